@@ -37,7 +37,7 @@ from bench.paper_posteriors import (
     probability_calculation,
 )
 from tallyveil.inference import DiscreteLaplaceLaw, Fit, Noises
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.laws.noise import FloatArray
 
 PARTS = os.environ.get("PARTS", "estimates,posteriors,answering").split(",")
 CONFIDENCE = 0.8

@@ -37,7 +37,7 @@ from bench.bayes_gate import Gate
 from bench.measure import clocked, percentiles, report
 from bench.paper_posteriors import LaplaceSum
 from tallyveil.inference import Exchangeable
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.laws.noise import FloatArray
 
 QUERIES = int(os.environ.get("QUERIES", "1000"))
 TRIALS = int(os.environ.get("TRIALS", "8"))

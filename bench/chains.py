@@ -23,9 +23,9 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw
-from tallyveil.inference.conditional import laws_of_atoms
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.conditional import laws_of_atoms
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import IntArray

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.projection import projected
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import weights_of
 
 __all__ = ["Imaged"]

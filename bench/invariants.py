@@ -35,7 +35,7 @@ import numpy.typing as npt
 import tallyveil
 from bench import two_views
 from bench.measure import report
-from tallyveil.inference.least_trace import least_trace
+from tallyveil.inference.estimates.least_trace import least_trace
 from tallyveil.invariants import Span, design, translated
 from tallyveil.mechanisms import Relation, sensitivity
 from tallyveil.workload.workload import Column

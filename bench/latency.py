@@ -31,8 +31,8 @@ from bench.measure import clocked, percentiles, report, target
 from bench.postgres import postgresql
 from tallyveil import load_policy
 from tallyveil.gate import Gate
-from tallyveil.gate.outcome import Answered
-from tallyveil.gate.request import Request
+from tallyveil.gate.deciding.outcome import Answered
+from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.rows import noisy_tables, projected
 from tallyveil.rewriter import Plan
 

@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.signal import fftconvolve
 
 from tallyveil.inference import Bounds
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.laws.noise import FloatArray
 
 __all__ = ["LaplaceSum", "expected_error", "mass_within", "monte_carlo", "probability_calculation"]
 

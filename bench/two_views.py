@@ -22,8 +22,8 @@ from bench.chains import Chains
 from bench.imaging import Imaged
 from bench.measure import report
 from tallyveil.inference import DiscreteLaplaceLaw
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.units import IntArray
 

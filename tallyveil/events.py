@@ -1,8 +1,8 @@
 """What happens, as events for a log: a name, and fields that anybody may read.
 
 No field depends on a record: users, tables, costs, SQLSTATEs, the names of Python's exceptions.
-The field ``statement`` is SQL as an analyst wrote it, which `cli.log` leaves out unless it is
-wanted. Messages of errors are no fields, since they may quote it.
+The field ``statement`` is SQL as an analyst wrote it, which `cli.serving.log` leaves out unless it
+is wanted. Messages of errors are no fields, since they may quote it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ IMPORTED = (
     "tallyveil.cli.agents",
     "tallyveil.cli.app",
     "tallyveil.cli.demo",
-    "tallyveil.cli.serving",
+    "tallyveil.cli.serving.serving",
     "tallyveil.proxy.inprocess",
     "uvloop",
 )

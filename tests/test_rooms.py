@@ -92,6 +92,12 @@ def _users(name: str) -> set[str]:
     }
 
 
+def test_a_room_of_many_files_has_rooms_of_its_own() -> None:
+    """A newcomer takes in twenty names at a glance."""
+    files = {folder: len(list(folder.glob("*.py"))) for folder in PACKAGE.rglob("*/")}
+    assert {folder: number for folder, number in files.items() if number > 20} == {}
+
+
 def test_the_public_names() -> None:
     assert tallyveil.__all__ == sorted(tallyveil.__all__)
     for name in tallyveil.__all__:

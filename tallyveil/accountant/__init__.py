@@ -5,16 +5,16 @@ the append-only ledger of charges and noisy answers, and issues receipts once a 
 It sees workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
-from tallyveil.accountant.account import Account, Amount, Balance, Room, Share
 from tallyveil.accountant.accountant import Accountant, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
+from tallyveil.accountant.budgets.account import Account, Amount, Balance, Room, Share
+from tallyveil.accountant.budgets.quote import Quote
 from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.joint import Drawn, Joint
-from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Release
-from tallyveil.accountant.quote import Quote
 from tallyveil.accountant.summary import Arrays
 
 __all__ = [

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
-from tallyveil.accountant.account import Account
-from tallyveil.accountant.balances import Balances
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
-from tallyveil.accountant.chain import Position
+from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.budgets.balances import Balances
+from tallyveil.accountant.budgets.pricing import Priced
+from tallyveil.accountant.budgets.quote import Quote, exceeded
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
-from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.ledger.chain import Position
+from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
-from tallyveil.accountant.pricing import Priced
-from tallyveil.accountant.quote import Quote, exceeded
 from tallyveil.accountant.summary import Arrays, write_summary
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError

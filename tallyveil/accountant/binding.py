@@ -13,8 +13,8 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 
-from tallyveil.accountant.account import Account
-from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.errors import LedgerMismatch
 
 __all__ = ["bind", "check_data", "check_tables", "remember_data"]

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant.account import Account, Amount
-from tallyveil.accountant.chain import START, Position, StoredCharge
+from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.filters import Filters
+from tallyveil.accountant.budgets.pricing import Priced, Pricing
+from tallyveil.accountant.budgets.quote import Quote, Recording
+from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.codec import decode_answers, decode_charge, encode_answers
-from tallyveil.accountant.filters import Filters
-from tallyveil.accountant.ledger import Ledger
+from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
+from tallyveil.accountant.ledger.codec import decode_answers, decode_charge, encode_answers
+from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
-from tallyveil.accountant.pricing import Priced, Pricing
-from tallyveil.accountant.quote import Quote, Recording
-from tallyveil.accountant.recomposition import Recomposition
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tallyveil.accountant.account import Balance
+from tallyveil.accountant.budgets.account import Balance
 from tallyveil.accountant.joint import Drawn, Joint
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw

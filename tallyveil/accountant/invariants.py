@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.codec import decode_charge, encode_charge
-from tallyveil.accountant.ledger import Ledger, StoredInvariant
+from tallyveil.accountant.ledger.codec import decode_charge, encode_charge
+from tallyveil.accountant.ledger.ledger import Ledger, StoredInvariant
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["DECLARED", "PUBLISHED", "invariants_of", "published_columns", "write_invariants"]

@@ -2,8 +2,8 @@
 
 A `Joint` names a law and has its public parameters; the scales are the charge's. `Joint.drawn` is
 what estimates and the drawing have to know of it. Every law it can have is dominated by independent
-noise of the charge's law (`inference.weighted_draw`), and costs no more than that does, for tables
-that agree on what is exact.
+noise of the charge's law (`inference.conditional.weighted_draw`), and costs no more than that does,
+for tables that agree on what is exact.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from tallyveil.cache import Cache
 from tallyveil.errors import LedgerError
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.conditional import ConditionalLaw, laws_of_atoms
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms
+from tallyveil.inference.conditional.tree import Tree
 from tallyveil.mechanisms import CONDITIONED
 from tallyveil.workload.workload import IntArray
 
@@ -57,9 +57,9 @@ class Drawn:
 @dataclass(frozen=True)
 class Joint:
     """The law ``name``: independent noise given that it adds up as the rows do
-    (`inference.conditional`). There are so many ``rows``. ``parents[i]`` is the number of the row
-    around row i, −1 for none: each row with rows inside it is the sum of these. From number
-    ``rows`` on these are rows that are exact.
+    (`inference.conditional.conditional`). There are so many ``rows``. ``parents[i]`` is the number
+    of the row around row i, −1 for none: each row with rows inside it is the sum of these. From
+    number ``rows`` on these are rows that are exact.
 
     Raises LedgerError for a law that this program does not know.
     """

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
-from tallyveil.accountant.codec import decode_answers
 from tallyveil.accountant.derivation import Derivation, decode_derivation
-from tallyveil.accountant.ledger import StoredDerivation
+from tallyveil.accountant.ledger.codec import decode_answers
+from tallyveil.accountant.ledger.ledger import StoredDerivation
 from tallyveil.mechanisms import answered
 
 __all__ = ["Memory", "Noisy", "Release"]

@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import __version__
-from tallyveil.accountant.account import Account, Amount
-from tallyveil.accountant.chain import Position
-from tallyveil.accountant.meter import CellMeter, Meter, PairMeter, Tally
+from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
+from tallyveil.accountant.ledger.chain import Position
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import Partition
 from tallyveil.mechanisms.losses.tensors import Tensor

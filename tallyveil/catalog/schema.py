@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from tallyveil.catalog.pool import EVERYBODY
-from tallyveil.gate.shown import Shown, ShownColumn
+from tallyveil.gate.relations.shown import Shown, ShownColumn
 
 __all__ = ["Statements", "setup"]
 

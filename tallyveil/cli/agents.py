@@ -13,7 +13,7 @@ import typer
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import Part, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
-from tallyveil.cli.security import check_private
+from tallyveil.cli.serving.security import check_private
 from tallyveil.cli.text import Said, aligned, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError

@@ -9,12 +9,12 @@ import typer
 
 from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.mechanism_commands import mechanisms
+from tallyveil.cli.mechanisms.mechanism_commands import mechanisms
 from tallyveil.cli.options import Confidence, Json, Policy, flag, option
 from tallyveil.cli.release_commands import sanitise, warm
-from tallyveil.cli.serve_command import serve
+from tallyveil.cli.serving.serve_command import serve
+from tallyveil.cli.serving.user_commands import users
 from tallyveil.cli.text import Said
-from tallyveil.cli.user_commands import users
 from tallyveil.errors import InvalidParameterValue
 
 __all__ = ["app"]

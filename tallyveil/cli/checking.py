@@ -12,8 +12,8 @@ from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.text import Said
 from tallyveil.cube import check_files, check_public
 from tallyveil.gate import Gate
-from tallyveil.gate.policy_check import check_mechanisms, check_views
-from tallyveil.gate.publishing import Published, check_ledger, unpublished
+from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
+from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
 from tallyveil.invariants import Exact
 from tallyveil.policy import load_policy, summary
 

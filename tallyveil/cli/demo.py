@@ -20,7 +20,7 @@ from tallyveil.catalog import Catalog
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.error_messages import laid_out
-from tallyveil.cli.serving import address_errors, catalog_beside, dsn
+from tallyveil.cli.serving.serving import address_errors, catalog_beside, dsn
 from tallyveil.cli.text import aligned
 from tallyveil.errors import PolicyError
 from tallyveil.gate import Gate, Notice

@@ -22,8 +22,8 @@ from tallyveil.errors import (
     InvalidParameterValue,
 )
 from tallyveil.gate import Gate
-from tallyveil.gate.choice import Noise
-from tallyveil.gate.request import Request
+from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.mechanisms import AUTO, law_of

@@ -14,21 +14,21 @@ import pyarrow as pa
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
 from tallyveil.cache import Cache, key_bytes
 from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
-from tallyveil.gate.by_invariants import ByInvariants, Exact
-from tallyveil.gate.choice import Choice
-from tallyveil.gate.conditioning import Conditioning
-from tallyveil.gate.control import Control
-from tallyveil.gate.decision import Decision
-from tallyveil.gate.declaring import declared_invariants
-from tallyveil.gate.elsewhere import Elsewhere
-from tallyveil.gate.guarantee import guarantees
-from tallyveil.gate.policy_check import check_mechanisms
-from tallyveil.gate.publishing import publish
-from tallyveil.gate.ranges import Ranges
-from tallyveil.gate.relations import RELATIONS
+from tallyveil.gate.deciding.by_invariants import ByInvariants, Exact
+from tallyveil.gate.deciding.choice import Choice
+from tallyveil.gate.deciding.conditioning import Conditioning
+from tallyveil.gate.deciding.control import Control
+from tallyveil.gate.deciding.decision import Decision
+from tallyveil.gate.deciding.elsewhere import Elsewhere
+from tallyveil.gate.deciding.translations import Translations
+from tallyveil.gate.declared.declaring import declared_invariants
+from tallyveil.gate.declared.guarantee import guarantees
+from tallyveil.gate.declared.policy_check import check_mechanisms
+from tallyveil.gate.declared.publishing import publish
+from tallyveil.gate.declared.ranges import Ranges
+from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
-from tallyveil.gate.translations import Translations
 from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy

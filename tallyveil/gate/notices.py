@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant
-from tallyveil.gate.charged import cost_text, number, remaining
-from tallyveil.gate.choice import Noise
+from tallyveil.gate.deciding.charged import cost_text, number, remaining
+from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.outcome import Answered, Forecast, Looks
+from tallyveil.gate.deciding.refusal import widest
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.translations import reach
 from tallyveil.gate.interface import Notice
-from tallyveil.gate.outcome import Answered, Forecast, Looks
-from tallyveil.gate.refusal import widest
-from tallyveil.gate.request import Request
-from tallyveil.gate.translations import reach
 from tallyveil.knowledge import Interval, Known, by_law, unknown
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan

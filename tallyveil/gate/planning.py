@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from tallyveil.cache import exact_key
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.interface import ColumnType
-from tallyveil.gate.relations import Viewer, relation_tables
-from tallyveil.gate.request import Request, request_of
+from tallyveil.gate.relations.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared

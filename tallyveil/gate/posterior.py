@@ -17,7 +17,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.outcome import Answered
+from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.knowledge import Known
 from tallyveil.rewriter import NoisyTable, Plan
 

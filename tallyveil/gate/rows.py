@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil import deadline
+from tallyveil.gate.deciding.outcome import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.gate.outcome import Answered, Looks
 from tallyveil.knowledge import Ends, Known, chosen, intervals, total, turned
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection, Workload
 

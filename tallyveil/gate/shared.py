@@ -7,9 +7,9 @@ from typing import Any
 
 from tallyveil.accountant import Account, Accountant
 from tallyveil.cache import Cache
-from tallyveil.gate.decision import Decision
-from tallyveil.gate.guarantee import Guarantee
-from tallyveil.gate.publishing import Published
+from tallyveil.gate.deciding.decision import Decision
+from tallyveil.gate.declared.guarantee import Guarantee
+from tallyveil.gate.declared.publishing import Published
 from tallyveil.gate.settings import SERVER_VERSION
 from tallyveil.policy import Policy
 from tallyveil.rewriter import PublicDatabase, Rewriter

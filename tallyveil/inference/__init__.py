@@ -5,18 +5,18 @@ and how surely. Every bound is rounded to the honest side: an interval is never 
 scale that must meet a target is never too large.
 """
 
-from tallyveil.inference.combinations import best_combinations, solved
 from tallyveil.inference.confidence_sequence import confidence_sequence
-from tallyveil.inference.determined import Combination, Determined
-from tallyveil.inference.discrete_gaussian import DiscreteGaussianLaw
-from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
-from tallyveil.inference.error_law import ErrorLaw
-from tallyveil.inference.exchangeable import Exchangeable
-from tallyveil.inference.fit import Fit
-from tallyveil.inference.laws import LAWS, NoiseLaw
-from tallyveil.inference.noise import Noises
+from tallyveil.inference.estimates.combinations import best_combinations, solved
+from tallyveil.inference.estimates.determined import Combination, Determined
+from tallyveil.inference.estimates.exchangeable import Exchangeable
+from tallyveil.inference.estimates.fit import Fit
+from tallyveil.inference.laws.discrete_gaussian import DiscreteGaussianLaw
+from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
+from tallyveil.inference.laws.error_law import ErrorLaw
+from tallyveil.inference.laws.laws import LAWS, NoiseLaw
+from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.spectrum import Bounds
 from tallyveil.inference.randomised_response import debiased
-from tallyveil.inference.spectrum import Bounds
 from tallyveil.inference.top_up import combined, top_up
 
 __all__ = [

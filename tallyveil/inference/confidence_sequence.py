@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws import Floats, NoiseLaw
+from tallyveil.inference.laws.laws import Floats, NoiseLaw
 
 __all__ = ["confidence_sequence"]
 

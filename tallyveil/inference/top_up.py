@@ -23,10 +23,10 @@ from typing import Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.discrete_laplace import DiscreteLaplaceLaw
-from tallyveil.inference.error_law import ErrorLaw
-from tallyveil.inference.laws import NoiseLaw
-from tallyveil.inference.noise import Noises
+from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
+from tallyveil.inference.laws.error_law import ErrorLaw
+from tallyveil.inference.laws.laws import NoiseLaw
+from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.roots import root_between
 
 __all__ = ["combined", "top_up"]

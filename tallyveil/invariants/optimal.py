@@ -1,11 +1,10 @@
 """Integer rows that tell what is asked at nearly the least total variance there is.
 
-With Σ of least trace (`inference.least_trace`) and Σ⁻¹ = BBᵀ, the rows H = Bᵀ W with independent
-noise of one σ determine W with errors of covariance σ²Σ. Some rows W_d of W give the others beside
-what is exact; of these Σ_d = GGᵀ and H = T W_d with T the integers nearest to s G⁻¹. T is
-triangular, and its diagonal is not 0: so W is decoded from the H that was rounded, without bias,
-and H is what is charged. For s → ∞ it is as good as Σ.
-"""
+With Σ of least trace (`inference.estimates.least_trace`) and Σ⁻¹ = BBᵀ, the rows H = Bᵀ W with
+independent noise of one σ determine W with errors of covariance σ²Σ. Some rows W_d of W give the
+others beside what is exact; of these Σ_d = GGᵀ and H = T W_d with T the integers nearest to s G⁻¹.
+T is triangular, and its diagonal is not 0: so W is decoded from the H that was rounded, without
+bias, and H is what is charged. For s → ∞ it is as good as Σ."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
-from tallyveil.inference.least_trace import correlated, least_trace
+from tallyveil.inference.estimates.least_trace import correlated, least_trace
 from tallyveil.invariants.centres import posed, translate_of
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate

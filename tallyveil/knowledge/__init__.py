@@ -5,15 +5,15 @@ for the decision, intervals and claims, top-ups, inference control, hints and EX
 data and spends nothing. Other rooms import from here, and from no file of this room.
 """
 
-from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences
-from tallyveil.knowledge.answer import Known, released, total
-from tallyveil.knowledge.estimate import Estimate
+from tallyveil.knowledge.answers.aim import Aim
+from tallyveil.knowledge.answers.answer import Known, released, total
+from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.answers.many import Ends, by_law, chosen, intervals, turned, unknown
+from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
+from tallyveil.knowledge.answers.released_answer import Interval, Released
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
-from tallyveil.knowledge.many import Ends, by_law, chosen, intervals, turned, unknown
-from tallyveil.knowledge.precision import Precision, Preview, too_complex
-from tallyveil.knowledge.released_answer import Interval, Released
 
 __all__ = [
     "Aim",

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.inference import NoiseLaw, confidence_sequence
-from tallyveil.knowledge.answer import Known
+from tallyveil.knowledge.answers.answer import Known
 
 __all__ = ["Ends", "Look", "Sequences", "sequences"]
 

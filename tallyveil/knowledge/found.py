@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil.inference import Combination, Determined, combined, top_up
-from tallyveil.knowledge.aim import Aim
-from tallyveil.knowledge.answer import Known
-from tallyveil.knowledge.estimate import Estimate
-from tallyveil.knowledge.many import Alike
-from tallyveil.knowledge.released_answer import Released
+from tallyveil.knowledge.answers.aim import Aim
+from tallyveil.knowledge.answers.answer import Known
+from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import Column, IntArray

@@ -22,21 +22,21 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Arrays, Charge
 from tallyveil.invariants import Span
-from tallyveil.knowledge.adding_up import add_up
-from tallyveil.knowledge.aim import Aim
 from tallyveil.knowledge.all_looks import Sequences, sequences
-from tallyveil.knowledge.answer import Estimated, Known
-from tallyveil.knowledge.estimate import Estimate, improves, surpasses
-from tallyveil.knowledge.exact import Exact
+from tallyveil.knowledge.answers.aim import Aim
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
+from tallyveil.knowledge.answers.exact import Exact
+from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.many import bought as answers_of
+from tallyveil.knowledge.answers.precision import Preview
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.looks import Looks, is_large
-from tallyveil.knowledge.many import Alike
-from tallyveil.knowledge.many import bought as answers_of
-from tallyveil.knowledge.precision import Preview
-from tallyveil.knowledge.prepared import prepared
 from tallyveil.knowledge.preview import previews
+from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.sums.adding_up import add_up
 from tallyveil.knowledge.system import System
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column

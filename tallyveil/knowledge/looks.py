@@ -17,11 +17,11 @@ import numpy as np
 from tallyveil.accountant import Basis
 from tallyveil.cache import Cache
 from tallyveil.inference import Noises
-from tallyveil.knowledge.answer import Estimated
-from tallyveil.knowledge.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.answer import Estimated
+from tallyveil.knowledge.answers.estimate import Estimate, Weights
 from tallyveil.knowledge.found import Bought, Found, Outlook
-from tallyveil.knowledge.outside import separate
-from tallyveil.knowledge.prepared import fitting, prepared
+from tallyveil.knowledge.recorded.outside import separate
+from tallyveil.knowledge.recorded.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, KINDS, System

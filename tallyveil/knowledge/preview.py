@@ -20,11 +20,17 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
 from tallyveil.inference import NoiseLaw, Noises
-from tallyveil.knowledge.drawn import noises_of
-from tallyveil.knowledge.matrix import Related, related
-from tallyveil.knowledge.nesting import may_nest
-from tallyveil.knowledge.precision import Precision, Preview, row_bytes, stretches, too_complex
-from tallyveil.knowledge.prepared import Prepared, prepared
+from tallyveil.knowledge.answers.precision import (
+    Precision,
+    Preview,
+    row_bytes,
+    stretches,
+    too_complex,
+)
+from tallyveil.knowledge.recorded.drawn import noises_of
+from tallyveil.knowledge.recorded.matrix import Related, related
+from tallyveil.knowledge.recorded.nesting import may_nest
+from tallyveil.knowledge.recorded.prepared import Prepared, prepared
 from tallyveil.knowledge.state import State
 from tallyveil.mechanisms import law_of
 from tallyveil.workload.workload import Column

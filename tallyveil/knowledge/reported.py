@@ -14,10 +14,10 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Basis, Derivation
 from tallyveil.cache import Cache
-from tallyveil.knowledge.aim import Aim
-from tallyveil.knowledge.answer import Estimated, Known
-from tallyveil.knowledge.estimate import Criterion, Estimate, improves, surpasses
-from tallyveil.knowledge.many import Alike
+from tallyveil.knowledge.answers.aim import Aim
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
+from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, System
 from tallyveil.workload.workload import Column

@@ -14,18 +14,18 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
 from tallyveil.inference import Noises
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answer import Known
-from tallyveil.knowledge.drawn import DrawnRows
-from tallyveil.knowledge.estimate import Criterion, Estimate, Weights
-from tallyveil.knowledge.holding import Holding
-from tallyveil.knowledge.matrix import COLUMN
-from tallyveil.knowledge.outside import keys_of, outside
-from tallyveil.knowledge.own_answer import alike, noises_of, place_of, said, spread_of
-from tallyveil.knowledge.released_answer import variance_of
-from tallyveil.knowledge.relevance import Relevance
-from tallyveil.knowledge.spans import Spans
+from tallyveil.knowledge.answers.answer import Known
+from tallyveil.knowledge.answers.estimate import Criterion, Estimate, Weights
+from tallyveil.knowledge.answers.own_answer import alike, noises_of, place_of, said, spread_of
+from tallyveil.knowledge.answers.released_answer import variance_of
+from tallyveil.knowledge.recorded.drawn import DrawnRows
+from tallyveil.knowledge.recorded.holding import Holding
+from tallyveil.knowledge.recorded.matrix import COLUMN
+from tallyveil.knowledge.recorded.outside import keys_of, outside
+from tallyveil.knowledge.recorded.relevance import Relevance
+from tallyveil.knowledge.recorded.spans import Spans
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["EXACT", "State"]

@@ -19,10 +19,10 @@ from tallyveil.inference import (
     best_combinations,
     solved,
 )
-from tallyveil.knowledge.drawn import DRAWS
-from tallyveil.knowledge.estimate import Estimate, Weights
-from tallyveil.knowledge.matrix import related
-from tallyveil.knowledge.prepared import prepared
+from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.recorded.drawn import DRAWS
+from tallyveil.knowledge.recorded.matrix import related
+from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column, IntArray
 

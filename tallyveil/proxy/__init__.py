@@ -4,23 +4,16 @@ the gate is known by `gate.interface` alone.
 ::
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
-      entrance                  where clients come in, and how many may
-      processes                 several processes on one port
-      line, tls                 one socket: clear bytes, whether TLS carries them or not
+      processes/                several processes on one port
+      line                      one socket: clear bytes, whether TLS carries them or not
+      scheduler, turns          the threads that statements run on, and whose turn it is
     conversation                the state machine: messages in, bytes out
-      login                     who connects, with which settings
-        auth, scram             who may, and the proof of a password
-      simple, extended          its two ways to have statements run
-        rows, copying           pages of rows, COPY
-      kept, cursors             prepared statements, portals and cursors, by name
-      executor, transaction     what a statement does, and to the transaction block
-        statements              PREPARE and EXECUTE, DECLARE, FETCH and CLOSE
-        inquiry                 questions about the catalogs, which the gate does not answer
       interruption              which call a cancel request hits
-    codec, messages, body       bytes to messages
-    backend                     messages to bytes
-    pgtypes                     DuckDB's types as PostgreSQL's, values to bytes and back
-    errors, limits              SQLSTATEs only the wire knows; what a client may take
+    admission/                  who connects, how many may, over which TLS
+    execution/                  what is asked, by both protocols, and what is kept by name
+    protocol/                   bytes to messages, messages to bytes
+    pgtypes/                    DuckDB's types as PostgreSQL's, values to bytes and back
+    errors, memory              SQLSTATEs only the wire knows; the bytes that clients make it keep
 
 What may live here is what PostgreSQL's protocol asks for. What a statement means, costs or is
 refused for belongs to the gate.
@@ -28,13 +21,13 @@ refused for belongs to the gate.
 
 from __future__ import annotations
 
-from tallyveil.proxy.auth import Authentication, Clientcert, Trust, Users
-from tallyveil.proxy.entrance import InsecureAddress, check_address
-from tallyveil.proxy.limits import Limits
+from tallyveil.proxy.admission.auth import Authentication, Clientcert, Trust, Users
+from tallyveil.proxy.admission.entrance import InsecureAddress, check_address
+from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.scram import Verifier
+from tallyveil.proxy.admission.tls import Tls, self_sign
 from tallyveil.proxy.run import ServerThread, leave, run
-from tallyveil.proxy.scram import Verifier
 from tallyveil.proxy.server import Server, SessionFactory
-from tallyveil.proxy.tls import Tls, self_sign
 
 __all__ = [
     "Authentication",

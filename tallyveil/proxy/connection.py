@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tallyveil.events import report
-from tallyveil.proxy.backend import BLOCKING
-from tallyveil.proxy.codec import Reader
+from tallyveil.proxy.admission.tls import HANDSHAKE
 from tallyveil.proxy.conversation import Conversation, Phase
 from tallyveil.proxy.errors import ConnectionFailure, ConnectionRefused, IdleTimeout
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
-from tallyveil.proxy.tls import HANDSHAKE
+from tallyveil.proxy.protocol.backend import BLOCKING
+from tallyveil.proxy.protocol.codec import Reader
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server

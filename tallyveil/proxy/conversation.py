@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallyveil import events
 from tallyveil.errors import FeatureNotSupported, TallyveilError
 from tallyveil.gate import GateSession
-from tallyveil.proxy import backend, extended, simple
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.admission.login import Login
+from tallyveil.proxy.admission.tls import Channel, Tls
 from tallyveil.proxy.errors import ProtocolViolation
-from tallyveil.proxy.executor import Executor
-from tallyveil.proxy.inquiry import Inquiry
+from tallyveil.proxy.execution import extended, simple
+from tallyveil.proxy.execution.executor import Executor
+from tallyveil.proxy.execution.inquiry import Inquiry
+from tallyveil.proxy.execution.kept import Kept
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.kept import Kept
-from tallyveil.proxy.login import Login
-from tallyveil.proxy.tls import Channel, Tls
+from tallyveil.proxy.protocol import backend
+from tallyveil.proxy.protocol import messages as m
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 from tallyveil.events import report
-from tallyveil.proxy.limits import Limits
-from tallyveil.proxy.tls import Channel
+from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.tls import Channel
 
 __all__ = ["IDLE_LOOKS", "Line"]
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Final
 from tallyveil.catalog import Catalog
 from tallyveil.events import report
 from tallyveil.gate import GateSession
-from tallyveil.proxy.auth import Authentication, Trust
+from tallyveil.proxy.admission.auth import Authentication, Trust
+from tallyveil.proxy.admission.entrance import HalfOpen, Listening, check_address, is_loopback
+from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.login import Request
+from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.connection import Connection
-from tallyveil.proxy.entrance import HalfOpen, Listening, check_address, is_loopback
 from tallyveil.proxy.errors import AdminShutdown
+from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
-from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.line import IDLE_LOOKS
-from tallyveil.proxy.login import Request
 from tallyveil.proxy.memory import Holding, Memory
-from tallyveil.proxy.replies import Replies
 from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.tls import Tls
 from tallyveil.proxy.turns import Turns
 
 if TYPE_CHECKING:

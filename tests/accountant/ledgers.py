@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tallyveil.accountant import Accountant, Answer, Charge
-from tallyveil.accountant.codec import decode_charge
+from tallyveil.accountant.ledger.codec import decode_charge
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["altered", "asked", "forked", "raw", "read", "recorded_answers"]

@@ -14,8 +14,8 @@ import pytest
 
 from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
-from tallyveil.accountant.chain import START
-from tallyveil.accountant.codec import encode_charge
+from tallyveil.accountant.ledger.chain import START
+from tallyveil.accountant.ledger.codec import encode_charge
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
     BudgetExceeded,

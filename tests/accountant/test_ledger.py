@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger
-from tallyveil.accountant.chain import linked
-from tallyveil.accountant.codec import (
+from tallyveil.accountant.ledger.chain import linked
+from tallyveil.accountant.ledger.codec import (
     decode_answers,
     encode_answers,
     encode_charge,
@@ -181,7 +181,7 @@ def test_a_locked_ledger_is_an_error_and_not_a_charge(
     accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = accountant.balance("person")
-    monkeypatch.setattr("tallyveil.accountant.database._BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 0.02)
     with raw(path) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="cannot be written"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tallyveil.accountant import Ledger
-from tallyveil.accountant.header import Header
+from tallyveil.accountant.ledger.header import Header
 from tallyveil.errors import LedgerError
 
 WRITE = """

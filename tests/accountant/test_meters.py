@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.mechanisms import Measure, Neighbours, Relation, mechanism
 from tallyveil.mechanisms.losses import cells, pairs, partition, tensors, weights
 from tallyveil.mechanisms.units import CEILING

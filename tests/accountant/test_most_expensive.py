@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.accountant.expensive import most_expensive
-from tallyveil.accountant.meter import Meter, meter_for
+from tallyveil.accountant.budgets.expensive import most_expensive
+from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.mechanisms import Measure, Relation, mechanism
 from tallyveil.mechanisms.losses import cells, partition, tensors
 from tallyveil.policy.domain import Attribute, Domain

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import Accountant, Charge, Joint, Ledger
-from tallyveil.accountant.chain import START
-from tallyveil.accountant.codec import encode_charge
+from tallyveil.accountant.ledger.chain import START
+from tallyveil.accountant.ledger.codec import encode_charge
 from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate

@@ -14,7 +14,7 @@ from scipy import stats
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
 from tallyveil.mechanisms.constrained import inversion, shared
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.shared import SharedNoise, derived

@@ -8,7 +8,7 @@ import pytest
 from bench.chains import Chains, effective_draws, r_hat, variances
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
 
 LAPLACE, GAUSS, EXACT = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.5), DiscreteLaplaceLaw(0.0)
 

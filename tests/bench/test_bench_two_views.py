@@ -19,7 +19,7 @@ from bench.finite_laws import (
 from bench.imaging import Imaged
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
 
 EXACT = DiscreteLaplaceLaw(0.0)
 

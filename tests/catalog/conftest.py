@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tallyveil.catalog import Catalog
-from tallyveil.cli.serving import catalog_beside
+from tallyveil.cli.serving.serving import catalog_beside
 from tallyveil.gate import Gate
 from tallyveil.policy import CatalogChoice, parse_policy
 from tallyveil.proxy import Server, ServerThread, Tls, self_sign

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from tallyveil.gate import Gate
-from tallyveil.gate.shown import shown
+from tallyveil.gate.relations.shown import shown
 from tallyveil.policy import parse_policy
 
 pytestmark = pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")

@@ -149,8 +149,8 @@ def test_whether_the_geometric_mechanism_yields_it_is_said() -> None:
 def test_a_wrong_drawing_is_refused_before_anything_is_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tallyveil.cli.mechanisms.design", None)
-    monkeypatch.setattr("tallyveil.cli.mechanisms.score", None)
+    monkeypatch.setattr("tallyveil.cli.mechanisms.mechanisms.design", None)
+    monkeypatch.setattr("tallyveil.cli.mechanisms.mechanisms.score", None)
     for command in (("show", "best", "--n", 150, "--alpha", 0.9), ("compare", "--n", "100")):
         found = shell("mechanism", *command, "--plot", "x.doc")
         assert found.exit_code == 1

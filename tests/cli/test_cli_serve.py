@@ -186,7 +186,7 @@ def test_the_demo_writes_into_no_folder_of_others(run: Run, policy: Path) -> Non
 
 BUSY = """
 import os, threading
-from tallyveil.gate.decision import Decision
+from tallyveil.gate.deciding.decision import Decision
 answer = Decision.answer
 def begin(*arguments):
     os.write(1, b"under way\\n")

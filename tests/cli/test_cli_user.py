@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example
-from tallyveil.cli.security import read_user_file
+from tallyveil.cli.serving.security import read_user_file
 from tallyveil.errors import PolicyError
 from tallyveil.proxy import Server, ServerThread, Verifier
 from tests.proxy.fake_session import Sessions

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.cli.security import read_user_file
+from tallyveil.cli.serving.security import read_user_file
 from tallyveil.proxy.interruption import worker_of
 from tests.programs import FORKING, TALLYVEIL, run, start
 from tests.wire.waiting import until

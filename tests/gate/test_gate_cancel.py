@@ -12,7 +12,7 @@ import pytest
 from bench import cliffs
 from bench.cancel import opened, statement
 from bench.looks import looking
-from tallyveil.accountant.pricing import Pricing
+from tallyveil.accountant.budgets.pricing import Pricing
 from tallyveil.errors import QueryCanceled, StatementTooComplex
 from tallyveil.gate import Gate
 

@@ -16,8 +16,8 @@ import pytest
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
 from tallyveil.knowledge import Known, Released, total
-from tallyveil.knowledge.answer import Estimated, InRange
-from tallyveil.knowledge.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.answer import Estimated, InRange
+from tallyveil.knowledge.answers.estimate import Estimate, Weights
 from tallyveil.mechanisms import CountMechanism, mechanism
 
 Connect = Callable[..., tallyveil.Connection]

@@ -13,10 +13,12 @@ import pytest
 from scipy import optimize
 
 import tallyveil
-from tallyveil.accountant import Accountant, Charge, codec, pricing
+from tallyveil.accountant import Accountant, Charge
+from tallyveil.accountant.budgets import pricing
+from tallyveil.accountant.ledger import codec
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
 from tallyveil.gate import rows
-from tallyveil.gate.translations import Translations
+from tallyveil.gate.deciding.translations import Translations
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 
 Connect = Callable[..., tallyveil.Connection]

@@ -12,7 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
 from tallyveil.knowledge.found import Outlook
-from tallyveil.knowledge.prepared import Prepared
+from tallyveil.knowledge.recorded.prepared import Prepared
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import mechanism

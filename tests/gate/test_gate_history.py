@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tallyveil
-from tallyveil.gate.choice import Choice
+from tallyveil.gate.deciding.choice import Choice
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
 
 Connect = Callable[..., tallyveil.Connection]

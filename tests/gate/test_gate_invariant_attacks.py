@@ -22,15 +22,16 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant import Charge
-from tallyveil.accountant.pricing import Pricing
+from tallyveil.accountant.budgets.pricing import Pricing
 from tallyveil.boundary import Receipt
 from tallyveil.errors import TallyveilError
-from tallyveil.gate import Gate, conditioning
-from tallyveil.gate.decision import Decision
-from tallyveil.gate.purchase import Purchase
+from tallyveil.gate import Gate
+from tallyveil.gate.deciding import conditioning
+from tallyveil.gate.deciding.decision import Decision
+from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.inference import DiscreteLaplaceLaw
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.invariants import Hierarchy, hierarchy
 from tallyveil.mechanisms import Loss
 from tallyveil.proxy.inprocess import Connection

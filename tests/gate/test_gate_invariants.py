@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.accountant.filters import Filters
+from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 from tallyveil.mechanisms import Loss
 
@@ -616,8 +616,8 @@ def test_what_could_not_be_given_up_charges_no_strangers(
     """Before there are more charges than are composed anew, translates are given up if that is
     less; from then on a cell costs its own. Half of a group still costs half, since no more is
     charged in all."""
-    monkeypatch.setattr("tallyveil.accountant.balances._COMPOSED", 6)
-    monkeypatch.setattr("tallyveil.accountant.balances._LAST", 2)
+    monkeypatch.setattr("tallyveil.accountant.budgets.balances._COMPOSED", 6)
+    monkeypatch.setattr("tallyveil.accountant.budgets.balances._LAST", 2)
     connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
     costs = []
     for age in range(12):

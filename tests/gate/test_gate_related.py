@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tallyveil.knowledge.kinds import Hull, Kind
-from tallyveil.knowledge.matrix import COLUMN, related
-from tallyveil.knowledge.prepared import Prepared
-from tallyveil.knowledge.relevance import Relevance
-from tallyveil.knowledge.spans import Spans
+from tallyveil.knowledge.recorded.kinds import Hull, Kind
+from tallyveil.knowledge.recorded.matrix import COLUMN, related
+from tallyveil.knowledge.recorded.prepared import Prepared
+from tallyveil.knowledge.recorded.relevance import Relevance
+from tallyveil.knowledge.recorded.spans import Spans
 from tallyveil.workload.workload import Column, Factor
 
 

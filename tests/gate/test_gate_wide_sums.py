@@ -13,7 +13,7 @@ import pytest
 
 import tallyveil
 from tallyveil.errors import NumericValueOutOfRange
-from tallyveil.gate.outcome import Answered
+from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.gate.rows import noisy_tables
 from tallyveil.knowledge import Released
 from tallyveil.mechanisms import mechanism

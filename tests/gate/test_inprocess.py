@@ -382,7 +382,7 @@ def test_who_never_answers_is_not_waited_for_long(
     with pytest.raises(OSError, match="died"):
         one.execute(sql)
     decision = two._gate.decision
-    monkeypatch.setattr("tallyveil.gate.elsewhere.PATIENCE", 0.05)
+    monkeypatch.setattr("tallyveil.gate.deciding.elsewhere.PATIENCE", 0.05)
     two.execute(sql)
     assert two.budget()[0]["spent"] == 0.2
     assert not decision.accountant.awaits_others

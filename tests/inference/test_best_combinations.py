@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tallyveil.inference import (
-    DiscreteGaussianLaw,
-    DiscreteLaplaceLaw,
-    Noises,
-    best_combinations,
-    combinations,
-)
-from tallyveil.inference.exchangeable import LARGEST
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises, best_combinations
+from tallyveil.inference.estimates import combinations
+from tallyveil.inference.estimates.exchangeable import LARGEST
 from tests.inference.exact import best_combination, least_variances
 
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(100)]

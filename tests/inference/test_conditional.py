@@ -19,9 +19,9 @@ from tallyveil.inference import (
     Noises,
     best_combinations,
 )
-from tallyveil.inference.conditional import ConditionalLaw, laws_of_atoms
-from tallyveil.inference.noise import Together
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.inference.laws.noise import Together
 
 _TWO_LEVELS = (-1, 0, 0, 1, 1, 2, 2, 2)
 

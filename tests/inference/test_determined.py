@@ -15,10 +15,9 @@ from tallyveil.inference import (
     DiscreteLaplaceLaw,
     Noises,
     best_combinations,
-    combinations,
-    exchangeable,
     solved,
 )
+from tallyveil.inference.estimates import combinations, exchangeable
 from tests.inference.exact import least_variances
 
 

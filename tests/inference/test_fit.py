@@ -13,15 +13,8 @@ from scipy import sparse
 
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
-from tallyveil.inference import (
-    LAWS,
-    DiscreteLaplaceLaw,
-    ErrorLaw,
-    Fit,
-    Noises,
-    best_combinations,
-    fit,
-)
+from tallyveil.inference import LAWS, DiscreteLaplaceLaw, ErrorLaw, Fit, Noises, best_combinations
+from tallyveil.inference.estimates import fit
 from tests.inference.exact import least_variances
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises, best_combinations
-from tallyveil.inference.partitions import Partition
+from tallyveil.inference.estimates.partitions import Partition
 
 
 def best(rows: np.ndarray, variances: np.ndarray, query: np.ndarray) -> np.ndarray:

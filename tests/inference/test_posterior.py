@@ -20,8 +20,8 @@ from tallyveil.inference import (
     NoiseLaw,
     Noises,
 )
-from tallyveil.inference.error_law import _least
-from tallyveil.inference.spectrum import _denominator
+from tallyveil.inference.laws.error_law import _least
+from tallyveil.inference.laws.spectrum import _denominator
 
 Family = type[NoiseLaw]
 TOLERANCE = 1e-9

@@ -17,7 +17,7 @@ from tallyveil.inference import (
     NoiseLaw,
     Noises,
 )
-from tallyveil.inference.weighted_noise import WeightedNoise, sum_bound
+from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 
 Family = type[NoiseLaw]
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.inference.least_trace import correlated
+from tallyveil.inference.estimates.least_trace import correlated
 from tallyveil.invariants import Span, design, translated
 from tallyveil.mechanisms import Neighbours, Relation, sensitivity
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.estimate import Weights
+from tallyveil.knowledge.answers.estimate import Weights
 from tallyveil.knowledge.state import State
 
 

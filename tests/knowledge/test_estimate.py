@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.estimate import Estimate, Weights, improves
+from tallyveil.knowledge.answers.estimate import Estimate, Weights, improves
 
 CONFIDENCE = Fraction(95, 100)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge.exact_sums import Rows, exact_sums
+from tallyveil.knowledge.sums.exact_sums import Rows, exact_sums
 
 _CELLS = 9
 

@@ -12,11 +12,11 @@ import pytest
 
 from tallyveil.cache import Cache
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge import estimate
-from tallyveil.knowledge.estimate import Weights
-from tallyveil.knowledge.kinds import hull_of
-from tallyveil.knowledge.nesting import may_nest
-from tallyveil.knowledge.prepared import prepared
+from tallyveil.knowledge.answers import estimate
+from tallyveil.knowledge.answers.estimate import Weights
+from tallyveil.knowledge.recorded.kinds import hull_of
+from tallyveil.knowledge.recorded.nesting import may_nest
+from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.mechanisms.losses import partition
 from tallyveil.workload.workload import Column, Factor
 from tests.knowledge.columns import any_column

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.estimate import Weights
+from tallyveil.knowledge.answers.estimate import Weights
 from tallyveil.knowledge.looks import Looks
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System

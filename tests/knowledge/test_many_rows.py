@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tallyveil.gate.noisy_arrays import answer_array
 from tallyveil.knowledge import Released, by_law, chosen, intervals, unknown
-from tallyveil.knowledge.many import Alike, bought, reporting, variances
+from tallyveil.knowledge.answers.many import Alike, bought, reporting, variances
 from tallyveil.mechanisms import mechanism
 
 VALUES = st.lists(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge.margins import rounded_in_margins
-from tallyveil.knowledge.rounding import jointly_rounded
+from tallyveil.knowledge.sums.margins import rounded_in_margins
+from tallyveil.knowledge.sums.rounding import jointly_rounded
 
 
 def table(rows: int, columns: int) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.inference.projection import projected
-from tallyveil.knowledge.rounding import jointly_rounded, nearest_integers
+from tallyveil.inference.estimates.projection import projected
+from tallyveil.knowledge.sums.rounding import jointly_rounded, nearest_integers
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
 CROSSING = np.vstack([NESTED, [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]]])

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tallyveil.knowledge import ranking, relevance
-from tallyveil.knowledge.relevance import Relevance
-from tallyveil.knowledge.spans import Spans
+from tallyveil.knowledge.recorded import ranking, relevance
+from tallyveil.knowledge.recorded.relevance import Relevance
+from tallyveil.knowledge.recorded.spans import Spans
 from tests.knowledge.columns import any_column
 
 

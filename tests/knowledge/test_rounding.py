@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge import rounding
-from tallyveil.knowledge.rounding import jointly_rounded
+from tallyveil.knowledge.sums import rounding
+from tallyveil.knowledge.sums.rounding import jointly_rounded
 
 CELLS = np.eye(6, dtype=np.int64)
 TOTAL = np.ones((1, 6), dtype=np.int64)

@@ -19,7 +19,7 @@ from scipy import stats
 from bench.chains import variances
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.tree import Node, Tree
+from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total

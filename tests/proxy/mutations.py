@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import write
 
 __all__ = ["MESSAGES", "Conversation", "conversation"]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 
 
 def _z(text: str) -> bytes:

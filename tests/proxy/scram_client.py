@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from base64 import b64decode, b64encode
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 
 __all__ = ["ScramClient"]
 

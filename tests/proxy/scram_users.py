@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tallyveil.proxy.auth import Clientcert, Users
-from tallyveil.proxy.scram import Verifier
+from tallyveil.proxy.admission.auth import Clientcert, Users
+from tallyveil.proxy.admission.scram import Verifier
 
 
 def with_passwords(passwords: Mapping[str, str], clientcert: Clientcert | None = None) -> Users:

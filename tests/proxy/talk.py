@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tallyveil.errors import TallyveilError
-from tallyveil.proxy import messages as m
-from tallyveil.proxy.auth import Authentication, Trust
+from tallyveil.proxy.admission.auth import Authentication, Trust
+from tallyveil.proxy.admission.login import Request
+from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.conversation import Conversation
 from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.login import Request
 from tallyveil.proxy.memory import Holding, Memory
-from tallyveil.proxy.replies import Replies
-from tallyveil.proxy.tls import Tls
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import split
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.programs import start
 from tests.proxy.memory_server import PROGRAM
 from tests.proxy.mutations import MESSAGES, STARTUP, Conversation, conversation

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from tallyveil.proxy import messages as m
 from tallyveil.proxy.conversation import _TABLE, Phase
 from tallyveil.proxy.errors import ProtocolViolation
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.talk import STARTUP, Talk, bind, error_of, parse, query
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallyveil.proxy import Limits, Server, ServerThread, Tls
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, write
 from tests.proxy.test_proxy_tls import ask_for_tls

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tallyveil.gate.interface import ColumnType
-from tallyveil.proxy import messages as m
 from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
+from tallyveil.proxy.execution.rows import Rows
 from tallyveil.proxy.memory import OWN, Holding, Memory
-from tallyveil.proxy.rows import Rows
+from tallyveil.proxy.protocol import messages as m
 from tests.programs import Program, start
 from tests.proxy.memory_server import PROGRAM
 from tests.proxy.raw_client import RawClient

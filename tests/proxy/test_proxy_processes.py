@@ -21,9 +21,9 @@ import pytest
 
 from tallyveil.events import LOGGER
 from tallyveil.proxy import Limits
-from tallyveil.proxy import messages as m
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.processes import Supervisor, WorkerFailed
+from tallyveil.proxy.protocol import messages as m
 from tests.programs import FORKING, Program, start
 from tests.proxy.raw_client import RawClient
 from tests.wire.waiting import until

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import messages as m
-from tallyveil.proxy.backend import BLOCKING
+from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol.backend import BLOCKING
 from tests.proxy.fake_session import FakeSession
 from tests.proxy.raw_client import split
 from tests.proxy.talk import STARTUP, FakeHost, Talk, bind, error_of, parse, query

@@ -14,8 +14,8 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
 from tallyveil.proxy import Limits, Server, ServerThread
-from tallyveil.proxy import messages as m
 from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
+from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import LIGHT, Turns
 from tests.proxy.fake_session import Sessions

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.server import is_loopback
 from tests.programs import start
 from tests.proxy.fake_session import FakeSession, Sessions

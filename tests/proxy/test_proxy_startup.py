@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import messages as m
 from tallyveil.proxy.conversation import Phase
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.scram_client import ScramClient
 from tests.proxy.scram_users import with_passwords
 from tests.proxy.talk import STARTUP, FakeHost, Talk, error_of, query

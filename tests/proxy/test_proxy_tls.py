@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 
 from tallyveil.proxy import Limits, Server, ServerThread, Tls, Trust
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.certificates import Authority, write_pair
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, split, write

@@ -13,7 +13,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import RawClient
 
 COUNT = "SELECT count(*) FROM person WHERE sex = 'F'"

@@ -10,7 +10,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import RawClient
 from tests.wire.dialogue import differences
 

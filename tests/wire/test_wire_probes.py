@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import RawClient
 
 PERSON = """CREATE TEMPORARY TABLE person

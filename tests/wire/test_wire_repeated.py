@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.proxy.executor import Executor
+from tallyveil.proxy.execution.executor import Executor
 
 SQL = "SELECT count(*) FROM person WHERE age < 40"
 

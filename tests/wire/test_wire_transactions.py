@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.proxy import messages as m
+from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import RawClient
 from tests.wire.dialogue import FAILS, differences
 

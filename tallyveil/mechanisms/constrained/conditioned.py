@@ -35,8 +35,8 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Node, Tree
+from tallyveil.inference.conditional.tree import Node, Tree
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
 from tallyveil.mechanisms.constrained.weights import happens, weights_of

@@ -24,8 +24,8 @@ from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Node
+from tallyveil.inference.conditional.tree import Node
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, total
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.workload.workload import IntArray

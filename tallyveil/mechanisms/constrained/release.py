@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
-from tallyveil.inference.tree import Tree
+from tallyveil.inference.conditional.tree import Tree
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.losses.privacy_loss import Loss, together_loss
 from tallyveil.mechanisms.measure import Measure

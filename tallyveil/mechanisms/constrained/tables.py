@@ -25,8 +25,8 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.noise import FloatArray
-from tallyveil.inference.tree import Node
+from tallyveil.inference.conditional.tree import Node
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import Tilt, Weights, weights_of
 
 __all__ = ["LOG_FALLBACK", "MOST", "Bounds", "Table", "Tables", "too_many_sums"]

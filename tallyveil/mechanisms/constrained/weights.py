@@ -19,7 +19,7 @@ import numpy as np
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.noise import FloatArray
+from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.inversion import Bounds, decided
 from tallyveil.mechanisms.noise.laplace import geometric_numbers, integer_noise

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallyveil.events import report
-from tallyveil.proxy.entrance import Places, listen
+from tallyveil.proxy.admission.entrance import Places, listen
+from tallyveil.proxy.admission.limits import Limits
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import worker_of
-from tallyveil.proxy.limits import Limits
 from tallyveil.proxy.processes.link import Link, Message
 
 __all__ = ["Supervisor", "WorkerFailed"]

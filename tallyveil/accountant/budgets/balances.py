@@ -1,0 +1,276 @@
+"""What a ledger says of budgets: balances and shares, who has bought what, the odometer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from tallyveil import deadline
+from tallyveil.accountant.books import Books
+from tallyveil.accountant.budgets.account import Account, Balance, Room
+from tallyveil.accountant.budgets.expensive import most_expensive
+from tallyveil.accountant.budgets.meter import Meter, meter_for
+from tallyveil.accountant.budgets.recomposition import published_rows
+from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
+from tallyveil.accountant.derivation import Derivation
+from tallyveil.accountant.ledger.chain import START
+from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.memory import Release
+from tallyveil.errors import UndefinedTable
+from tallyveil.locks import Rank, ranked_lock
+from tallyveil.mechanisms.units import from_units
+
+__all__ = ["Balances"]
+
+_COMPOSED: Final = 400  # charges of a table that are composed anew, while others wait
+_LAST: Final = 20  # before there are so many
+
+
+class Balances:
+    """The part of `Accountant` that only looks."""
+
+    def __init__(self, ledger: Ledger, accounts: Mapping[str, Account], books: Books) -> None:
+        self._ledger = ledger
+        self._accounts = accounts
+        self._books = books
+        self._lock = ranked_lock(Rank.ACCOUNTANT)
+
+    def balance(self, table: str) -> Balance:
+        account = self._account(table)
+        with self._taken_in() as books:
+            meter = books.filters.tables[table]
+        return account.balance(meter.spent, meter.exact)
+
+    def share(self, table: str, analyst: str) -> Balance | None:
+        """An analyst's share of a table's budget, and what of it the analyst's purchases have
+        spent; of no share nothing remains. None where the table has no shares.
+        """
+        account = self._account(table)
+        with self._taken_in() as books:
+            meter = books.filters.shares.get((table, analyst))
+        if meter is None:
+            return account.share_balance(analyst, 0, True)
+        return account.share_balance(analyst, meter.spent, meter.exact)
+
+    def room(self, table: str, analyst: str | None = None) -> Room:
+        """What is recorded of a table, and what may be still: in all, or asked by an analyst."""
+        self._account(table)
+        with self._taken_in() as books:
+            return books.recording.room(table, analyst)
+
+    def most_expensive(self, table: str, analyst: str | None = None) -> str | None:
+        """The cells most is spent on, as `expensive.most_expensive` tells them: in all, or by what
+        an ``analyst`` with a share has bought. None where nothing is spent.
+        """
+        account = self._account(table)
+        with self._taken_in() as books:
+            meters = books.filters
+        meter = meters.tables[table] if analyst is None else meters.shares.get((table, analyst))
+        return None if meter is None else most_expensive(meter, account.domain)
+
+    def spending(self) -> list[Spending]:
+        """What each analyst in the ledger or with a share has bought, by table and name.
+
+        Those without a share have no meter: their charges are composed anew.
+        """
+        numbers: dict[tuple[str, str], int] = defaultdict(int)
+        others: dict[tuple[str, str], dict[int, Charge]] = defaultdict(dict)
+        with self._lock, self._books.reading():
+            meters = self._books.filters.shares
+            for stored, _ in self._ledger.charges_after(START):
+                key = stored.table, stored.analyst
+                numbers[key] += 1
+                translated = stored.table in self._books.translated
+                if stored.table in self._accounts and (translated or key not in meters):
+                    others[key][stored.id] = self._books.recomposition.charge(stored)
+        plainly = {n for own in others.values() for one in own.values() for n in one.plainly}
+        found = []
+        for table, account in self._accounts.items():
+            names = {analyst for name, analyst in (*numbers, *meters) if name == table}
+            for analyst in sorted(names):
+                meter = meters.get((table, analyst)) or self._composed(
+                    table,
+                    [
+                        replace(charge, translates=()) if n in plainly else charge
+                        for n, charge in others[table, analyst].items()
+                    ],
+                )
+                found.append(
+                    Spending(
+                        table,
+                        analyst,
+                        numbers[table, analyst],
+                        from_units(meter.spent),
+                        meter.exact,
+                        account.measure,
+                        account.share_balance(analyst, meter.spent, meter.exact),
+                        most_expensive(meter, account.domain),
+                    )
+                )
+        return found
+
+    def history(self, table: str | None = None) -> list[Entry]:
+        """Every charge, or a table's, oldest first. Public: it holds no answer."""
+        with self._lock, self._ledger.reading():
+            return self._ledger.history(table)
+
+    def odometer(self) -> list[Reading]:
+        """Every charge of the accounts' tables, oldest first, with what was spent after it."""
+        with self._lock, self._books.reading():
+            entries, after = self._ledger.history(None), dict(self._books.readings)
+        return [
+            Reading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
+            for entry in entries
+            if entry.table in self._accounts
+            for spent, exact in [after[entry.charge_id]]
+        ]
+
+    def cost(self, charge: Charge) -> Fraction:
+        """Of a charge by itself, in the measure of its table's budget."""
+        return from_units(self._books.pricing.loss(charge).bound)
+
+    def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
+        """Of charges for the same release the one after which its table, and then the analyst's
+        share of it, has lost least; of equals the one that itself costs an average cell least.
+
+        Free of charge. Left out are those that by themselves cost no less than the first one, or
+        less than a statement may; and where they are too many to be given up later on, those that
+        cost an average cell more. Just before that they are given up if the table has then lost
+        less.
+        """
+        table = charges[0].table
+        losses = [self._books.pricing.loss(charge) for charge in charges]
+        least, most = self._accounts[table].least_cost, losses[0].bound
+        better = [one.bound < most and from_units(one.bound) >= least for one in losses]
+        with self._lock:
+            many = len(self._books.memory.recorded[table])
+            if many >= _COMPOSED:
+                average = losses[0].average
+                better = [
+                    own and one.average <= average for own, one in zip(better, losses, strict=True)
+                ]
+            if not any(better) and table not in self._books.translated:
+                return charges[0]
+            self._books.refresh()
+            filters = self._books.filters
+        found = []
+        for number, loss in enumerate(losses):
+            if number and not better[number]:
+                continue
+            deadline.check()
+            after = filters.after(table, analyst, loss)
+            share = after.shares.get((table, analyst))
+            spent = after.tables[table].spent, 0 if share is None else share.spent
+            found.append((*spent, loss.average, number))
+        highest, own, _, number = min(found)
+        account = self._accounts[table]
+        cap = (account.shares or {}).get(analyst)
+        allowed = [charges[one[-1]] for one in found]
+        if highest > account.units or (cap is not None and own > cap.units):
+            return self._relieved(allowed, charges, analyst, account.units + 1) or allowed[0]
+        relieved = None
+        if _COMPOSED - _LAST <= many < _COMPOSED:
+            relieved = self._relieved(allowed, charges, analyst, highest)
+        return relieved or charges[number]
+
+    def _relieved(
+        self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str, below: int
+    ) -> Charge | None:
+        """One that can be paid once earlier translates by the same invariants, or by any, are given
+        up, such that the table has lost less than ``below``: they charge cells that nobody asked
+        about, and where many are asked that is more than their rows cost."""
+        table, books = allowed[0].table, self._books
+        if table not in books.translated:
+            return None
+        rows = published_rows(every)
+        with self._lock, books.reading():
+            filters = books.filters
+            known = books.recomposition.translated(table, _COMPOSED)
+            near = tuple(number for number, own in known.items() if rows & own)
+            anew = [
+                (plainly, books.recomposition.start(table, plainly))
+                for plainly in filter(None, dict.fromkeys((near, tuple(known))))
+            ]
+        # What is proposed here is weighed again when it is charged: nobody need wait for it.
+        for plainly, composition in anew:
+            before = composition.of(filters)
+            for charge in allowed:
+                deadline.check()
+                loss = books.pricing.loss(charge)
+                after = before.after(table, analyst, loss)
+                quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
+                less = after.tables[table].spent < below
+                if less and quote.allowed and after.within_shares(table):
+                    return replace(charge, plainly=plainly)
+        return None
+
+    def learned(
+        self, table: str, releases: int, derivations: int
+    ) -> tuple[list[Release], list[Derivation]]:
+        """The answered charges of a table, and the derivations, from these numbers on, in one
+        snapshot: a derivation's answers are among them. More are only appended."""
+        with self._taken_in() as books:
+            memory = books.memory
+            return memory.recorded[table][releases:], memory.derivations[table][derivations:]
+
+    def pending(self, table: str) -> list[Answer]:
+        """What is charged and not recorded yet, whose values are NaN: it may be drawn at any
+        moment, here or in another process."""
+        with self._taken_in() as books:
+            return books.memory.pending(table)
+
+    def state(self, table: str) -> int:
+        """A number that grows with everything that is charged or recorded of a table."""
+        with self._taken_in() as books:
+            return books.memory.states[table]
+
+    @property
+    def taken_in(self) -> int:
+        """How many charges and answers of other processes this one has found in the ledger."""
+        return self._books.taken_in
+
+    @property
+    def awaits_others(self) -> bool:
+        """Whether other processes may be answering what they charged, as far as this one knows."""
+        return bool(self._books.memory.elsewhere)
+
+    def charged_by_others(self, since: float) -> list[Charge]:
+        """What other processes have charged and not answered yet, if this one knows it only since
+        then, by `time.monotonic`."""
+        with self._taken_in() as books:
+            return books.memory.charged_elsewhere(since)
+
+    def position(self) -> Hashable:
+        """Equal while nobody, in any process, has anything charged or recorded; None if that cannot
+        be known. It waits for nobody."""
+        return self._ledger.position()
+
+    def recorded(self, table: str) -> int:
+        """How many charges are answered of a table."""
+        with self._taken_in() as books:
+            return len(books.memory.recorded[table])
+
+    @contextmanager
+    def _taken_in(self) -> Iterator[Books]:
+        """What follows from the ledger as it is now."""
+        with self._lock:
+            self._books.refresh()
+            yield self._books
+
+    def _composed(self, table: str, charges: Sequence[Charge]) -> Meter:
+        """A meter over some charges about one table, at least one."""
+        account = self._accounts[table]
+        meter = meter_for(account.relation, account.measure)
+        for charge in charges:
+            meter = meter.after(self._books.pricing.loss(charge))
+        return meter
+
+    def _account(self, table: str) -> Account:
+        account = self._accounts.get(table)
+        if account is None:
+            raise UndefinedTable(f'there is no protected table "{table}"')
+        return account

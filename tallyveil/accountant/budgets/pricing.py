@@ -1,0 +1,111 @@
+"""What a charge costs and takes in the ledger, worked out once and without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.ledger.codec import encode_charge
+from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
+from tallyveil.invariants import Translate, translated
+from tallyveil.mechanisms import Loss, recorded_law
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, together_loss
+from tallyveil.mechanisms.measure import power
+from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.mechanisms.protocol import Charged
+from tallyveil.mechanisms.registry import additive_by_law, charged
+from tallyveil.workload.workload import Column
+
+__all__ = ["Priced", "Pricing"]
+
+
+class Priced(NamedTuple):
+    """A charge as it would be recorded. ``columns`` is as `codec` writes them."""
+
+    charge: Charge
+    columns: bytes
+    loss: Loss
+    amount: Amount
+
+
+class Pricing:
+    """Threads may share it: at worst a charge is priced twice."""
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self._priced: WeakKeyDictionary[Charge, tuple[bytes, Loss, Amount]] = WeakKeyDictionary()
+        self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
+
+    def price(self, charge: Charge) -> Priced:
+        """A charge is quoted and then paid for, and priced the first time.
+
+        Raises what `loss` does.
+        """
+        priced = self._priced.get(charge)
+        if priced is None:
+            _ = charge.key  # of its receipt, which is issued while others wait
+            columns = encode_charge(charge, self._accounts[charge.table].relation)
+            amount = Amount.of(charge.mechanism, charge.sql, columns, sum(charge.heights))
+            priced = self._priced[charge] = columns, self.loss(charge), amount
+        return Priced(charge, *priced)
+
+    def loss(self, charge: Charge) -> Loss:
+        """Raises TallyveilError if the workload is not about the table's declared cells."""
+        loss = self._losses.get(charge)
+        if loss is None:
+            loss = self._losses[charge] = self._loss(charge)
+        return loss
+
+    def _loss(self, charge: Charge) -> Loss:
+        workload = charge.workload
+        account = self._accounts.get(workload.table)
+        if account is None:
+            raise UndefinedTable(f'there is no protected table "{workload.table}"')
+        for column in workload.columns:
+            for axis, size in zip(column.axes, column.shape, strict=True):
+                if axis not in account.domain or account.domain[axis].size != size:
+                    raise TallyveilError(f'the workload does not fit table "{workload.table}"')
+        if charge.translates or charge.joint:
+            return _by_invariants(charge, account)
+        family: Charged = (
+            charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
+        )
+        return family.loss(workload, charge.scales, account.relation, account.measure)
+
+
+def _by_invariants(charge: Charge, account: Account) -> Loss:
+    """Of the rows that are charged in the place of those asked, with the noise of these: row i of
+    integers D (w_i − λ_i C) at 1/D of what a step costs, 1/D² in ρ. Gaussian noise that is drawn
+    together costs what independent noise does, also in ρ (INVARIANTS §5.1).
+
+    Raises LedgerError for λ of rows that are not published.
+    """
+    columns, rates = list[Column](), list[Fraction]()
+    translates = charge.translates or (None,) * len(charge.scales)
+    parts = zip(charge.workload.columns, charge.scales, translates, strict=True)
+    for column, scale, translate in parts:
+        if scale == 0:
+            continue
+        step, charged_as = rate(scale, account.measure), column
+        if translate is not None:
+            charged_as = _rows(column, translate, charge.published)
+            step /= translate.denominator ** power(account.measure)
+        columns.append(charged_as)
+        rates.append(step)
+    law = None if charge.joint is None else recorded_law(charge.law, max(charge.scales))
+    composed = privacy_loss if law is None or not law.heavy else together_loss
+    return composed(columns, rates, account.relation, account.measure)
+
+
+def _rows(column: Column, translate: Translate, published: Sequence[Column]) -> Column:
+    try:
+        found = translated(column, translate, published)
+    except ValueError as error:
+        raise LedgerError("a charge is by invariants that the ledger does not know") from error
+    if found is None:
+        raise LedgerError("a charge is by invariants of too many cells")
+    return found

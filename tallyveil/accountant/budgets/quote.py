@@ -1,0 +1,179 @@
+"""What some charges would do to the budgets and shares they are taken from, and to what the ledger
+holds; and the words of a refused charge: what does not allow it, and what to do instead.
+
+A charge is counted with as many rows as it has answers, and with the bytes of its statement and
+its coefficients besides `account.ANSWER_BYTES` for each answer. So what it takes is known before
+anything is charged, depends on nothing that is drawn, and follows from the ledger alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from tallyveil.accountant.budgets.account import Account, Amount, Room
+from tallyveil.errors import BudgetExceeded, InvalidParameterValue, RecordingLimitExceeded
+from tallyveil.mechanisms.measure import Measure
+
+__all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
+
+_UP = Context(prec=6, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class TableQuote:
+    """What some charges would do to one table's budget, or to an analyst's share of it, in
+    ``measure``.
+
+    ``cost`` is their cost on their own; where other cells have spent more, less of what remains
+    is taken. ``analyst`` is whose share it is, None for the budget itself; ``has_share`` is False
+    if there is no such share.
+    """
+
+    table: str
+    cost: Fraction
+    remaining_before: Fraction
+    remaining_after: Fraction
+    allowed: bool
+    measure: Measure = "epsilon"
+    analyst: str | None = None
+    has_share: bool = True
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A statement's quote, table by table; ``shares`` are the analyst's own, where the table has
+    shares."""
+
+    tables: tuple[TableQuote, ...]
+    shares: tuple[TableQuote, ...] = ()
+
+    def __getitem__(self, table: str) -> TableQuote:
+        for quote in self.tables:
+            if quote.table == table:
+                return quote
+        raise KeyError(table)
+
+    @property
+    def refused(self) -> TableQuote | None:
+        """The budget or share that does not allow it; of several the one with least left."""
+        refused = [quote for quote in (*self.tables, *self.shares) if not quote.allowed]
+        return min(refused, key=lambda quote: quote.remaining_before, default=None)
+
+    @property
+    def allowed(self) -> bool:
+        return self.refused is None
+
+
+def exceeded(quote: TableQuote) -> BudgetExceeded:
+    """The error for a quote that is not allowed."""
+    # Shown rounded to the private side: what is asked up, what is left down.
+    requested, remaining = float(quote.cost), float(quote.remaining_before)
+    if Fraction(requested) < quote.cost:
+        requested = math.nextafter(requested, math.inf)
+    if Fraction(remaining) > quote.remaining_before:
+        remaining = math.nextafter(remaining, 0.0)
+    costs = f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains where most was"
+    hint = (
+        f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records with"
+        " budget left, or again what is answered from history for free."
+    )
+    if quote.analyst is None:
+        message = f'the budget of table "{quote.table}" does not allow this: {costs} asked'
+    elif quote.has_share:
+        message = (
+            f'the share of analyst "{quote.analyst}" in the budget of table "{quote.table}" does'
+            f" not allow this: {costs} asked by this analyst"
+        )
+    else:
+        message = f'analyst "{quote.analyst}" has no share of the budget of table "{quote.table}"'
+        hint = (
+            "What history knows is answered for free. The custodian's policy says who may spend,"
+            " and how much."
+        )
+    return BudgetExceeded(
+        message,
+        requested=requested,
+        remaining=remaining,
+        unit=quote.measure,
+        analyst=quote.analyst,
+        hint=hint,
+    )
+
+
+def too_cheap(quote: TableQuote, least: Fraction) -> InvalidParameterValue:
+    """The error for a statement whose cost is positive and below ``least``."""
+    unit = quote.measure
+    # Rounded up, so that whoever sets it gets an answer.
+    amount = float(_UP.divide(Decimal(least.numerator), Decimal(least.denominator)))
+    return InvalidParameterValue(
+        f'this costs {unit} {float(quote.cost):.6g} of table "{quote.table}"; the least a'
+        f" statement may cost is {unit} {amount:.6g}",
+        detail="Every answer stays in the ledger for good, so none is recorded at next to no cost.",
+        hint=f"SET dp.{unit} = {amount:.6g} or more, or a narrower dp.half_width. What history"
+        " knows is free: SET dp.source = history. The custodian may lower limits.least_cost of"
+        " the table.",
+    )
+
+
+def out_of_room(
+    table: str, analyst: str | None, wanted: int, left: int, unit: str
+) -> RecordingLimitExceeded:
+    """The error for a statement of which more would be recorded than there is room for."""
+    whose, key = f'table "{table}"', unit if unit == "rows" else "megabytes"
+    if analyst is not None:
+        whose, key = f'analyst "{analyst}" about {whose}', f"analyst_{key}"
+    return RecordingLimitExceeded(
+        f"the ledger would record {wanted:,} {unit} for this, and has room for {left:,} more"
+        f" of {whose}",
+        hint="Ask for fewer groups or aggregates at once, or again what is answered from history"
+        f" for free. The custodian may raise limits.{key} of the table.",
+    )
+
+
+class Recording:
+    """Counts what is recorded. Used under the accountant's lock."""
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self.amounts: dict[tuple[str, str], Amount] = {}
+        """By table and analyst."""
+        self._tables: dict[str, Amount] = {}
+
+    def add(self, table: str, analyst: str, amount: Amount) -> None:
+        self._tables[table] = self._held(table) + amount
+        self.amounts[table, analyst] = self._held(table, analyst) + amount
+
+    def room(self, table: str, analyst: str | None = None) -> Room:
+        """Of a table: in all, or for what one analyst asks, which the table's own limits bound."""
+        own = None if analyst is None else self._held(table, analyst)
+        return self._accounts[table].room(self._held(table), own)
+
+    def _held(self, table: str, analyst: str | None = None) -> Amount:
+        if analyst is None:
+            return self._tables.get(table, Amount())
+        return self.amounts.get((table, analyst), Amount())
+
+    def check(self, quote: Quote, asked: Sequence[tuple[str, Amount]], analyst: str) -> None:
+        """Refuse a statement that costs less than the least, or for which there is no room.
+
+        ``asked`` is what each of its charges takes, by table. What would cost nothing is refused
+        too: the gate answers by itself what no record can move, and asks for no charge.
+
+        Raises InvalidParameterValue (22023) and RecordingLimitExceeded (53400).
+        """
+        for one in quote.tables:
+            least = self._accounts[one.table].least_cost
+            if not one.cost or one.cost < least:
+                raise too_cheap(one, least)
+        for table in dict.fromkeys(name for name, _ in asked):
+            takes = sum((amount for name, amount in asked if name == table), Amount())
+            for whose in (None, analyst):
+                left = self.room(table, whose).left
+                if takes.rows > left.rows:
+                    raise out_of_room(table, whose, takes.rows, left.rows, "rows")
+                if takes.size > left.size:
+                    raise out_of_room(table, whose, takes.size, left.size, "bytes")

@@ -1,0 +1,157 @@
+"""Past charges, composed once more where translates of them are given up.
+
+A translate charges cells that nobody asked about. Where many cells of a group are asked one by one,
+that comes to more than the rows themselves cost. λ is book-keeping of public rows, and may be
+chosen again for all that was released: what counts is that the ledger's charges, whichever they are
+by now, are within the budget. So a later charge can say which earlier ones are charged as they were
+asked from then on.
+
+What was composed is kept: who asks again, or charges what was proposed, composes only what was
+charged since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+from weakref import WeakValueDictionary
+
+from tallyveil import deadline
+from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.budgets.filters import Filters
+from tallyveil.accountant.budgets.pricing import Pricing
+from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.invariants import published_columns
+from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
+from tallyveil.accountant.ledger.codec import decode_charge
+from tallyveil.accountant.ledger.ledger import Ledger
+
+__all__ = ["Composition", "Recomposition", "published_rows"]
+
+_KEPT: Final = 2  # compositions of a table: without some translates, and without any
+
+
+def published_rows(charges: Sequence[Charge]) -> int:
+    """Those that translates are by: row n is bit n."""
+    used = (translate for charge in charges for translate in charge.translates if translate)
+    numbers = {number for translate in used for number in translate.declared.tolist()}
+    return sum(1 << number for number in numbers)
+
+
+@dataclass
+class _Past:
+    """Of a table's charges up to ``end``, by number: the published rows that their translates are
+    by, and the earlier charges that they gave up the translates of."""
+
+    end: Position = START
+    rows: dict[int, int] = field(default_factory=dict)
+    given_up: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """``filters`` of one table's charges up to ``end``, ``plainly`` without their translates."""
+
+    plainly: frozenset[int]
+    end: Position
+    filters: Filters
+
+    def starts(self, plainly: frozenset[int], before: int | None) -> bool:
+        """Whether what is charged without ``plainly``, up to number ``before``, starts so."""
+        last = self.end.number
+        return (before is None or last < before) and self.plainly == {
+            number for number in plainly if number <= last
+        }
+
+
+class Recomposition:
+    """Of the charges of a ledger; used inside its `reading`."""
+
+    def __init__(self, ledger: Ledger, pricing: Pricing, accounts: Mapping[str, Account]) -> None:
+        self._ledger = ledger
+        self.pricing = pricing
+        self._unused = Filters.unused(accounts)
+        self._past: dict[str, _Past] = {}
+        self._kept: dict[str, tuple[_Composed, ...]] = {}
+        self._read: WeakValueDictionary[tuple[int, bool], Charge] = WeakValueDictionary()
+
+    def charge(self, stored: StoredCharge) -> Charge:
+        """As it was accounted for when it was made."""
+        charge = decode_charge(stored.table, stored.mechanism, stored.columns)
+        if charge.translates:
+            return replace(charge, published=published_columns(self._ledger, stored.table))
+        return charge
+
+    def translated(self, table: str, most: int) -> dict[int, int]:
+        """The charges of a table that are charged as translates, with their `published_rows`; none
+        if it has more than ``most`` charges."""
+        past = self._up_to_date(table)
+        if len(past.given_up) > most:
+            return {}
+        gone = {number for own in past.given_up.values() for number in own}
+        return {number: rows for number, rows in past.rows.items() if rows and number not in gone}
+
+    def start(self, table: str, plainly: Sequence[int], before: int | None = None) -> Composition:
+        """All charges of a table, before number ``before`` if given, those of ``plainly`` and those
+        given up before without their translates: what of it is composed already, and the rest."""
+        past = self._up_to_date(table)
+        gone = (own for n, own in past.given_up.items() if before is None or n < before)
+        whole = frozenset(plainly).union(*gone)
+        empty = _Composed(frozenset(), START, self._unused)
+        fit = [one for one in self._kept.get(table, ()) if one.starts(whole, before)]
+        composed = max(fit, key=lambda one: one.end.number, default=empty)
+        end, rest = composed.end, list[tuple[StoredCharge, Charge]]()
+        for stored, position in self._ledger.charges_after(composed.end):
+            if before is not None and stored.id >= before:
+                break
+            end = position
+            if stored.table == table:
+                deadline.check()
+                rest.append((stored, self._charged(stored, stored.id in whole)))
+        return Composition(self, table, replace(composed, plainly=whole, end=end), rest)
+
+    def keep(self, table: str, composed: _Composed) -> None:
+        others = (
+            one for one in self._kept.get(table, ()) if not one.starts(composed.plainly, None)
+        )
+        self._kept[table] = (composed, *others)[:_KEPT]
+
+    def _charged(self, stored: StoredCharge, plainly: bool) -> Charge:
+        """The same one for several compositions at once, so that it is priced once."""
+        charge = self._read.get((stored.id, plainly))
+        if charge is None:
+            charge = self.charge(stored)
+            charge = replace(charge, translates=()) if plainly else charge
+            self._read[stored.id, plainly] = charge
+        return charge
+
+    def _up_to_date(self, table: str) -> _Past:
+        past = self._past.setdefault(table, _Past())
+        for stored, position in self._ledger.charges_after(past.end):
+            if stored.table == table:
+                deadline.check()
+                charge = decode_charge(table, stored.mechanism, stored.columns)
+                past.rows[stored.id] = published_rows([charge])
+                past.given_up[stored.id] = charge.plainly
+            past.end = position
+        return past
+
+
+@dataclass(frozen=True)
+class Composition:
+    """``rest`` is still to be composed; also outside of a `reading`."""
+
+    by: Recomposition
+    table: str
+    composed: _Composed
+    rest: Sequence[tuple[StoredCharge, Charge]]
+
+    def of(self, filters: Filters) -> Filters:
+        """With all charges of the table composed so. A charge takes a few milliseconds."""
+        own = self.composed.filters
+        for stored, charge in self.rest:
+            deadline.check()
+            own = own.after(self.table, stored.analyst, self.by.pricing.loss(charge))
+        self.by.keep(self.table, replace(self.composed, filters=own))
+        return filters.with_table(own, self.table)

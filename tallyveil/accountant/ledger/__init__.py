@@ -1,0 +1,1 @@
+"""The ledger's file: its tables, its chain, and release events as bytes."""

@@ -1,0 +1,266 @@
+"""The ledger's SQLite file: opened with care, read and written in transactions, never another one.
+
+A rollback journal, not a write-ahead log: then the file alone is the ledger whenever nothing is
+being written, and a journal that is deleted takes no charge with it. It is kept between
+transactions (PERSIST), which saves half of what a commit costs otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tallyveil import deadline
+from tallyveil.accountant.ledger.header import Header
+from tallyveil.accountant.ledger.schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    create_file,
+    create_tables,
+    schema_of,
+    whole_schema,
+)
+from tallyveil.errors import LedgerError
+
+__all__ = ["Database"]
+
+# How long it is tried to get the file from others, and for how long without a look at the deadline.
+_BUSY_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+_COUNTS = 1 << 32  # positions there are
+_RESTORE = "Restore it from its backup."
+
+
+class Database:
+    """An open ledger file; ``path`` is None for one that is not kept."""
+
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        """Open ``path``, or make it if it is missing; ":memory:" is a ledger that is not kept.
+
+        Raises LedgerError if it is missing and not ``create``, corrupt, or no ledger at all.
+        """
+        self._pid = os.getpid()
+        self._keeping = False
+        self.path = None if str(path) == ":memory:" else Path(path).absolute()
+        self._header: Header | None = None
+        self.written: int | None = None
+        """The `version` that the last `writing` left behind, whatever others have written since;
+        None if it failed."""
+        self.name = str(path)
+        with self._reported("opened"):
+            if self.path is not None and not self.path.exists():
+                if not create:
+                    raise LedgerError(f"there is no ledger {self.name}")
+                create_file(self.path)
+            self._identity = self._stat()
+            self._connection = sqlite3.connect(
+                path if self.path is None else f"{self.path.as_uri()}?mode=rw",
+                uri=self.path is not None,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            with contextlib.ExitStack() as opened:
+                opened.callback(self._connection.close)
+                if self.path is None:
+                    create_tables(self._connection)
+                else:
+                    self._check_format()
+                    self._header = Header(self.path)
+                opened.pop_all()
+
+    def close(self) -> None:
+        """The journal goes too, unless somebody else is writing."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        self._connection.close()
+        if self._header is not None:
+            self._header.close()
+            self._header = None
+
+    def position(self) -> int | None:
+        """Another number after each commit, whoever made it; None if that cannot be known now, as
+        of a ledger that is not kept. It takes no lock and may be called by any thread."""
+        header = self._header
+        try:
+            if header is None or self._stat() != self._identity:
+                return None
+            return header.read()
+        except OSError:
+            return None
+
+    def _execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Inside `reading` or `writing`."""
+        return self._connection.execute(query, values)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """One snapshot for all reads inside.
+
+        Until it is entered, it can be stopped: raises what `deadline.check` raises."""
+        # BEGIN alone takes no lock, the first thing read does.
+        with self._transaction("read", "BEGIN", "SELECT 1 FROM sqlite_schema LIMIT 1"):
+            yield
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """All or nothing, alone, and durable once the block is left without an error.
+
+        Raises LedgerError if it did not become durable, or the file was swapped meanwhile. Until it
+        is entered, it can be stopped: raises what `deadline.check` raises."""
+        self.written = None
+        with self._transaction("written", "BEGIN IMMEDIATE"):
+            changes = self._connection.total_changes
+            version = 0 if self._header is None else self._header.read()
+            if version is None:
+                raise LedgerError(
+                    f"the ledger {self.name} was given a write-ahead log while in use",
+                    hint="Restart to go on: this takes the log in, and writes without one.",
+                )
+            yield
+            # A transaction that changes nothing does not count.
+            changed = self._header is not None and self._connection.total_changes != changes
+        self._check_identity()
+        self.written = (version + changed) % _COUNTS
+
+    def keep(self) -> None:
+        """Inside `writing`: what was written so far stays, whatever fails from here on."""
+        self._connection.execute("SAVEPOINT kept")
+        self._keeping = True
+
+    def version(self) -> int | None:
+        """`position`, and of a ledger that nobody else can write always the same number. Inside
+        `reading`, once something was read, and `writing` it is that of the snapshot. Raises
+        LedgerError in another process than opened it."""
+        self._check_process()
+        return 0 if self.path is None else self.position()
+
+    @contextlib.contextmanager
+    def _transaction(self, doing: str, *begin: str) -> Iterator[None]:
+        self._check_own()
+        with self._reported(doing):
+            self._keeping = False
+            try:
+                self._begin(begin)
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._undo()
+                raise
+
+    @deadline.taking(None)
+    def _begin(self, statements: Sequence[str]) -> None:
+        """Execute each as soon as no other process is in its way, and wait for no turn, since
+        others wait for this."""
+        end = time.monotonic() + _BUSY_SECONDS
+        self._wait(_LOOK_SECONDS)
+        try:
+            for statement in statements:
+                while not self._executed(statement, last=time.monotonic() >= end):
+                    deadline.check()
+        finally:
+            self._wait(_BUSY_SECONDS)
+
+    def _executed(self, statement: str, *, last: bool) -> bool:
+        try:
+            self._connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            # Python's own errors have no code.
+            if last or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        return True
+
+    def _wait(self, seconds: float) -> None:
+        """Let each statement wait so long for other processes."""
+        self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+
+    def _undo(self) -> None:
+        """End the transaction without what is not to be kept."""
+        if self._keeping and self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK TO kept")
+                self._connection.execute("COMMIT")
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def _reported(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        # Text in a damaged file, quoted by SQLite in its message, may be no text at all.
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise LedgerError(
+                f"the ledger {self.name} cannot be {doing}",
+                detail=str(error),
+                hint="Nothing is answered without a ledger. See that the file, its directory and"
+                " the disk are in order, and restore a damaged ledger from its backup.",
+            ) from error
+
+    def _check_format(self) -> None:
+        application = self._pragma("application_id")
+        version = self._pragma("user_version")
+        if application != APPLICATION_ID:
+            raise LedgerError(
+                f"{self.name} is not a ledger of tallyveil",
+                hint="Name another file, or restore the ledger from its backup.",
+            )
+        if version != SCHEMA_VERSION:
+            raise LedgerError(
+                f"the ledger {self.name} has format {version}, this program reads format"
+                f" {SCHEMA_VERSION}",
+                hint="It is left as it is. Use the version of tallyveil that wrote it.",
+            )
+        self._leave_log()
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if self._pragma("integrity_check") != "ok":
+            raise LedgerError(f"the ledger {self.name} is damaged", hint=_RESTORE)
+        if schema_of(self._connection) != whole_schema():
+            raise LedgerError(
+                f"the ledger {self.name} is damaged: its tables are not those of a ledger",
+                hint=_RESTORE,
+            )
+        self._connection.execute("PRAGMA foreign_keys = ON")
+
+    def _leave_log(self) -> None:
+        """A write-ahead log that somebody switched on is taken in here."""
+        mode = self._connection.execute("PRAGMA journal_mode = PERSIST").fetchone()[0]
+        if mode != "persist":
+            raise LedgerError(
+                f"the ledger {self.name} is in use by a program that gave it a write-ahead log",
+                hint="Stop it first: what it has written since is taken over then.",
+            )
+
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    def _stat(self) -> tuple[int, int] | None:
+        if self.path is None:
+            return None
+        stat = self.path.stat()
+        return stat.st_dev, stat.st_ino
+
+    def _check_own(self) -> None:
+        self._check_process()
+        self._check_identity()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise LedgerError(f"the ledger {self.name} was opened by another process")
+
+    def _check_identity(self) -> None:
+        """Refuse to go on with a file that has been moved away, deleted or swapped."""
+        try:
+            same = self._stat() == self._identity
+        except OSError:
+            same = False
+        if not same:
+            raise LedgerError(
+                f"the ledger {self.name} was removed or replaced while in use",
+                hint="Put the original file back, or restart to go on with the present one.",
+            )

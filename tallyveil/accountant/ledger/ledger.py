@@ -1,0 +1,239 @@
+"""The ledger: every charge and every noisy answer, in SQLite, for good.
+
+Append-only, with a rollback journal and synchronous=FULL: what has been committed survives a
+crash, and is in the one file. Beside it there is a journal while something is written, and after a
+crash; whatever happens to that, no charge that was committed is lost. Several processes may share
+a file; each writes inside BEGIN IMMEDIATE and reads what others appended before it decides. It
+fails closed: a file that is unreadable, tampered with, swapped or gone is an error, never an empty
+history.
+
+All tables are chained (`chain`): a row that was altered or taken out is found when the ledger is
+opened. An older copy put in place of the ledger is found only by a process that has seen more:
+restore a backup only if nothing was asked since.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallyveil.accountant.charges import Entry
+from tallyveil.accountant.ledger.chain import (
+    FIELDS,
+    START,
+    Position,
+    StoredCharge,
+    charge_link,
+    linked,
+)
+from tallyveil.accountant.ledger.database import Database
+from tallyveil.errors import LedgerError
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.units import from_units
+
+__all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """``columns`` between a row's number and its chain."""
+
+    name: str
+    columns: tuple[str, ...]
+    link: Callable[..., bytes] = linked
+
+
+_PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
+_SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
+_CHARGE = _Table("charge", FIELDS[1:], charge_link)
+_ANSWER = _Table("answer", ("charge_id", "noisy"))
+_INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns", "added"))
+_DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    id: int
+    charge_id: int
+    noisy: bytes
+
+
+@dataclass(frozen=True)
+class StoredInvariant:
+    """Counts by ``sql``, whose rows have the digest ``rows``, were declared or published."""
+
+    table: str
+    event: str
+    sql: str
+    rows: bytes
+    columns: bytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the counts of a table are recognised by (`binding`); confidential as they are."""
+
+    key: bytes = field(repr=False)
+    digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class StoredDerivation:
+    """``body`` is as `derivation.encode_derivation` writes it."""
+
+    id: int
+    table: str
+    analyst: str
+    body: bytes
+
+
+class Ledger(Database):
+    """An open ledger. Used by one `Accountant`, which sees to it that threads take turns."""
+
+    def holds_charge(self, position: Position) -> bool:
+        """Whether the charges once ended there; inside `reading`."""
+        query = "SELECT chain FROM charge WHERE id = ?"
+        found = self._execute(query, (position.number,)).fetchone()
+        return found is not None and found[0] == position.chain
+
+    def tables(self) -> dict[str, str]:
+        """The tables it knows, each with the fingerprint of its declaration; inside `reading`."""
+        return {row[1]: row[2] for row, _ in self._after(_PROTECTED, START)}
+
+    def add_table(self, table: str, fingerprint: str) -> None:
+        """Inside `writing`."""
+        self._add(_PROTECTED, (table, fingerprint, _now()), self._end(_PROTECTED))
+
+    def charged_tables(self) -> dict[str, str]:
+        """The tables that it has charges of, each with the time of the first; inside `reading`."""
+        query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
+        return dict(self._execute(query).fetchall())
+
+    def added(self) -> dict[str, str]:
+        """When each table that it knows was added; inside `reading`."""
+        return {row[1]: row[3] for row, _ in self._after(_PROTECTED, START)}
+
+    def snapshot(self, table: str) -> Snapshot | None:
+        """The data that the table's answers are about, if it is known yet; inside `reading`."""
+        rows = [row for row, _ in self._after(_SNAPSHOT, START) if row[1] == table]
+        return Snapshot(*rows[-1][2:4]) if rows else None
+
+    def add_snapshot(self, table: str, key: bytes, digest: bytes) -> None:
+        """Once for each table; inside `writing`."""
+        self._add(_SNAPSHOT, (table, key, digest, _now()), self._end(_SNAPSHOT))
+
+    def invariants(self, table: str) -> list[StoredInvariant]:
+        """What was declared and published of a table, oldest first; inside `reading`."""
+        rows = [row for row, _ in self._after(_INVARIANT, START) if row[1] == table]
+        return [StoredInvariant(*row[1:6]) for row in rows]
+
+    def add_invariant(self, invariant: StoredInvariant) -> None:
+        """Inside `writing`."""
+        one = invariant
+        row = (one.table, one.event, one.sql, one.rows, one.columns, _now())
+        self._add(_INVARIANT, row, self._end(_INVARIANT))
+
+    def append(
+        self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,
+        columns: bytes, before: Position, measure: Measure = "epsilon",
+    ) -> Position:  # fmt: skip
+        """Add a charge; inside `writing`. ``before`` is where the charges end, and end then."""
+        row = (_now(), analyst, table, mechanism, sql, cost, height, columns, measure)
+        return self._add(_CHARGE, row, before)
+
+    def answer(self, charge_id: int, noisy: bytes, before: Position) -> Position:
+        """Remember a charge's noisy answer, once; inside `writing`. ``before`` is where the
+        answers end, and the result where they end then.
+        """
+        return self._add(_ANSWER, (charge_id, noisy), before)
+
+    def derive(self, table: str, analyst: str, body: bytes, before: Position) -> Position:
+        """Remember how an estimate was made; inside `writing`. Positions as in `answer`."""
+        return self._add(_DERIVATION, (table, analyst, body), before)
+
+    def charges_after(
+        self, seen: Position, most: int = -1
+    ) -> Iterator[tuple[StoredCharge, Position]]:
+        """Charges appended since ``seen``, each with its position; if given, ``most`` of them.
+
+        Raises LedgerError if the chain is broken or what was seen is not there any more.
+        """
+        for row, position in self._after(_CHARGE, seen, most):
+            yield StoredCharge(*row), position
+
+    def answers_after(
+        self, seen: Position, most: int = -1
+    ) -> Iterator[tuple[StoredAnswer, Position]]:
+        """As `charges_after`."""
+        for row, position in self._after(_ANSWER, seen, most):
+            yield StoredAnswer(*row), position
+
+    def derivations_after(self, seen: Position) -> Iterator[tuple[StoredDerivation, Position]]:
+        """As `charges_after`."""
+        for row, position in self._after(_DERIVATION, seen):
+            yield StoredDerivation(*row), position
+
+    def history(self, table: str | None) -> list[Entry]:
+        """All charges, or a table's, oldest first."""
+        fields = "id, time, analyst, table_name, sql, mechanism, cost, measure, height"
+        query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
+        return [
+            Entry(n, dt.datetime.fromisoformat(time), who, of, sql, by, from_units(cost), *more)
+            for n, time, who, of, sql, by, cost, *more in self._execute(query, (table,))
+        ]
+
+    def _after(
+        self, table: _Table, seen: Position, most: int = -1
+    ) -> Iterator[tuple[tuple[Any, ...], Position]]:
+        """Rows of ``table`` after ``seen``: each with its number, without its chain."""
+        if seen.number:
+            query = f"SELECT chain FROM {table.name} WHERE id = ?"
+            found = self._execute(query, (seen.number,)).fetchone()
+            if found is None or found[0] != seen.chain:
+                raise self._tampered()
+        columns = ", ".join(("id", *table.columns, "chain"))
+        query = f"SELECT {columns} FROM {table.name} WHERE id > ? ORDER BY id LIMIT ?"
+        left = most
+        for *row, chain in self._execute(query, (seen.number, most)):
+            seen = Position(row[0], table.link(seen.chain, *row))
+            if seen.chain != chain:
+                raise self._tampered()
+            left -= 1
+            yield tuple(row), seen
+        if left and seen.number != self._numbers_used(table):
+            raise self._tampered()
+
+    def _end(self, table: _Table) -> Position:
+        """Where ``table`` ends; for tables of few rows."""
+        ends = [end for _, end in self._after(table, START)]
+        return ends[-1] if ends else START
+
+    def _add(self, table: _Table, values: tuple[Any, ...], before: Position) -> Position:
+        """Append a row to ``table``, which ends ``before`` it."""
+        row = (self._numbers_used(table) + 1, *values)
+        after = Position(row[0], table.link(before.chain, *row))
+        columns, marks = ", ".join(("id", *table.columns, "chain")), ", ?" * len(row)
+        self._execute(
+            f"INSERT INTO {table.name} ({columns}) VALUES (?{marks})", (*row, after.chain)
+        )
+        return after
+
+    def _numbers_used(self, table: _Table) -> int:
+        """The highest number SQLite has ever given to a row."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        row = self._execute(query, (table.name,)).fetchone()
+        if row is not None and not isinstance(row[0], int):
+            raise self._tampered()
+        return 0 if row is None else row[0]
+
+    def _tampered(self) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.name} has lost or altered charges",
+            hint="Restore it from its backup.",
+        )
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")

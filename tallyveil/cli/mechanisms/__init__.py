@@ -1,0 +1,1 @@
+"""`tallyveil mechanism …`: mechanisms listed, shown and compared."""

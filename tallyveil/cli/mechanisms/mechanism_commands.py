@@ -1,0 +1,72 @@
+"""The commands `tallyveil mechanism …` and their arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallyveil.cli.error_messages import Command
+from tallyveil.cli.options import Json, option
+from tallyveil.cli.text import Said
+
+__all__ = ["mechanisms"]
+
+mechanisms = typer.Typer(no_args_is_help=True, help="Look at mechanisms: list, show, compare.")
+
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw it, too, into a .png, .svg or .pdf.", metavar="FILE")
+]
+Objective = Annotated[
+    str, typer.Option(help="L0, L0,1 (and so on), L1 or L2; with sum or max behind.")
+]
+
+
+@mechanisms.command("list", cls=Command)
+def list_(json: Json = False) -> Said:
+    """List the mechanisms and what each guarantees."""
+    from tallyveil.cli.mechanisms.mechanisms import listing
+
+    return listing()
+
+
+@mechanisms.command(cls=Command)
+def show(
+    name: Annotated[str, typer.Argument(help="As listed.", metavar="NAME")],
+    n: int | None = option("The largest possible count.", None, "--n", metavar="N"),
+    alpha: str | None = option("The privacy level, such as 0.9 or 10/11.", metavar="α"),
+    epsilon: str | None = option("The privacy level instead: α = e^−ε.", metavar="ε"),
+    properties: str | None = option("For best and auto: of RH RM CH CM F WH S, such as WH,CM."),
+    objective: str | None = option("For best: L0, L0,1 …, L1 or L2; sum or max behind."),
+    weights: str | None = option("For best: of the counts 0..n, such as 1,1,2,1,1."),
+    quality: str | None = option("For EXP: of an output, by distance, square or truth."),
+    delta: str | None = option("For gaussian, with --epsilon."),
+    calibration: str | None = option("For gaussian: zcdp, analytic or subspace."),
+    sensitivity: int | None = option("For staircase: how far a record moves the answer."),
+    plot: Plot = None,
+    json: Json = False,
+) -> Said:
+    """Show one: its probabilities, properties, expected losses, and what it guarantees."""
+    from tallyveil.cli.mechanisms.mechanism_arguments import Options
+    from tallyveil.cli.mechanisms.mechanisms import show as work
+
+    options = Options(
+        alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
+        sensitivity, plot,
+    )  # fmt: skip
+    return work(name, options)
+
+
+@mechanisms.command(cls=Command)
+def compare(
+    n: str = option("The largest possible counts.", "2,4,6,8,10,12,16,20", "--n"),
+    alpha: str = option("The privacy levels.", "2/3,10/11,99/100"),
+    objective: Objective = "L0",
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Compare the expected losses of the count mechanisms."""
+    from tallyveil.cli.mechanisms.mechanisms import compare as work
+
+    work(n, alpha, objective, plot, json=json)

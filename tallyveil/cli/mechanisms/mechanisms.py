@@ -1,0 +1,230 @@
+"""`tallyveil mechanism list`, `show` and `compare`: expected losses side by side (COUNT Fig. 9)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from tallyveil.cli.mechanisms.mechanism_arguments import (
+    QUALITIES,
+    Options,
+    Quality,
+    levels_of,
+    objective_of,
+    ranges_of,
+)
+from tallyveil.cli.mechanisms.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
+from tallyveil.cli.plotting import check_drawing
+from tallyveil.cli.text import Said, aligned, print_json, table, up, up_text
+from tallyveil.errors import InvalidParameterValue, StatementTooComplex
+from tallyveil.mechanisms import Additive, additive
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.designing import MAX_DESIGNED_RANGE, choose, design
+from tallyveil.mechanisms.matrix.exponential import exponential
+from tallyveil.mechanisms.matrix.named import NAMED, named
+from tallyveil.mechanisms.matrix.objective import Objective, score
+from tallyveil.mechanisms.matrix.properties import (
+    Property,
+    derivable_from_geometric,
+    parse_properties,
+    properties_of,
+)
+
+__all__ = ["compare", "listing", "show"]
+
+_BEST: Final = "best"
+_AUTO: Final = "auto"
+_STAIRCASE: Final = "staircase"
+_DESIGNED: Final = (_BEST, "designed")
+_CHOSEN: Final = (*_DESIGNED, _AUTO)
+_WIDEST: Final = 15  # larger matrices do not fit a line
+_LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
+
+# Randomised response is not among the paper's curves: it answers another question.
+NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
+# n, α and the loss of each of `NAMES`.
+Row = tuple[int, Fraction, tuple[float, ...]]
+
+
+def listing() -> Said:
+    """Noise for any count first, then what needs a public range."""
+    staircase = "noise for sums: less than Laplace noise where a record counts for much"
+    best = "designed: the least expected loss with the properties asked for"
+    auto = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
+    chosen = NAMED["GM"].guarantee
+    listed = [
+        *((family.name, "any count", _kind(family), family.guarantee) for family in additive()),
+        (_STAIRCASE, "any count", staircase, STAIRCASE_GUARANTEE),
+        *((m.name, "0..n", f"{m.title}: {m.when}", m.guarantee) for m in NAMED.values()),
+        (_BEST, "0..n", best, chosen),
+        (_AUTO, "0..n", auto, chosen),
+    ]
+    rows = [dict(zip(("name", "for", "gives", "guarantee"), one, strict=True)) for one in listed]
+    hint = "What one guarantees: tallyveil mechanism show NAME …, or list --json."
+    return Said(rows, [*table(("name", "for", "gives"), rows), hint])
+
+
+def show(name: str, options: Options) -> Said:
+    """One mechanism; with ``options.plot``, draw its matrix.
+
+    Raises InvalidParameterValue for an unknown name, or options that make no sense for it;
+    StatementTooComplex for a design that is not found; OutputError, FeatureNotSupported.
+    """
+    noise = {family.name: family for family in additive()}
+    if name.lower() in noise:
+        return show_noise(noise[name.lower()], options)
+    if name.lower() == _STAIRCASE:
+        return show_staircase(options)
+    objective = objective_of(options.objective or "L0", options.weights)
+    if options.plot is not None:
+        check_drawing(options.plot)
+    matrix = _matrix(name, options, objective)
+    guarantee = named("GM" if name.lower() in _CHOSEN else name).guarantee
+    if options.plot is not None:
+        from tallyveil.cli.plotting import heatmap
+
+        heatmap(matrix, options.plot)
+    document = _document(matrix, objective, guarantee)
+    return Said(document, _lines(matrix, objective, document))
+
+
+def _matrix(name: str, options: Options, objective: Objective) -> CountMatrix:
+    if "(" in name:
+        raise InvalidParameterValue(
+            f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
+        )
+    word = name.lower()
+    try:
+        maker = None if word in _CHOSEN else named(name)
+    except InvalidParameterValue:
+        known = [*(family.name for family in additive()), _STAIRCASE, *NAMED, _BEST, _AUTO]
+        raise InvalidParameterValue(
+            f'there is no mechanism "{name}"', hint=f"Known: {', '.join(known)}."
+        ) from None
+    level = options.level()
+    if options.n is None:
+        raise InvalidParameterValue(
+            f"{name} is for counts from 0 to a public n", hint="Give it, such as --n 8."
+        )
+    properties = parse_properties(options.properties or "")
+    if word in _DESIGNED:
+        options.only(name, "n", "properties", "objective", "weights", "plot")
+        return design(options.n, level, properties, objective)
+    if word == _AUTO:
+        options.only(f"{name}, which is for L0,", "n", "properties", "plot")
+        return choose(options.n, level, properties)
+    if maker is not None and maker.name == "EXP":
+        options.only(name, "n", "quality", "plot")
+        return exponential(options.n, level, _quality(options.quality or "distance"))
+    if maker is None or (options.properties or options.objective or options.weights) is not None:
+        raise InvalidParameterValue(
+            f"{name} has the properties it has",
+            hint=f"They are chosen for {_BEST} and {_AUTO}, an objective for {_BEST}.",
+        )
+    options.only(name, "n", "plot")
+    return maker.make(options.n, level)
+
+
+def _quality(name: str) -> Quality:
+    if name not in QUALITIES:
+        raise InvalidParameterValue(
+            f'there is no quality "{name}"', hint=f"Known: {', '.join(QUALITIES)}."
+        )
+    return QUALITIES[name]
+
+
+def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) -> list[str]:
+    head = f"{matrix.name} for counts from 0 to {matrix.n}, alpha {float(matrix.alpha):.6g},"
+    lines = [f"{head} epsilon {up_text(matrix.epsilon)}"]
+    if matrix.n <= _WIDEST:
+        columns = ("output", *(f"truth {j}" if j == 0 else str(j) for j in range(matrix.n + 1)))
+        cells = [[i, *(f"{p:.4f}" for p in row)] for i, row in enumerate(document["probabilities"])]
+        lines += aligned(columns, cells)[:-1]
+    else:
+        lines.append(f"Its {matrix.n + 1} by {matrix.n + 1} probabilities: --json, or --plot.")
+    held = (_described(p) for p in Property if str(p) in document["properties"])
+    lines.append("properties: " + (", ".join(held) or "-"))
+    losses = (f"{name} {loss:.6f}" for name, loss in document["losses"].items())
+    lines.append("expected loss over all truths: " + ", ".join(losses))
+    if objective not in _LOSSES:
+        lines.append(f"objective {objective}: {document['objective']['is']:.6f}")
+    lines.append(f"derivable from GM: {'yes' if document['derivable_from_geometric'] else 'no'}")
+    return [*lines, f"guarantee: {document['guarantee']}."]
+
+
+def _document(matrix: CountMatrix, objective: Objective, guarantee: str) -> dict[str, Any]:
+    """``probabilities[i][j]`` is P[output i | truth j]."""
+    held = properties_of(matrix)
+    return {
+        "mechanism": matrix.name,
+        "n": matrix.n,
+        "alpha": str(matrix.alpha),
+        "epsilon": up(matrix.epsilon, 12),
+        "properties": [str(p) for p in Property if p in held],
+        "losses": {_short(loss): float(score(matrix, loss)) for loss in _LOSSES},
+        "objective": {"of": str(objective), "is": float(score(matrix, objective))},
+        "derivable_from_geometric": derivable_from_geometric(matrix),
+        "guarantee": guarantee,
+        "probabilities": matrix.probabilities().tolist(),
+    }
+
+
+def _described(held: Property) -> str:
+    return f"{held} ({held.name.lower().replace('_', ' ')})"
+
+
+def _short(loss: Objective) -> str:
+    return loss.penalty + (f",{loss.beyond}" if loss.beyond else "")
+
+
+def _kind(family: Additive) -> str:
+    pure = not family.needs.delta
+    return f"{family.name} noise, " + (
+        "for every budget" if pure else "for budgets of rho, or with delta"
+    )
+
+
+def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bool) -> None:
+    """Print the expected loss for every n and α; with ``plot``, draw it, over n if there are
+    several, else over α.
+
+    Raises InvalidParameterValue, StatementTooComplex, OutputError, FeatureNotSupported.
+    """
+    if plot is not None:
+        check_drawing(plot)
+    sizes, levels, loss = ranges_of(ns), levels_of(alphas), objective_of(objective)
+    if sizes[-1] > MAX_DESIGNED_RANGE:
+        raise StatementTooComplex(
+            f"counts up to {sizes[-1]} are too many to design mechanisms for",
+            hint=f"Compare up to --n {MAX_DESIGNED_RANGE}.",
+        )
+    rows: list[Row] = [(n, level, _losses(n, level, loss)) for level, n in product(levels, sizes)]
+    if plot is not None:
+        from tallyveil.cli.plotting import curves
+
+        curves(rows, NAMES, str(loss), plot)
+    if json:
+        for row in rows:
+            print_json(_compared(row, loss))
+        return
+    cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
+    typer.echo("\n".join(aligned(("alpha", "n", *NAMES), cells)[:-1]))
+    typer.echo(
+        f"Expected {loss} loss, a flat prior over 0..n."
+        if loss.aggregate == "sum"
+        else f"Expected {loss} loss: that of the worst truth."
+    )
+
+
+def _losses(n: int, alpha: Fraction, objective: Objective) -> tuple[float, ...]:
+    return tuple(float(score(NAMED[name].make(n, alpha), objective)) for name in NAMES)
+
+
+def _compared(row: Row, objective: Objective) -> dict[str, Any]:
+    n, alpha, losses = row
+    loss = dict(zip(NAMES, losses, strict=True))
+    return {"n": n, "alpha": str(alpha), "objective": str(objective), "loss": loss}

@@ -1,0 +1,1 @@
+"""`tallyveil serve`: its processes, its log, who may connect, and its users."""

@@ -1,0 +1,288 @@
+"""`tallyveil serve`: a gate and a catalog behind a server, in one process or several."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from tallyveil.catalog import Catalog
+from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
+from tallyveil.catalog.schema import setup
+from tallyveil.cli.serving.log import Format, Level, logging_to_stderr
+from tallyveil.cli.serving.security import authentication, encryption, reloaded, still_users
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.events import report
+from tallyveil.gate import STATEMENT_TIMEOUT, Gate
+from tallyveil.gate.relations.shown import shown
+from tallyveil.policy import CatalogChoice, Serving, load_policy, read_policy, serving_options
+from tallyveil.proxy import (
+    Authentication,
+    InsecureAddress,
+    Limits,
+    Server,
+    Tls,
+    Trust,
+    Users,
+    check_address,
+    leave,
+    run,
+)
+from tallyveil.proxy.pgtypes import sql_type
+from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
+
+__all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
+
+_BELIEVED: Final = (
+    "without users any user name is accepted, so anybody can spend any analyst's share; the "
+    "tables' budgets hold all the same."
+)
+_MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
+
+
+# Seconds after the signal by which the process has ended.
+_LATEST: Final = 3.5
+
+
+def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice:
+    """What the command line says goes before the policy: a folder, or off."""
+    if given is None:
+        return declared
+    return CatalogChoice(enabled=False) if given == "off" else CatalogChoice(binaries=Path(given))
+
+
+@contextmanager
+def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None]:
+    """Start it, without waiting for it. None where there is no PostgreSQL to start. Raises
+    InvalidParameterValue where one was named.
+    """
+    if not choice.enabled or sys.platform == "win32":
+        yield None
+        return
+    from tallyveil.catalog.supervisor import Supervisor
+
+    try:
+        binaries = find_binaries(choice.binaries)
+    except NoPostgreSQL as error:
+        if choice.binaries is not None:
+            raise InvalidParameterValue(f"catalog.binaries: {error}") from None
+        report("no catalog", level=logging.WARNING, reason=str(error))
+        yield None
+        return
+    gate.server_version = binaries.version
+    supervisor = Supervisor(binaries, tuple(setup(shown(gate), sql_type)))
+    policy = gate.policy
+    names = {*policy.tables, *policy.public, *policy.views}
+    with closing(supervisor), closing(Catalog(supervisor.address, names)) as catalog:
+        supervisor.start()
+        yield catalog
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `tallyveil serve` was told. ``server`` goes before the policy's ``[server]``, and has
+    its keys, with a dot between those of tables; ``catalog`` is a folder of programs, or "off".
+    None is left to the policy."""
+
+    host: str
+    port: int
+    allow_insecure: bool
+    server: Mapping[str, Any]
+    catalog: str | None
+    log_format: Format
+    log_level: Level
+    log_statements: bool
+
+
+def serve(path: Path, options: Options) -> None:
+    """Serve until SIGINT or SIGTERM, and end the process; SIGHUP reads users and certificates anew.
+
+    Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
+    address that cannot be had, or one reachable from elsewhere without TLS and users.
+    """
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
+    with logging_to_stderr(
+        options.log_format, options.log_level, statements=options.log_statements
+    ):
+        house = _House(path, options, read_policy(path))
+        auth, tls = house.security()
+        if house.policy.analysts and isinstance(auth, Trust):
+            report(_BELIEVED, level=logging.WARNING)
+        if house.workers > 1:
+            _supervise(house, auth)
+        else:
+            house.answer(auth, tls)
+    typer.echo("closed")
+    leave()  # everything is closed; to take its memory apart would take seconds
+
+
+def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
+    """Be one of several processes that serve; ``job`` is what `_supervise` says.
+
+    Raises as `serve` does.
+    """
+    options = Options(**job["options"])
+    worker = job["worker"]
+    with logging_to_stderr(
+        options.log_format, options.log_level, statements=options.log_statements, worker=worker
+    ):
+        house = _House(Path(job["path"]), options, job["text"])
+        auth, tls = house.security()
+        still_users(auth, Trust() if job["trust"] else Users({}))
+        house.answer(auth, tls, Assigned(worker, job["port"], end))
+    leave()
+
+
+class _House:
+    """A policy, as ``text`` has it, and how it is to be served."""
+
+    def __init__(self, path: Path, options: Options, text: str) -> None:
+        self.path, self.options, self.text = path, options, text
+        self.policy = load_policy(path, text)
+        declared = self.policy.server
+        self.serving = declared.but(serving_options(options.server, declared, path))
+        self.workers = self.serving.workers or 1
+        self.catalog = _catalog_option(options.catalog, self.policy.catalog)
+        limits = {k: v for k, v in self.serving.limits.items() if k != "statement_timeout"}
+        self.limits = _limits(limits)
+
+    def security(self) -> tuple[Authentication, Tls | None]:
+        """Users and certificates; the latter made for a first run, where that is wanted."""
+        auth = authentication(self.path, self.serving)
+        tls = encryption(self.serving, self.options.host)
+        if not self.options.allow_insecure:
+            with _address_refused():
+                check_address(self.options.host, auth, tls)
+        return auth, tls
+
+    def answer(
+        self, auth: Authentication, tls: Tls | None, entrance: Assigned | None = None
+    ) -> None:
+        """Serve in this process, alone or as one of the workers."""
+        options, serving = self.options, self.serving
+        seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
+        with closing(Gate(self.policy, time_limit=seconds)) as gate:
+            with catalog_beside(gate, self.catalog) as catalog:
+                server = Server(
+                    gate.session,
+                    options.host,
+                    options.port,
+                    auth=auth,
+                    tls=tls,
+                    limits=self.limits.shared_by(self.workers),
+                    allow_insecure=options.allow_insecure,
+                    entrance=entrance,
+                    catalog=catalog,
+                )
+                with address_errors(options.host, options.port):
+                    ended = run(
+                        server,
+                        ready=self.say if entrance is None else None,
+                        reload=partial(_reload, server, self.path, serving),
+                        ending=partial(_end_soon, _LATEST),
+                    )
+            if not ended:  # the catalog has, and has taken its folder along
+                if entrance is None:
+                    typer.echo("closed, though statements still ran")
+                logging.shutdown()
+                leave()
+
+    def say(self, server: Server | Supervisor) -> None:
+        tables = ", ".join(self.policy.tables)
+        typer.echo(f"serving {tables}: {dsn(self.options.host, server.port)}")
+
+
+def _supervise(house: _House, auth: Authentication) -> None:
+    if sys.platform == "win32":
+        raise InvalidParameterValue(
+            "several processes need to pass sockets on, which Windows cannot do",
+            hint="Leave --workers out.",
+        )
+    job = {
+        "path": str(house.path),
+        "text": house.text,
+        "options": asdict(house.options),
+        "trust": isinstance(auth, Trust),
+    }
+    command = [sys.executable, "-P", "-m", "tallyveil.cli.serving.worker"]
+    options = house.options
+    supervisor = Supervisor(command, job, house.workers, options.host, options.port, house.limits)
+    with address_errors(options.host, options.port):
+        try:
+            run(
+                supervisor,
+                ready=house.say,
+                reload=supervisor.reload,
+                ending=partial(_end_soon, _LATEST + 1.0),
+            )
+        except WorkerFailed:  # and has said why
+            raise typer.Exit(1) from None
+
+
+def _end_soon(seconds: float) -> None:
+    """Whatever hangs: what is in the ledger is kept, and nothing else has to be."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+
+
+def _reload(server: Server, path: Path, serving: Serving) -> None:
+    """Take users and certificates as they are now; if they are wrong, those before go on."""
+    if isinstance(server.auth, Trust) and server.tls is None:
+        report("nothing to reload")
+        return
+    found = reloaded(path, serving, server.host, server.auth)
+    if found is not None:
+        server.auth, server.tls = found
+        report("users reloaded")
+
+
+def _limits(given: Mapping[str, float]) -> Limits:
+    sizes: dict[str, Any] = {
+        key: int(value) << 20 if key in _MEBIBYTES else value for key, value in given.items()
+    }
+    return Limits(**sizes)
+
+
+@contextmanager
+def _address_refused() -> Iterator[None]:
+    try:
+        yield
+    except InsecureAddress as error:
+        raise InvalidParameterValue(
+            error.args[0],
+            hint="Give --tls-certificate and --tls-key, or --tls-self-signed for a first run; "
+            "make users with `tallyveil user add`; or listen on 127.0.0.1. --allow-insecure "
+            "listens all the same, for a closed network.",
+        ) from None
+
+
+@contextmanager
+def address_errors(host: str, port: int) -> Iterator[None]:
+    """Say which address could not be had."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise InvalidParameterValue(
+            f"cannot listen on {host} port {port}: {reason}",
+            hint="Another --port may be free; --port 0 takes any free one.",
+        ) from None
+
+
+def dsn(host: str, port: int) -> str:
+    """A line that connects: psql takes it as it is."""
+    literal = f"[{host}]" if ":" in host else host
+    return f"psql postgresql://{literal}:{port}/tallyveil"

@@ -1,0 +1,171 @@
+"""What counts that are exact change in a decision: which noise there may be, and what is charged.
+
+Rows are charged as translates where that serves the ledger best (`translations`), bought by way of
+others (`designed`), or with noise that adds up as they do (`conditioning`), and what that is worth
+is said in a forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.conditioning import Conditioning, Spread
+from tallyveil.gate.deciding.control import Control
+from tallyveil.gate.deciding.designed import Comparison, Designed
+from tallyveil.gate.deciding.purchase import Purchase
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.translations import Saving, Translations
+from tallyveil.gate.settings import Target
+from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, TOGETHER
+from tallyveil.mechanisms.flowchart import IMAGED, PROJECTED
+from tallyveil.rewriter import Workload
+
+__all__ = ["ByInvariants", "Exact"]
+
+
+class Exact(NamedTuple):
+    """Of a table with counts that are exact."""
+
+    translations: Translations
+    conditioning: Conditioning
+
+
+@dataclass(eq=False)
+class ByInvariants:
+    """``tables`` are those with counts that are exact. Threads may share it."""
+
+    choice: Choice
+    control: Control
+    tables: Mapping[str, Exact]
+
+    def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
+        """What is asked of a table's noise, where its rows may be bought by way of others."""
+        if request.by_invariants not in BY_DESIGN:
+            return noise
+        return replace(noise, scales=self._designed(request, workload, noise).scales)
+
+    def bought(
+        self, request: Request, wanted: Mapping[str, Noise], purchases: list[Purchase]
+    ) -> list[Purchase]:
+        """By way of other rows, if the request says so."""
+        if request.by_invariants not in BY_DESIGN:
+            return purchases
+        found = []
+        for one in purchases:
+            workload = request.workloads[one.table]
+            charge = self._designed(request, workload, wanted[one.table]).charge
+            found.append(one.charged_as(charge))
+        return found
+
+    def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
+        """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
+        and for a table with an inference control, which looks at rows as they are asked."""
+        table = workload.table
+        asked = request.by_invariants or request.mechanism
+        own = self._exact(table, asked)
+        if request.target.half_width is not None or self.control.state([table]):
+            raise FeatureNotSupported(
+                f"{asked} is for what a statement may cost, of tables without an inference control",
+                hint="SET dp.rho, or SET dp.mechanism = extended.",
+            )
+        return own.translations.designed(
+            asked,
+            workload,
+            lambda charged: self.choice.scales(noise.mechanism, charged, request.target),
+            request.sql,
+        )
+
+    def mechanism(self, request: Request, table: str) -> str:
+        """What is drawn together is noise of the table's measure."""
+        asked = request.by_invariants
+        if asked not in TOGETHER:
+            return request.mechanism
+        return self._exact(table, asked).conditioning.noise
+
+    def charged(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
+        """Charged as what serves the ledger best where counts are exact, or as the request says.
+
+        Raises FeatureNotSupported for that where none are, or the rows are too many."""
+        asked = request.by_invariants
+        if asked is not None:
+            tables = [self._exact(one.table, asked) for one in purchases]
+        if asked in (PROJECTED, IMAGED, *BY_DESIGN):
+            return purchases
+        if asked == EXTENDED:
+            pairs = zip(purchases, tables, strict=True)
+            return [one.charged_as(own.translations.extended(one.charge)) for one, own in pairs]
+        target = request.target
+        if asked in TOGETHER:
+            purchases = [self._widened(one, target, asked) for one in purchases]
+        best = [self._best(request, one) for one in purchases]
+        if asked not in TOGETHER:
+            return best
+        return [
+            own.conditioning.conditioned(p, target, asked)
+            for p, own in zip(best, tables, strict=True)
+        ]
+
+    def _best(self, request: Request, purchase: Purchase) -> Purchase:
+        """Charged as what serves the ledger best, by other rows too if these may follow."""
+        own = self.tables.get(purchase.table)
+        if own is None:
+            return purchase
+        # Where nothing looks at rows as they are asked.
+        chosen = request.mechanism == AUTO and request.by_invariants is None
+        costs = request.target.half_width is None and not self.control.state([purchase.table])
+        best = own.translations.best(purchase.charge, request.analyst, others=chosen and costs)
+        return purchase.charged_as(best)
+
+    def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
+        """With the noise that meets a half-width where it is drawn together. Raises what is known
+        before it is laid out."""
+        charge = purchase.charge
+        scales = self.tables[purchase.table].conditioning.widest(charge, target, asked)
+        if scales == charge.scales or purchase.raised:
+            return purchase
+        noise = Noise(purchase.mechanism, scales)
+        paid = self.choice.at_least_cost(noise, charge.workload, scales)
+        return replace(purchase, charge=replace(charge, scales=paid), raised=paid != scales)
+
+    def _exact(self, table: str, asked: str) -> Exact:
+        found = self.tables.get(table)
+        if found is None:
+            raise FeatureNotSupported(
+                f'{asked} is for tables with counts that are exact, and table "{table}" has none',
+                hint="SET dp.mechanism = auto.",
+            )
+        return found
+
+    def spreads(self, purchases: Sequence[Purchase]) -> dict[str, Spread]:
+        return {
+            one.table: self.tables[one.table].conditioning.spread(one.charge, one.columns)
+            for one in purchases
+            if one.together is not None
+        }
+
+    def comparisons(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Comparison]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            if one.table in self.tables and not asked.indirect:
+                own = self.tables[one.table].translations
+                compared = own.compared(asked.charge, one.charge)
+                if compared is not None:
+                    found[one.table] = compared
+        return found
+
+    def savings(
+        self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
+    ) -> dict[str, Saving]:
+        found = {}
+        for asked, one in zip(plain, purchases, strict=True):
+            if one.charge.translates:
+                own = self.tables[one.table].translations
+                saving = own.saving(replace(asked.charge, translates=()), one.charge)
+                found[one.table] = saving.over(() if one.indirect else one.columns)
+        return found

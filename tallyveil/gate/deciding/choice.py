@@ -1,0 +1,300 @@
+"""Which mechanism answers: the one that was asked for, or the one that serves best.
+
+A table's mechanisms are those its policy allows and its budget can count. One with a public range
+serves where the workload's rows are plain counts and n is known: from its own text, or from
+`ranges`. Under ``dp.mechanism = auto`` the one is taken
+
+- of least error, summed over the rows, for a cost in dp.epsilon or dp.rho: the variance of
+  additive noise, and the mean squared error of a mechanism with a public range for the truth where
+  it is largest;
+- of least cost, for a target in dp.half_width, which additive noise alone can meet;
+
+and among equals the one registered first. Mechanisms of one law are equals. Unless the policy
+names others, the one mechanism with a public range that "auto" considers is the truncated
+geometric one: the choice of COUNT Fig. 5 where no property is asked for. For properties, as in
+``auto(properties=wh)``, that flowchart alone decides, at the n and the scales that are needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from tallyveil.accountant import Account
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.gate.deciding.alternatives import (
+    Alternatives,
+    allowed,
+    completed,
+    reason_against,
+    unfit,
+    without_range,
+)
+from tallyveil.gate.declared.ranges import Ranges
+from tallyveil.gate.settings import Target
+from tallyveil.knowledge import Aim
+from tallyveil.mechanisms import (
+    AUTO,
+    AnyMechanism,
+    CountMechanism,
+    chart_of,
+    lacks_range,
+    mechanism,
+    statement_scales,
+    with_range,
+)
+from tallyveil.mechanisms.flowchart import Flowchart
+from tallyveil.mechanisms.measure import power
+from tallyveil.mechanisms.units import from_units
+from tallyveil.policy import Table
+from tallyveil.rewriter import Workload
+
+__all__ = ["Choice", "Noise"]
+
+# So that what is rounded to units of cost does not stay below the least.
+_INWARDS: Final = 1 - 2**-30
+
+_Asked: TypeAlias = tuple[Target, str, bool]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A mechanism and the scale of each column of a workload.
+
+    ``origin`` says where n is from, if the mechanism has a public range that was not asked for.
+    """
+
+    mechanism: AnyMechanism
+    scales: tuple[float, ...]
+    by_auto: bool = False
+    origin: str | None = None
+
+    def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
+        """How good an answer to each column has to be."""
+        half, level = target.half_width, target.confidence
+        return tuple(
+            Aim(
+                self.mechanism,
+                scale,
+                None if half is None else half / column.multiplier,
+                level,
+                self.by_auto,
+            )
+            for column, scale in zip(workload.columns, self.scales, strict=True)
+        )
+
+
+class Choice:
+    """Chooses for the tables of one policy."""
+
+    def __init__(
+        self, tables: Mapping[str, Table], accounts: Mapping[str, Account], ranges: Ranges
+    ) -> None:
+        self._accounts = accounts
+        self._ranges = ranges
+        self._alternatives = Alternatives(
+            accounts, {name: allowed(table) for name, table in tables.items()}
+        )
+        self._latest: WeakKeyDictionary[Workload, tuple[_Asked, Noise]] = WeakKeyDictionary()
+
+    def noise(
+        self, workload: Workload, target: Target, asked: str, *, additive: bool = False
+    ) -> Noise:
+        """The mechanism ``asked`` for, or under "auto" the best, at the scales of the target.
+
+        It follows from the policy and the arguments alone, so a statement asked again with the same
+        settings gets the choice made for it before.
+
+        ``additive``: its answers are to be added up.
+
+        Raises FeatureNotSupported if it cannot serve, InvalidParameterValue for a target that the
+        table's budget cannot pay or the noise cannot meet, and StatementTooComplex if it cannot
+        be worked out.
+        """
+        key = (target, asked, additive)
+        latest = self._latest.get(workload)
+        if latest is None or latest[0] != key:
+            latest = self._latest[workload] = key, self._chosen(workload, *key)
+        return latest[1]
+
+    def _chosen(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
+        if asked != AUTO:
+            chart = chart_of(asked)
+            if chart is not None:
+                return self._charted(workload, target, chart, additive)
+            return self._named(workload, target, asked, additive)
+        found = list(self._candidates(workload, target, additive))
+        if not found:
+            raise FeatureNotSupported(
+                f'no mechanism of table "{workload.table}" answers this at such a cost or target',
+                hint=self._alternatives.instead_of_auto(workload, target, additive),
+            )
+        if len(found) == 1:
+            return found[0]
+        return min(found, key=lambda noise: self._rank(noise, workload, target))
+
+    def scales(self, noise: AnyMechanism, workload: Workload, target: Target) -> tuple[float, ...]:
+        """The scales at which ``noise`` meets the target. Raises as `noise`."""
+        account = self._accounts[workload.table]
+        if target.rho is not None:
+            if account.measure == "epsilon":
+                raise InvalidParameterValue(
+                    f'the budget of table "{workload.table}" is of epsilon, and dp.rho is set',
+                    hint="SET dp.epsilon or dp.half_width instead.",
+                )
+            return noise.scales_for(workload, target.rho, account.relation, "rho")
+        if target.epsilon is not None and noise.needs.delta:
+            return self._with_delta(noise, workload, target.epsilon, target)
+        if target.epsilon is not None:
+            return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
+        if isinstance(noise, CountMechanism):
+            raise FeatureNotSupported(
+                "dp.half_width is set, and the intervals of a mechanism with a public range have"
+                " none in common: how wide one is, and to which side, depends on the answer",
+                hint="SET dp.epsilon instead, or SET dp.mechanism = auto.",
+            )
+        movable = noise.scales_for(workload, Fraction(1), account.relation, account.measure)
+        return tuple(
+            noise.scale_for_half_width(
+                math.floor((target.half_width or 0) / column.multiplier), target.confidence
+            )
+            if scale > 0
+            else 0.0
+            for column, scale in zip(workload.columns, movable, strict=True)
+        )
+
+    def _with_delta(
+        self, noise: AnyMechanism, workload: Workload, epsilon: Fraction, target: Target
+    ) -> tuple[float, ...]:
+        """For a cost in ε of noise that has none without a δ: the one set, or the budget's."""
+        account = self._accounts[workload.table]
+        delta = account.delta if target.delta is None else target.delta
+        if delta is None:
+            raise FeatureNotSupported(
+                f"{noise.name} has no cost in epsilon alone, and the budget of table"
+                f' "{workload.table}" has no delta',
+                hint="SET dp.delta = 1e-6, say, or SET dp.mechanism = auto.",
+            )
+        return statement_scales(workload, epsilon, delta, account.relation, target.calibration)
+
+    def part(
+        self, noise: Noise, part: Workload, columns: Sequence[int], target: Target
+    ) -> tuple[float, ...]:
+        """The scales for some rows of ``columns`` of the workload ``noise`` was chosen for.
+
+        A mechanism with a public range keeps its own, so that it need not be worked out anew.
+        """
+        if isinstance(noise.mechanism, CountMechanism):
+            return tuple(noise.scales[n] for n in columns)
+        return self.scales(noise.mechanism, part, target)
+
+    def at_least_cost(
+        self, noise: Noise, part: Workload, scales: tuple[float, ...]
+    ) -> tuple[float, ...]:
+        """The scales, all of them smaller by one factor where they cost less than a statement
+        may."""
+        account = self._accounts[part.table]
+        while True:
+            loss = noise.mechanism.loss(part, scales, account.relation, account.measure)
+            share = from_units(loss.bound) / account.least_cost if account.least_cost else 1
+            if not 0 < share < 1:
+                return scales
+            factor = float(share) ** (1 / power(account.measure)) * _INWARDS
+            scales = tuple(scale * factor for scale in scales)
+
+    def _named(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
+        table, measure = workload.table, self._accounts[workload.table].measure
+        noise, origin = self._with_range(asked, workload)
+        if not self._alternatives.allows(table, asked, noise):
+            raise self._refused(
+                asked, "is not among the mechanisms of its policy", workload, additive
+            )
+        if noise is None:
+            raise without_range(asked, completed(asked), table)
+        reason = reason_against(noise, measure) or unfit(noise, workload, additive)
+        if reason is not None:
+            raise self._refused(asked, reason, workload, additive)
+        scales = self.scales(noise, workload, target)
+        _work_out(noise, scales)
+        return Noise(noise, scales, origin=origin)
+
+    def _charted(
+        self, workload: Workload, target: Target, chart: Flowchart, additive: bool
+    ) -> Noise:
+        """The scales come first: they are the same for all of Fig. 5's mechanisms."""
+        n, origin = chart.n, None
+        if n is None:
+            known = self._ranges.of(workload)
+            if known is None:
+                filled = chart.name.replace("(", "(n=…, ", 1)
+                raise without_range(chart.name, f"'{filled}'", workload.table)
+            n, origin = known.n, known.origin
+        geometric = CountMechanism("truncated_geometric", n)
+        reason = unfit(geometric, workload, additive)
+        if reason is not None:
+            raise self._refused(chart.name, reason, workload, additive)
+        chosen = chart.chosen(n, self.scales(geometric, workload, target))
+        return replace(self._named(workload, target, chosen.name, additive), origin=origin)
+
+    def _refused(
+        self, asked: str, reason: str, workload: Workload, additive: bool
+    ) -> FeatureNotSupported:
+        return FeatureNotSupported(
+            f'{asked} cannot answer this about table "{workload.table}": it {reason}',
+            hint=self._alternatives.others(workload, additive),
+        )
+
+    def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
+        """What "auto" chooses from."""
+        account, seen = self._accounts[workload.table], []
+        for spec in self._alternatives.considered(workload.table):
+            noise, origin = self._with_range(spec, workload)
+            if noise is None or reason_against(noise, account.measure) is not None:
+                continue
+            if isinstance(noise, CountMechanism):
+                known = self._ranges.of(workload)
+                if target.half_width is not None or known is None or not known.n <= noise.n:
+                    continue
+                if unfit(noise, workload, additive) is not None:
+                    continue
+                origin = known.origin
+            elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs.delta):
+                continue
+            else:
+                seen.append(noise.law(1.0))
+            scales = self.scales(noise, workload, target)
+            _work_out(noise, scales)
+            yield Noise(noise, scales, by_auto=True, origin=origin)
+
+    def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
+        """The mechanism, and where n is from if the text does not say n; None if none is known."""
+        if not lacks_range(spec):
+            return mechanism(spec), None
+        known = self._ranges.of(workload)
+        if known is None:
+            return None, None
+        return with_range(spec, known.n), known.origin
+
+    def _rank(self, noise: Noise, workload: Workload, target: Target) -> float:
+        if target.half_width is None:
+            return sum(
+                column.height * float(column.multiplier) ** 2 * noise.mechanism.worst_error(scale)
+                for column, scale in zip(workload.columns, noise.scales, strict=True)
+            )
+        account = self._accounts[workload.table]
+        loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
+        return float(loss.bound)
+
+
+def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:
+    """Find out before anything is charged whether the law can be had. It is kept for the release.
+
+    Raises StatementTooComplex, InvalidParameterValue.
+    """
+    if isinstance(noise, CountMechanism):
+        for scale in {scale for scale in scales if scale}:
+            noise.matrix(scale)

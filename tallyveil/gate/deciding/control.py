@@ -1,0 +1,230 @@
+"""Inference control: what is not sold, lest a count become known too precisely.
+
+A policy may say that no count is to be known to less than ± some records, at some confidence. Then
+nothing is sold that would make the interval of an estimate narrower than that (`previews`): of a
+row that is asked, of one that was bought before, or of the difference of two nested groups. A row
+that is no count is measured in what one record moves it at most. What is narrower already, since
+the policy was another, may stay so but not become narrower still.
+
+Whether something is refused depends on the statement, the ledger and the policy. Where a policy
+lets large groups pass, which of them are large is told from recorded noisy answers, by whoever
+sees them: nothing confidential is looked at. It is a rule on top of differential privacy and no
+guarantee of its own: `docs/guarantees.md` says what it does not see.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil import deadline
+from tallyveil.accountant import Accountant, Charge
+from tallyveil.errors import InsufficientPrivilege
+from tallyveil.gate.deciding.request import Request
+from tallyveil.inference import combined
+from tallyveil.knowledge import Estimate, Knowledge, Precision, Preview, too_complex
+from tallyveil.mechanisms import law_of
+from tallyveil.policy import InferenceControl, Table
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Control"]
+
+_SAME: Final = 1 - 1e-6  # weights are known to eight digits
+_WIDEST: Final = 2.0**12
+_SECONDS: Final = 4.0
+_STEPS: Final = 8  # of a bisection, which then is within 0.3 %
+
+
+class Control:
+    """Of the tables of one policy. Threads may share it."""
+
+    def __init__(
+        self,
+        accountant: Accountant,
+        tables: Mapping[str, Table],
+        knowledge: Mapping[str, Knowledge],
+    ) -> None:
+        self._accountant = accountant
+        self._knowledge = knowledge
+        self._limits = {
+            name: table.inference_control
+            for name, table in tables.items()
+            if table.inference_control is not None
+        }
+
+    def state(self, tables: Iterable[str]) -> dict[str, int]:
+        """The states of those tables that have a limit: what is allowed depends on them."""
+        return {table: self._accountant.state(table) for table in tables if table in self._limits}
+
+    def refusal(self, charges: Sequence[Charge], request: Request) -> InsufficientPrivilege | None:
+        """Why these may not be bought for the request, with the interval at its confidence that may
+        be; None if they may. It is free and changes nothing.
+
+        Raises StatementTooComplex where there is too much to look at to know.
+        """
+        for charge in charges:
+            table = charge.table
+            limit = self._limits.get(table)
+            if limit is None:
+                continue
+            for found in self._knowledge[table].previews(charge):
+                sharp = _too_sharp(found, limit)
+                if sharp:
+                    hint = _instead(found, sharp, charge, limit, request)
+                    return _refused(table, limit, hint)
+        return None
+
+
+def _too_sharp(found: Preview, limit: InferenceControl) -> list[int]:
+    """The numbers of the queries that would become known more precisely than is allowed."""
+    least = found.least_variances()
+    open_ = np.flatnonzero(~_surely_wide(least, found.steps, limit))
+    if not len(open_):
+        return []
+    return [int(open_[n]) for n in _sharp(found.take(open_), limit)]
+
+
+def _sharp(found: Preview, limit: InferenceControl) -> list[int]:
+    """As `_too_sharp`, by the estimates themselves."""
+    confidence = Fraction(repr(limit.confidence))
+    after = found.after()
+    variances = after.variances(found.queries)
+    if not np.isfinite(variances).all():
+        raise too_complex()
+    closely = np.flatnonzero(~_surely_wide(variances, found.steps, limit))
+    part = found.take(closely)
+    narrow = []
+    for n, alone in zip(closely.tolist(), part.alone(), strict=True):
+        least = limit.min_half_width * float(found.steps[n]) * _SAME
+        wide = alone is None or alone.half_width(confidence) >= least
+        if not (wide and _at_least(after, found.queries[[n]], least, confidence)):
+            narrow.append(n)
+    if not narrow:
+        return []
+    part, sharp = found.take(narrow), []
+    for n, (query, known) in enumerate(zip(narrow, _known(part), strict=True)):
+        if known is not None and variances[query] >= known.variance * _SAME:
+            continue
+        if not _large(known, part, n, limit, confidence):
+            sharp.append(query)
+    return sharp
+
+
+def _at_least(
+    after: Precision, query: sparse.csr_matrix, least: float, confidence: Fraction
+) -> bool:
+    """Whether the interval is so wide; told from a narrower one where that is wide enough by more
+    than a point of its law, which is a weight wide."""
+    narrower = after.narrower(query)
+    if narrower.half_width(confidence) - narrower.weights.values.max(initial=0) >= least:
+        return True
+    return after.of_query(query).half_width(confidence) >= least
+
+
+def _surely_wide(
+    variances: npt.NDArray[np.float64], steps: IntArray, limit: InferenceControl
+) -> npt.NDArray[np.bool_]:
+    """Which queries need no closer look, whatever their errors' laws.
+
+    A symmetric law of variance v whose density is log-concave has a density of at most 1/√(2v), so
+    P(|X| ≤ h) ≤ h √(2/v), and a half-width of at least confidence · √(v/2); a step is left for
+    laws that are made of points.
+    """
+    least = limit.confidence * np.sqrt(variances / 2) - steps
+    wide: npt.NDArray[np.bool_] = least >= limit.min_half_width * steps
+    return wide
+
+
+def _large(
+    known: Estimate | None,
+    found: Preview,
+    query: int,
+    limit: InferenceControl,
+    confidence: Fraction,
+) -> bool:
+    """Whether history says that it is a group that is not small."""
+    if limit.min_count is None or known is None or not found.counts[query]:
+        return False
+    low = (known.value - known.half_width(confidence)) / float(found.steps[query])
+    return low >= limit.min_count
+
+
+def _refused(table: str, limit: InferenceControl, hint: str) -> InsufficientPrivilege:
+    small = "" if limit.min_count is None else f" of less than {limit.min_count:,}"
+    return InsufficientPrivilege(
+        f'the inference control of table "{table}" does not allow this: a'
+        f" count{small} would be known to less than ±{limit.min_half_width:g} at"
+        f" {limit.confidence * 100:g} %",
+        detail="Counted in are earlier answers, and groups that are two groups' difference.",
+        hint=hint,
+    )
+
+
+def _instead(
+    found: Preview, sharp: list[int], charge: Charge, limit: InferenceControl, request: Request
+) -> str:
+    """The hint: how wide an interval may be bought, if any."""
+    known, part = "SET dp.source = history for what is known already", found.take(sharp)
+    factor = _least_factor(lambda f: not _too_sharp(part.wider(f), limit))
+    if request.custodian:
+        part_of_it = "" if factor is None else f", about 1/{_up(Fraction(factor))} of it"
+        return f"Release it at a lower cost{part_of_it}, or release fewer counts."
+    if factor is None:
+        return f"{known}, or ask for fewer groups or a wider interval."
+    half = _up(max(_halves(found, charge, factor, request)))
+    at = f"{float(request.target.confidence * 100):.10g} %"
+    return f"SET dp.half_width to at least {half}, at {at}, or {known}."
+
+
+def _least_factor(permitted: Callable[[float], bool]) -> float | None:
+    """A factor that is permitted, about the least if there is the time to find it."""
+    low, high = 1.0, 2.0
+    end = time.monotonic() + min(_SECONDS, deadline.remaining())
+    while not permitted(high):
+        low, high = high, 2 * high
+        if high > _WIDEST or time.monotonic() > end:
+            return None
+    for _ in range(_STEPS):
+        if time.monotonic() > end:
+            break
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if permitted(middle) else (middle, high)
+    return high
+
+
+def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
+    """Half-widths of the rows of ``charge``, in the answer's units, with noise so much wider: each
+    together with what history says of it, where that is made use of."""
+    asked = found.asked()
+    laws = {
+        (number, None if row is None else row.signature): row
+        for number, row in zip(found.origin[found.fresh].tolist(), _known(asked), strict=True)
+    }
+    for (number, _), row in laws.items():
+        column, scale = charge.workload.columns[number], charge.scales[number] * factor
+        law = law_of(charge.mechanism, scale)
+        if law is None:
+            raise TypeError(f"{charge.mechanism} is no noise that is added")
+        error = None if row is None or request.source == "fresh" else row.error
+        error = combined(error, type(law), scale)
+        yield column.multiplier * Fraction(error.half_width(request.target.confidence))
+
+
+def _known(found: Preview) -> Iterator[Estimate | None]:
+    """What history says of each query."""
+    before = found.before()
+    for n, variance in enumerate(before.variances(found.queries).tolist()):
+        yield before.of_query(found.queries[[n]]) if variance < math.inf else None
+
+
+def _up(half: Fraction) -> str:
+    """To three digits, never less."""
+    places = max(0, 2 - math.floor(math.log10(half)))
+    return format(math.ceil(half * 10**places) / 10**places, ".10g")

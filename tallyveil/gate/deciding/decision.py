@@ -1,0 +1,299 @@
+"""The decision: what is known already is free; the rest is bought, and remembered.
+
+For each row of a workload there is what is known of it (`knowledge`). Where that is good enough it
+is the answer:
+
+- for a target, if its interval is no wider than dp.half_width on either side;
+- for a cost, if its variance is at most that of what would be bought now.
+
+The rows that fall short are bought together, in one release: dry-run, charge, receipt, and only
+then Wx and noise; nothing leaves before the charge is durable. For a target the noise is the most
+with which history and purchase together meet it (`top_up`). What is bought becomes history too, and
+the answer is what history then says.
+
+What a policy's inference control does not allow is refused before that (`control`).
+
+No lock is held meanwhile: others decide at the same time. A row is bought by one thread at a time
+(`reservations`), and by one process (`elsewhere`), and history is looked at again where it has
+grown since, so that the same question asked twice at once is paid for once. Where there is
+inference control the charge is made only if nothing was charged or recorded, in any process, since
+it was looked at what it would tell; else all is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tallyveil import deadline
+from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
+from tallyveil.cube import Cube
+from tallyveil.errors import BudgetExceeded
+from tallyveil.gate.deciding.by_invariants import ByInvariants
+from tallyveil.gate.deciding.charged import charge_explained
+from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.control import Control
+from tallyveil.gate.deciding.elsewhere import Elsewhere
+from tallyveil.gate.deciding.outcome import Answered, Forecast, Looks
+from tallyveil.gate.deciding.purchase import Purchase, shortfall
+from tallyveil.gate.deciding.refusal import what_remains
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.reservations import Reservations
+from tallyveil.knowledge import Bought, Found, Knowledge
+from tallyveil.mechanisms import CountMechanism
+from tallyveil.rewriter import Workload
+
+__all__ = ["Decision"]
+
+_FEW: Final = 256  # rows whose answers are drawn while others wait for the ledger
+_LOOKS: Final = 20  # at what others charge all the time, of other rows
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """``purchases`` are paid for, and ``bought`` by table; ``found`` is what was known beside
+    them."""
+
+    found: Mapping[str, Found]
+    purchases: Sequence[Purchase]
+    quote: Quote | None
+    bought: Mapping[str, Bought]
+
+
+@dataclass(eq=False)
+class Decision:
+    """Decides and carries out requests. Threads may share it."""
+
+    accountant: Accountant
+    choice: Choice
+    cubes: Mapping[str, Cube]
+    knowledge: Mapping[str, Knowledge]
+    control: Control
+    by_invariants: ByInvariants
+    elsewhere: Elsewhere
+    reservations: Reservations = field(default_factory=Reservations)
+
+    def answer(self, request: Request) -> Answered:
+        """Answer from history where it suffices, buy the rest, remember it.
+
+        Raises:
+            BudgetExceeded: nothing was charged.
+            InsufficientPrivilege: the table's inference control does not allow it; nothing was
+                charged.
+            QueryCanceled: cancelled; nothing was charged unless the answer was recorded too.
+            FeatureNotSupported, InvalidParameterValue, StatementTooComplex: no noise meets the
+                target; nothing was charged.
+        """
+        wanted = self._wanted(request)
+        state, seen = self._recorded(request), self.accountant.taken_in
+        found, purchases = self._weigh(request, wanted)
+        deadline.check()
+        settled = _Settled(found, purchases, None, {})
+        if purchases:
+            # Who wants fresh answers buys them, whoever else does.
+            rows = _shared(request, purchases)
+            # What somebody else buys of these would have to be looked at again.
+            whole = self.control.state(request.workloads)
+            try:
+                with self.reservations.of(rows, whole):
+                    now = self.elsewhere.settled(rows)
+                    if self._recorded(request) != state:
+                        seen = now
+                        found, purchases = self._weigh(request, wanted)
+                    settled = self._settle(request, wanted, found, purchases, seen)
+            except BudgetExceeded as error:
+                error.hint = self._hint(error, request, wanted, purchases)
+                raise
+        with charge_explained(request, settled.quote):
+            deadline.check()
+            told = {
+                table: self.knowledge[table].after(
+                    found,
+                    settled.bought.get(table),
+                    request.analyst,
+                    nonnegative=request.nonnegative,
+                )
+                for table, found in settled.found.items()
+            }
+        height = sum(purchase.height for purchase in settled.purchases)
+        raised = any(purchase.raised for purchase in settled.purchases)
+        answers = {table: rows for table, (rows, _) in told.items()}
+        agree = all(own for _, own in told.values())
+        return Answered(answers, wanted, settled.quote, height, raised, agree)
+
+    def over_all_looks(self, request: Request, answered: Answered) -> Looks:
+        """The intervals over all looks of what was answered."""
+        confidence = request.target.confidence
+        return {
+            table: self.knowledge[table].over_all_looks(
+                workload.columns, answered.columns[table], confidence
+            )
+            for table, workload in request.workloads.items()
+        }
+
+    def forecast(self, request: Request) -> Forecast:
+        """What `answer` would do now. Free; it changes nothing."""
+        wanted = self._wanted(request)
+        found, purchases = self._weigh(request, wanted)
+        plain, purchases = purchases, self.by_invariants.charged(request, purchases)
+        quote = self._quote(request, purchases) if purchases else None
+        scales = {
+            p.table: dict(zip(p.columns, p.charge.scales, strict=True))
+            for p in purchases
+            if not p.indirect
+        }
+        exact = self.by_invariants
+        return Forecast(
+            {table: one.rows for table, one in found.items()},
+            sum(p.height for p in purchases),
+            wanted,
+            scales,
+            quote,
+            self.control.refusal([p.charge for p in purchases], request),
+            exact.savings(plain, purchases),
+            exact.spreads(purchases),
+            exact.comparisons(plain, purchases),
+        )
+
+    def knows(self, request: Request) -> bool:
+        """Whether something is known of every row. Free; it changes nothing."""
+        found, _ = self._weigh(replace(request, source="history"), self._wanted(request))
+        rows = (own for one in found.values() for own in one.rows)
+        return all(row is not None for own in rows for row in own)
+
+    def _recorded(self, request: Request) -> list[int]:
+        """How much is recorded about the request's tables; it grows with every answer."""
+        return [self.knowledge[table].recorded for table in request.workloads]
+
+    def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
+        charges = [purchase.charge for purchase in purchases]
+        return self.accountant.quote(charges, request.analyst, custodian=request.custodian)
+
+    def _wanted(self, request: Request) -> dict[str, Noise]:
+        """The noise that each table's target asks for if history says nothing. It depends on
+        nothing in the ledger.
+        """
+        found = {}
+        for table, workload in request.workloads.items():
+            noise = self.choice.noise(
+                workload,
+                request.target,
+                self.by_invariants.mechanism(request, table),
+                additive=table in request.additive,
+            )
+            found[table] = self.by_invariants.noise(request, workload, noise)
+        return found
+
+    def _weigh(
+        self, request: Request, wanted: Mapping[str, Noise]
+    ) -> tuple[dict[str, Found], list[Purchase]]:
+        """What is known of each table's rows, and what has to be bought beside it."""
+        found = {
+            table: self.knowledge[table].find(
+                workload.columns,
+                wanted[table].aims(workload, request.target),
+                fresh=request.source == "fresh",
+            )
+            for table, workload in request.workloads.items()
+        }
+        purchases = shortfall(request, wanted, found, self.choice)
+        return found, self.by_invariants.bought(request, wanted, purchases)
+
+    def _settle(
+        self,
+        request: Request,
+        wanted: Mapping[str, Noise],
+        found: Mapping[str, Found],
+        purchases: list[Purchase],
+        taken_in: int,
+    ) -> _Settled:
+        """Pay for what is still to be bought, once nobody can have changed what it would tell, and
+        buy it. If other processes have charged or been answered since ``taken_in``, look again
+        first, `_LOOKS` times at most: it may be known now."""
+        others = None if request.source == "fresh" else taken_in
+        looks = 0
+        while True:
+            if not purchases:
+                return _Settled(found, purchases, None, {})
+            decided_on = self.control.state(p.table for p in purchases)
+            refused = self.control.refusal([p.charge for p in purchases], request)
+            if refused is not None:
+                raise refused
+            purchases = self.by_invariants.charged(request, purchases)
+            self.accountant.price(purchase.charge for purchase in purchases)
+            deadline.check()
+            try:
+                quote, bought = self._receive(request, purchases, decided_on, others)
+            except Overtaken:
+                seen = self.elsewhere.settled(_shared(request, purchases))
+                looks += 1
+                others = None if others is None or looks > _LOOKS else seen
+                found, purchases = self._weigh(request, wanted)
+                continue
+            return _Settled(found, purchases, quote, bought)
+
+    def _receive(
+        self,
+        request: Request,
+        purchases: Sequence[Purchase],
+        decided_on: Mapping[str, int],
+        taken_in: int | None,
+    ) -> tuple[Quote, dict[str, Bought]]:
+        """Pay for all purchases, and have their answers drawn and recorded: few in the transaction
+        of the charges, many without the ledger's lock, once the charges are durable."""
+        draw = self._drawing(purchases)
+        sale = self.accountant.sell(
+            [purchase.charge for purchase in purchases],
+            request.analyst,
+            draw if self._quickly_drawn(purchases) else None,
+            custodian=request.custodian,
+            decided_on=decided_on,
+            taken_in=taken_in,
+        )
+        noisy = list(sale.answers)
+        # What is charged is drawn and recorded, whoever has given up meanwhile.
+        with deadline.unlimited():
+            for number, receipt in enumerate(sale.receipts[len(noisy) :]):
+                noisy.append(draw(number, receipt))
+                self.accountant.record(receipt, noisy[-1])
+        bought = {
+            purchase.table: purchase.bought(receipt.charge_id, own)
+            for purchase, receipt, own in zip(purchases, sale.receipts, noisy, strict=True)
+        }
+        return sale.quote, bought
+
+    def _drawing(self, purchases: Sequence[Purchase]) -> Draw:
+        return lambda number, receipt: purchases[number].release(
+            self.cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
+        )
+
+    def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
+        """Whether it takes about as long as a wait for the disk. It depends on what is asked, and
+        what was asked before."""
+        return sum(purchase.height for purchase in purchases) <= _FEW and all(
+            not isinstance(purchase.mechanism, CountMechanism)
+            and purchase.together is None
+            and self.cubes[purchase.table].has_ready(purchase.charge.workload)
+            for purchase in purchases
+        )
+
+    def _hint(
+        self,
+        error: BudgetExceeded,
+        request: Request,
+        wanted: Mapping[str, Noise],
+        purchases: Sequence[Purchase],
+    ) -> str:
+        quote = self._quote(request, self.by_invariants.charged(request, list(purchases)))
+        table = None if quote.refused is None else quote.refused.table
+        charged = (purchase.charge.workload for purchase in purchases)
+        part = next((workload for workload in charged if workload.table == table), None)
+        found, _ = self._weigh(replace(request, source="history"), wanted)
+        known = {table: one.rows for table, one in found.items()}
+        return what_remains(error, request, known, self.choice, wanted, part)
+
+
+def _shared(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
+    """The rows that need not be bought if somebody else buys them."""
+    return [purchase.charge.workload for purchase in purchases if request.source != "fresh"]

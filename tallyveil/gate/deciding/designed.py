@@ -1,0 +1,140 @@
+"""What dp.mechanism = optimal buys: rows from which those asked follow with the least variance; and
+correlated.
+
+It is the design of a statement's rows by exact counts (`invariants.optimal`), with Gaussian noise
+such that what is charged, the rows of the design as a translate, is what the statement may cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from tallyveil.accountant import Charge
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.invariants import Design, translated
+from tallyveil.mechanisms import Relation
+from tallyveil.rewriter import Workload
+from tallyveil.workload.workload import Column
+
+__all__ = ["Comparison", "Designed", "Fitted", "compared", "designed", "no_worse", "too_large"]
+
+Fitted: TypeAlias = Callable[[Workload], tuple[float, ...]]
+"""The scales of Gaussian noise with which a workload costs what is to be paid."""
+
+# So that neither rounding makes a statement that is asked again fall short of itself.
+_UP: Final = 1 + 1e-9
+_LEAST: Final = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Designed:
+    """A ``charge`` for a whole statement, and ``scales`` of its columns: no row of a column has a
+    greater deviation once it is paid."""
+
+    charge: Charge
+    scales: tuple[float, ...]
+
+
+def designed(
+    design: Design, workload: Workload, published: tuple[Column, ...], fitted: Fitted, sql: str
+) -> Designed | None:
+    """None where the charge cannot be worked out."""
+    charged = translated(design.column, design.translate, published)
+    if charged is None:
+        return None
+    (scale,) = fitted(Workload(workload.table, (charged,)))
+    scale *= _UP / design.translate.denominator
+    worst = [own * scale for own in _worst(design, workload)]
+    scales = tuple(max(one, _LEAST) * _UP if one else 0.0 for one in worst)
+    return Designed(_charge(design, workload.table, published, scale, sql), scales)
+
+
+def no_worse(
+    design: Design, workload: Workload, published: tuple[Column, ...], like: Charge
+) -> Charge:
+    """With which no row is told less precisely than by the noise of another charge for the rows,
+    once that agrees with what is exact."""
+    deviations = design.deviations * _units(workload.columns)
+    noisy = deviations > 0
+    others = np.sqrt(design.projected(_variances(workload.columns, like.scales)))
+    scale = float((others[noisy] / deviations[noisy]).min()) / _UP
+    return _charge(design, workload.table, published, scale, like.sql)
+
+
+def _charge(
+    design: Design, table: str, published: tuple[Column, ...], scale: float, sql: str
+) -> Charge:
+    return Charge(
+        Workload(table, (design.column,)),
+        "gaussian",
+        (scale,),
+        sql,
+        translates=(design.translate,),
+        published=published,
+    )
+
+
+def _worst(design: Design, workload: Workload) -> list[float]:
+    """The greatest deviation of each column's rows, where the noise on the design has σ = 1."""
+    ends = np.cumsum([column.height for column in workload.columns])[:-1]
+    return [float(own.max(initial=0)) for own in np.split(design.deviations, ends)]
+
+
+def too_large(asked: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{asked} finds the noise for all rows of a statement together, and these are too many, or"
+        " tell too many cells apart",
+        hint="Ask for fewer rows at once, or SET dp.mechanism = extended.",
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Squared errors of all rows together, times 2ρ: of noise on the rows as they are asked and as
+    they are charged, of that of the design, and a ``bound`` that no Gaussian noise gets below."""
+
+    plain: float
+    charged: float
+    optimal: float
+    bound: float
+
+
+def compared(
+    design: Design,
+    columns: Sequence[Column],
+    scales: Sequence[float],
+    costs: tuple[float, float | None, float],
+    relation: Relation,
+) -> Comparison:
+    """``costs`` in ρ of noise of these scales on the columns, as they are and as charged, which is
+    None if the design is, and of noise of scale 1 on the design."""
+    each = _variances(columns, scales)
+    own = ((_units(columns) * design.deviations) ** 2).sum()
+    plain, charged, optimal = costs
+    least = 2 * optimal * float(own)
+    rank = design.basis.shape[1]
+    # Pairs of records: a ball around their columns has a radius² of d/(2(d+1)) diameters² at most.
+    pairs = 2 * (rank + 1) / rank if relation.closed else 1.0
+    return Comparison(
+        2 * plain * float(each.sum()),
+        least if charged is None else 2 * charged * float(design.projected(each).sum()),
+        least,
+        design.bound * pairs * relation.max_rows**2,
+    )
+
+
+def _units(columns: Sequence[Column]) -> FloatArray:
+    """Of a step of each row."""
+    return np.repeat([float(one.multiplier) for one in columns], [one.height for one in columns])
+
+
+def _variances(columns: Sequence[Column], scales: Sequence[float]) -> FloatArray:
+    """Of noise of these scales on each row."""
+    each = np.repeat(scales, [column.height for column in columns])
+    found: FloatArray = (each * _units(columns)) ** 2
+    return found

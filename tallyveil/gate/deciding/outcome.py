@@ -1,0 +1,64 @@
+"""What a request comes to: how it was answered, or would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tallyveil.accountant import Quote
+from tallyveil.errors import InsufficientPrivilege
+from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.conditioning import Spread
+from tallyveil.gate.deciding.designed import Comparison
+from tallyveil.gate.deciding.translations import Saving
+from tallyveil.knowledge import Rows, Sequences
+
+__all__ = ["Answered", "Forecast", "Looks"]
+
+Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
+"""By table and column: intervals over all looks."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """``columns[table][c][i]`` is row i of column c, None where only history was asked and
+    does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
+    nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
+    than the target asks, since a statement has a least cost. ``agree``: whether what is reported
+    adds up, and to what is public.
+    """
+
+    columns: Mapping[str, Rows]
+    noise: Mapping[str, Noise]
+    quote: Quote | None
+    bought: int = 0
+    raised: bool = False
+    agree: bool = True
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
+    bought, with the noise of ``noise`` or, for a target, as much more as history allows:
+    ``scales[table][c]`` for column c, if rows of it would be bought. ``refused`` says why the
+    inference control would not allow it, None if it would."""
+
+    found: Mapping[str, Rows]
+    bought: int
+    noise: Mapping[str, Noise]
+    scales: Mapping[str, Mapping[int, float]]
+    quote: Quote | None
+    refused: InsufficientPrivilege | None = None
+    savings: Mapping[str, Saving] = field(default_factory=dict)
+    """By table what is saved by charging other rows, where counts are exact."""
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    """By table how far noise spreads that would be drawn together."""
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    """By table how far from the best Gaussian noise is, where counts are exact."""
+
+    @property
+    def known_rows(self) -> int:
+        """How many rows history knows well enough."""
+        rows = sum(len(column) for columns in self.found.values() for column in columns)
+        return rows - self.bought

@@ -1,0 +1,130 @@
+"""What has to be bought for a request: the rows that history does not answer well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from tallyveil.accountant import Charge
+from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.request import Request
+from tallyveil.inference.conditional.tree import Tree
+from tallyveil.knowledge import Bought, Found
+from tallyveil.mechanisms import AnyMechanism
+from tallyveil.mechanisms.constrained.conditioned import Conditioned
+from tallyveil.mechanisms.constrained.release import release_together
+from tallyveil.mechanisms.protocol import Releasing
+from tallyveil.rewriter import Workload
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Purchase", "shortfall"]
+
+_Part: TypeAlias = tuple[tuple[object, ...], Workload, tuple[float, ...]]
+"""What it is for, the part of a workload that was bought last, and its scales."""
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """The part of a table's workload that history does not answer: of ``columns[n]``, the
+    rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
+
+    charge: Charge
+    mechanism: AnyMechanism
+    columns: tuple[int, ...]
+    rows: tuple[IntArray, ...]
+    raised: bool = False
+    """More precise than the target asks, since a statement has a least cost."""
+    indirect: bool = False
+    """The rows of the charge are others, from which these follow beside what is exact."""
+    together: tuple[Tree, Conditioned] | None = None
+    """What its noise is drawn by, if it is drawn together."""
+
+    @property
+    def release(self) -> Releasing:
+        if self.together is None:
+            return self.mechanism.release
+        tree, noise = self.together
+        return partial(release_together, tree=tree, noise=noise)
+
+    @property
+    def height(self) -> int:
+        return sum(map(len, self.rows))
+
+    @property
+    def table(self) -> str:
+        return self.charge.table
+
+    def charged_as(self, charge: Charge) -> Purchase:
+        """By this charge, which may be for other rows from which these follow."""
+        if charge.workload is self.charge.workload:
+            return replace(self, charge=charge)
+        return replace(self, charge=charge, raised=False, indirect=True)
+
+    def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
+        """Once it is charged and answered."""
+        return Bought(
+            charge_id,
+            self.mechanism,
+            self.columns,
+            self.rows,
+            self.charge.scales,
+            values,
+            self.indirect,
+        )
+
+
+def shortfall(
+    request: Request, wanted: Mapping[str, Noise], found: Mapping[str, Found], choice: Choice
+) -> list[Purchase]:
+    """The rows that history does not answer well enough, per table."""
+    if request.source == "history":
+        return []
+    purchases = []
+    for table, workload in request.workloads.items():
+        noise = wanted[table]
+        short = [found[table].short(number) for number in range(len(workload.columns))]
+        # A column without rows is no part of what is bought.
+        numbers = tuple(n for n, rows in enumerate(short) if len(rows))
+        if numbers:
+            rows = tuple(short[n] for n in numbers)
+            part, asked = _part(request, workload, noise, numbers, rows, found[table], choice)
+            scales = asked
+            if request.target.half_width is not None:
+                scales = choice.at_least_cost(noise, part, asked)
+            charge = Charge(part, noise.mechanism.name, scales, request.sql)
+            purchases.append(Purchase(charge, noise.mechanism, numbers, rows, scales != asked))
+    return purchases
+
+
+_PARTS: Final[WeakKeyDictionary[Workload, _Part]] = WeakKeyDictionary()
+
+
+def _part(
+    request: Request,
+    workload: Workload,
+    noise: Noise,
+    numbers: tuple[int, ...],
+    rows: tuple[IntArray, ...],
+    found: Found,
+    choice: Choice,
+) -> tuple[Workload, tuple[float, ...]]:
+    """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
+    part, scales, target = workload, noise.scales, request.target
+    heights = tuple(column.height for column in workload.columns)
+    if tuple(map(len, rows)) != heights:
+        # Where some rows are exact, the same statement buys the others again and again.
+        key = (noise, target, numbers, *(own.tobytes() for own in rows))
+        kept = _PARTS.get(workload)
+        if kept is None or kept[0] != key:
+            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
+            part = Workload(workload.table, tuple(columns))
+            kept = _PARTS[workload] = key, part, choice.part(noise, part, numbers, target)
+        _, part, scales = kept
+    if target.half_width is None:
+        return part, scales
+    return part, tuple(
+        found.scale(n, r, scale) for n, r, scale in zip(numbers, rows, scales, strict=True)
+    )

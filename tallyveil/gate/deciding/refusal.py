@@ -1,0 +1,92 @@
+"""What an analyst can have when the budget does not allow what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from tallyveil.errors import BudgetExceeded, TallyveilError
+from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.settings import Target
+from tallyveil.knowledge import Known, Rows
+from tallyveil.mechanisms import law_of
+from tallyveil.rewriter import Workload
+from tallyveil.workload.workload import Column
+
+__all__ = ["what_remains", "widest"]
+
+
+def what_remains(
+    error: BudgetExceeded,
+    request: Request,
+    found: Mapping[str, Rows],
+    choice: Choice,
+    wanted: Mapping[str, Noise],
+    refused: Workload | None,
+) -> str:
+    """The hint of a refusal: how well the rest of the budget answers, and how well history does."""
+    at = f"at {float(request.target.confidence * 100):.10g} %"
+    parts = []
+    if error.remaining > 0:
+        half = None
+        if refused is not None:
+            half = _bought(error, request.target.confidence, choice, wanted[refused.table], refused)
+        buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
+        parts.append(f"SET dp.{error.unit} to at most {error.remaining:.12g}{buys}")
+    rows = [
+        (column, row)
+        for table, workload in request.workloads.items()
+        for column, known in zip(workload.columns, found[table], strict=True)
+        for row in known
+    ]
+    half = widest(rows, request.target.confidence)
+    if half is None and error.analyst is not None and not parts:
+        parts.append("ask the custodian: the policy says who may spend, and how much")
+    elif half is None:
+        parts.append("ask about records with budget left; history does not determine this")
+    else:
+        known = sum(row is not None for _, row in rows)
+        some = "" if known == len(rows) else f" for {known} of {len(rows)} rows"
+        parts.append(
+            f"SET dp.source = history for what is known already, ±{float(half):.6g} {at}{some}"
+        )
+    hint = ", or ".join(parts) + "."
+    return hint[0].upper() + hint[1:]
+
+
+def widest(rows: Iterable[tuple[Column, Known | None]], confidence: Fraction) -> Fraction | None:
+    """The half-width of the widest interval among some rows; None if nothing is known."""
+    halves = [
+        column.multiplier * Fraction(row.half_width(confidence))
+        for column, row in rows
+        if row is not None
+    ]
+    return max(halves, default=None)
+
+
+def _bought(
+    error: BudgetExceeded, confidence: Fraction, choice: Choice, noise: Noise, part: Workload
+) -> Fraction | None:
+    """The half-width that what remains would buy; None if that depends on the answer, or
+    it is too little for any noise."""
+    if noise.mechanism.needs.public_range:
+        return None
+    remaining = Fraction(error.remaining)
+    target = Target(
+        remaining if error.unit == "epsilon" else None,
+        remaining if error.unit == "rho" else None,
+        None,
+        confidence,
+    )
+    try:
+        scales = choice.scales(noise.mechanism, part, target)
+    except TallyveilError:
+        return None
+    laws = [law_of(noise.mechanism.name, scale) for scale in scales]
+    halves = (
+        column.multiplier * law.half_width(confidence)
+        for column, law in zip(part.columns, laws, strict=True)
+        if law is not None
+    )
+    return max(halves, default=None)

@@ -1,0 +1,1 @@
+"""What a policy declares, looked at when a gate opens, and what is guaranteed by it."""

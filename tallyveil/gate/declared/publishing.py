@@ -1,0 +1,171 @@
+"""The counts that a policy publishes exactly: looked at, counted, and said to be known.
+
+They are counted after the ledger knows them, and published after nothing is found wrong: none
+gives everything away, contradicts what is public or was published before, or pins a small count
+that the custodian has not acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from tallyveil.accountant import PUBLISHED, Accountant, Ledger, invariants_of
+from tallyveil.errors import LedgerMismatch
+from tallyveil.events import report
+from tallyveil.gate.declared.declaring import Declared, refuse
+from tallyveil.invariants import Disclosure, disclosure, row_names
+from tallyveil.mechanisms.constrained.release import published
+from tallyveil.policy import Policy
+from tallyveil.rewriter import Column, Workload
+
+__all__ = ["Published", "check_ledger", "publish", "unpublished"]
+
+SMALL: Final = 10
+"""Counts of fewer records, but some, are small."""
+
+_LISTED: Final = 20
+_ACKNOWLEDGED: Final = 1_000  # that are listed at once
+
+
+class ExactRow(NamedTuple):
+    """A declared row: where it is from, what it counts, and its value in records."""
+
+    source: str
+    counted: str
+    value: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """With ``values``, one for each row of the span, and what follows from them."""
+
+    declared: Declared
+    values: tuple[int, ...]
+    disclosure: Disclosure
+
+    @cached_property
+    def rows(self) -> tuple[ExactRow, ...]:
+        """Each as the policy declares it."""
+        found, values = [], iter(self.values)
+        for invariant, workload in zip(self.declared.invariants, self.declared.parts, strict=True):
+            for column in workload.columns:
+                for name in row_names(column, self.declared.cube.domain):
+                    value = column.multiplier * next(values)
+                    found.append(ExactRow(invariant.source, name, value))
+        return tuple(found)
+
+    @property
+    def sources(self) -> list[str]:
+        """Where each row of the span is from."""
+        parts = zip(self.declared.invariants, self.declared.parts, strict=True)
+        columns = ((one.source, column) for one, own in parts for column in own.columns)
+        return [source for source, column in columns for _ in range(column.height)]
+
+    @property
+    def total(self) -> int | None:
+        """The number of records, if it follows."""
+        (one,) = self.declared.span.combinations(Column())
+        return None if one is None else one.of(self.values)
+
+
+def publish(
+    policy: Policy, declared: Mapping[str, Declared], accountant: Accountant, ledger: Ledger
+) -> dict[str, Published]:
+    """Count them and look at what they say; then they are known for good.
+
+    Raises PolicyError with every mistake, and LedgerMismatch where others were published before.
+    """
+    for table in policy.tables:
+        check_ledger(ledger, table, declared.get(table))
+    found, mistakes = {}, list[str]()
+    for table, one in declared.items():
+        receipts = accountant.declare_exact(table, one.counts)
+        counted = [
+            published(one.cube.answer(workload), receipt)
+            for workload, receipt in zip(one.counts.values(), receipts, strict=True)
+        ]
+        parts = dict(zip(one.counts, counted, strict=True))
+        own = [parts[invariant.source] for invariant in one.invariants]
+        values = tuple(v for columns in own for column in columns for v in column)
+        found[table] = Published(one, values, disclosure(one.span, values, one.cube.domain))
+        mistakes += _contradictions(one, own)
+        mistakes += _unacknowledged(found[table])
+    refuse(policy, mistakes)
+    for table, one in declared.items():
+        new = unpublished(ledger, one)
+        accountant.publish_exact(table, one.counts)
+        for sql in new:
+            report("invariant published", table=table, statement=sql)
+    return found
+
+
+def unpublished(ledger: Ledger, declared: Declared) -> list[str]:
+    """Where the counts are from that the ledger does not know as published."""
+    table = declared.table.name
+    known = {Workload(table, columns).key for _, columns in invariants_of(ledger, table, PUBLISHED)}
+    return [source for source, own in declared.counts.items() if own.key not in known]
+
+
+def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
+    """Raises LedgerMismatch if something was published that no longer follows from what the policy
+    declares."""
+    for sql, columns in invariants_of(ledger, table, PUBLISHED):
+        for column in columns:
+            if declared is None or None in declared.span.combinations(column):
+                raise LedgerMismatch(
+                    f'the policy no longer declares an invariant of table "{table}" that was'
+                    " published",
+                    detail=f"What was published is known for good, and cannot be taken back: {sql}",
+                    hint=f"Put it back: [[tables.{table}.invariants]] with sql = '{sql}', or where"
+                    " it came from.",
+                )
+
+
+def _contradictions(
+    declared: Declared, counted: Sequence[Sequence[Sequence[int]]]
+) -> Iterator[str]:
+    """Where the table holds others than a public table says: for the custodian alone, who may see
+    which."""
+    parts = zip(declared.invariants, declared.parts, declared.given, counted, strict=True)
+    for invariant, workload, given, own in parts:
+        if given is None or tuple(own[0]) == given:
+            continue
+        names = row_names(workload.columns[0], declared.cube.domain)
+        off = [n for n, a, b in zip(names, own[0], given, strict=True) if a != b]
+        yield (
+            f"tables.{declared.table.name}.invariants from {invariant.source}: expected the counts"
+            f" of the table; {len(off):,} differ: {_listed(off)}"
+        )
+
+
+def _unacknowledged(one: Published) -> Iterator[str]:
+    """Small counts that would be known, and that the policy does not name; and names that it
+    acknowledges and no exact count has, as far as all of these are known: one whose count is large
+    now may be needed when the data change."""
+    table, disclosed = one.declared.table, one.disclosure
+    named = dict.fromkeys(n for invariant in table.invariants for n in invariant.acknowledge)
+    small = [count.name for count in disclosed.small(SMALL) if count.name not in named]
+    if small and table.invariants:
+        listed = json.dumps(small[:_ACKNOWLEDGED], ensure_ascii=False)
+        yield (
+            f"tables.{table.name}.invariants: {len(small):,} counts of fewer than {SMALL} records"
+            " would be exact; expected an invariant that does not give them away, or in one of them"
+            f" acknowledge = {listed}"
+        )
+    counts = {count.name for count in disclosed.counts}
+    wrong = [name for name in named if name not in counts]
+    if wrong and disclosed.whole:
+        yield (
+            f"tables.{table.name}.invariants: acknowledge names no exact count: {_listed(wrong)};"
+            " expected names as tallyveil check writes them"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return "; ".join(names[:_LISTED]) + (f"; and {more:,} more" if more > 0 else "")

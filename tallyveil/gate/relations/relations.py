@@ -1,0 +1,219 @@
+"""The public relations of schema dp: what can be asked, what it has cost, what was asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from tallyveil.accountant import Balance
+from tallyveil.gate.relations.copies import DEBIASED, LAWS, debiased_counts, laws_of
+from tallyveil.gate.settings import DESCRIPTIONS, Settings
+from tallyveil.gate.shared import Shared
+from tallyveil.mechanisms import mechanism, mechanism_names
+from tallyveil.mechanisms.spec import PARAMETERS
+from tallyveil.policy import Attribute, Table
+
+__all__ = ["RELATIONS", "Viewer", "domain_of", "outside_of", "relation_tables"]
+
+_Row: TypeAlias = dict[str, Any]
+
+_TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who looks at which house."""
+
+    gate: Shared
+    settings: Settings
+    user: str
+
+
+def _budget(viewer: Viewer) -> Iterator[_Row]:
+    """A row for each table's budget, and where it has shares one for the viewer's own.
+
+    What is left to be recorded is the viewer's in both.
+    """
+    accountant = viewer.gate.accountant
+    for name, table in viewer.gate.policy.tables.items():
+        left = accountant.room(name, viewer.user).left
+        room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
+        room["guarantee"] = viewer.gate.guarantees[name].sentence
+        highest = accountant.most_expensive(name)
+        yield _balance(table, None, accountant.balance(name), highest) | room
+        share = accountant.share(name, viewer.user)
+        if share is not None:
+            highest = accountant.most_expensive(name, viewer.user)
+            yield _balance(table, viewer.user, share, highest) | room
+
+
+def _balance(table: Table, analyst: str | None, balance: Balance, highest: str | None) -> _Row:
+    """What somebody without a share has spent is not kept count of."""
+    unit, counted = table.privacy_unit, balance.budget > 0
+    return {
+        "table_name": table.name,
+        "neighbours": table.neighbours,
+        "privacy_unit": table.unit_words,
+        "max_rows": unit.max_rows,
+        "budget": float(balance.budget),
+        "spent": float(balance.spent) if counted else None,
+        "remaining": float(balance.remaining),
+        "exact": balance.exact,
+        "unit": balance.measure,
+        "delta": None if balance.delta is None else float(balance.delta),
+        "epsilon_budget": float(balance.epsilon_budget),
+        "epsilon_spent": float(balance.epsilon_spent) if counted else None,
+        "analyst": analyst,
+        "most_expensive": highest,
+    }
+
+
+def _invariants(viewer: Viewer) -> Iterator[_Row]:
+    for name, found in viewer.gate.published.items():
+        for source, counted, value in found.rows:
+            yield {
+                "table_name": name, "source": source, "counted": counted, "value": float(value),
+            }  # fmt: skip
+
+
+def _attributes(viewer: Viewer) -> Iterator[_Row]:
+    for name, table in viewer.gate.policy.tables.items():
+        for attribute in table.domain.attributes:
+            yield {
+                "table_name": name,
+                "attribute": attribute.name,
+                "type": attribute.sql_type,
+                "kind": attribute.kind,
+                "cells": attribute.size,
+                "nullable": attribute.null_cell is not None,
+                "domain": domain_of(attribute),
+                "outside": outside_of(attribute),
+            }
+
+
+def domain_of(attribute: Attribute, most: int | None = None) -> str:
+    """What it may hold; of values in a list the first ``most``."""
+    if attribute.edges is not None:
+        return "[" + _listed(attribute.edges, most) + ")"
+    values = [v for v in attribute.cells if v is not None]
+    by_day = ", timestamps by the day" if attribute.coarse else ""
+    if attribute.stepped:
+        return f"{values[0]} to {values[-1]}{by_day}"
+    return _listed(values, most) + by_day
+
+
+def _listed(values: Sequence[object], most: int | None) -> str:
+    if most is None or len(values) <= most:
+        return ", ".join(map(str, values))
+    return ", ".join(map(str, values[:most])) + f", … ({len(values)} values)"
+
+
+def outside_of(attribute: Attribute) -> str:
+    """What becomes of a record whose value is not declared."""
+    if attribute.clamp:
+        return "clamped"
+    return "left out" if attribute.other_cell is None else "other"
+
+
+def _history(viewer: Viewer) -> Iterator[_Row]:
+    # Charges first: readings taken later cover them all, but for tables the policy has no more.
+    entries = viewer.gate.accountant.history()
+    spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.accountant.odometer()}
+    for entry in entries:
+        yield {
+            "charge_id": entry.charge_id,
+            "time": entry.time.astimezone(dt.UTC).replace(tzinfo=None),
+            "analyst": entry.analyst,
+            "table_name": entry.table,
+            "sql": entry.sql,
+            "mechanism": entry.mechanism,
+            "cost": float(entry.cost),
+            "unit": entry.measure,
+            "rows": entry.rows,
+            "spent": spent.get(entry.charge_id),
+        }
+
+
+def _public(viewer: Viewer) -> Iterator[_Row]:
+    for name, table in viewer.gate.policy.public.items():
+        yield {"name": name, "kind": "table", "definition": table.origin}
+    for name, sql in viewer.gate.policy.views.items():
+        yield {"name": name, "kind": "view", "definition": sql}
+
+
+def _mechanisms(viewer: Viewer) -> Iterator[_Row]:
+    for name in mechanism_names():
+        takes = PARAMETERS.get(name, ())
+        noise = mechanism(f"{name}(n=1)" if takes else name)
+        yield {
+            "name": name,
+            "parameters": ", ".join(takes) or None,
+            "budgets": "rho" if noise.needs.delta else "epsilon, rho",
+            "guarantee": noise.guarantee,
+        }
+
+
+def _settings(viewer: Viewer) -> Iterator[_Row]:
+    for name, description in DESCRIPTIONS.items():
+        yield {"name": name, "value": viewer.settings.show(name), "description": description}
+
+
+def _sanitised(viewer: Viewer) -> Iterator[_Row]:
+    return laws_of(viewer.gate.copies)
+
+
+def _debiased(viewer: Viewer) -> pa.Table:
+    return debiased_counts(viewer.gate.copies, viewer.settings)
+
+
+_Rows: TypeAlias = Callable[[Viewer], Iterable[_Row] | pa.Table]
+
+_RELATIONS: Final[Mapping[str, tuple[_Rows, pa.Schema]]] = MappingProxyType(
+    {
+        "budget": (_budget, pa.schema([
+            ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
+            ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT), ("remaining", _FLOAT),
+            ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT), ("epsilon_budget", _FLOAT),
+            ("epsilon_spent", _FLOAT), ("analyst", _TEXT), ("most_expensive", _TEXT),
+            ("rows_left", _INT), ("bytes_left", _INT), ("guarantee", _TEXT),
+        ])),
+        "attributes": (_attributes, pa.schema([
+            ("table_name", _TEXT), ("attribute", _TEXT), ("type", _TEXT), ("kind", _TEXT),
+            ("cells", _INT), ("nullable", _BOOL), ("domain", _TEXT), ("outside", _TEXT),
+        ])),
+        "history": (_history, pa.schema([
+            ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
+            ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
+            ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
+        ])),
+        "invariants": (_invariants, pa.schema([
+            ("table_name", _TEXT), ("source", _TEXT), ("counted", _TEXT), ("value", _FLOAT),
+        ])),
+        "mechanisms": (_mechanisms, pa.schema([
+            ("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT),
+        ])),
+        "public": (_public, pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)])),
+        "settings": (_settings, pa.schema([
+            ("name", _TEXT), ("value", _TEXT), ("description", _TEXT),
+        ])),
+        "sanitised": (_sanitised, LAWS),
+        "debiased": (_debiased, DEBIASED),
+    }
+)  # fmt: skip
+
+RELATIONS: Final = frozenset(_RELATIONS)
+
+
+def relation_tables(names: frozenset[str], viewer: Viewer) -> dict[str, pa.Table]:
+    """The named relations as they are now, under the names plans read them by."""
+    return {f"__dp_{name}": _table(*_RELATIONS[name], viewer) for name in names}
+
+
+def _table(rows: _Rows, schema: pa.Schema, viewer: Viewer) -> pa.Table:
+    found = rows(viewer)
+    return found if isinstance(found, pa.Table) else pa.Table.from_pylist([*found], schema=schema)

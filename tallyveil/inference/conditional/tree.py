@@ -1,0 +1,100 @@
+"""A hierarchy of counts: which count is inside which, and the noise that each has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tallyveil import deadline
+from tallyveil.inference.laws.laws import NoiseLaw
+
+__all__ = ["Node", "Tree"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a tree, or what is left of it in an atom; ``exact``: its sum is 0."""
+
+    number: int
+    law: NoiseLaw | None
+    children: tuple[Node, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return self.law is not None and not self.law.scale
+
+    @cached_property
+    def leaves(self) -> tuple[int, ...]:
+        if not self.children:
+            return (self.number,)
+        return tuple(leaf for child in self.children for leaf in child.leaves)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Each count is the sum of those inside it. ``parents[i]`` is the number of the count around
+    count i, −1 for none. ``laws[i]`` is the law of noise of its own: of scale 0 where the count is
+    exact, None where it has none. A count with none inside it is a leaf, and has a law.
+
+    Raises ValueError for a tree that is none.
+    """
+
+    parents: tuple[int, ...]
+    laws: tuple[NoiseLaw | None, ...]
+
+    def __post_init__(self) -> None:
+        size = len(self.parents)
+        if len(self.laws) != size or not all(-1 <= p < size for p in self.parents):
+            raise ValueError("every count has a law, or None, and a parent, or -1")
+        if len(self.inside_out) != size:
+            raise ValueError("no count is inside itself")
+        if any(self.laws[leaf] is None for leaf in self.leaves):
+            raise ValueError("every leaf has a law")
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in self.parents]
+        for number, parent in enumerate(deadline.stoppable(self.parents)):
+            if parent >= 0:
+                found[parent].append(number)
+        return tuple(map(tuple, found))
+
+    @property
+    def leaves(self) -> tuple[int, ...]:
+        return tuple(number for number, own in enumerate(self.children) if not own)
+
+    @cached_property
+    def inside_out(self) -> tuple[int, ...]:
+        """Every count after all that are inside it; fewer where some are inside themselves."""
+        found = [number for number, parent in enumerate(self.parents) if parent < 0]
+        for number in deadline.stoppable(found):
+            found.extend(self.children[number])
+        return tuple(reversed(found))
+
+    @cached_property
+    def atoms(self) -> tuple[Node, ...]:
+        """Trees whose noise is independent, each of leaves with noise: what is exact is a tree of
+        its own, and counts 0 in the one around it. Only their roots can be exact."""
+        found: list[Node] = []
+        built: dict[int, Node | None] = {}
+        for number in deadline.stoppable(self.inside_out):
+            law, own = self.laws[number], self.children[number]
+            inside = tuple(node for child in own if (node := built[child]) is not None)
+            node = Node(number, law, inside) if inside or not own else None
+            if node is not None and (node.exact or self.parents[number] < 0):
+                if inside or not node.exact:
+                    found.append(node)
+                node = None
+            built[number] = node
+        return tuple(found)
+
+    def sums(self, values: Sequence[int]) -> list[int]:
+        """Of each count, from the values of the leaves in their order."""
+        result = [0] * len(self.parents)
+        for leaf, value in zip(self.leaves, values, strict=True):
+            result[leaf] = value
+        for number in self.inside_out:
+            if self.parents[number] >= 0:
+                result[self.parents[number]] += result[number]
+        return result

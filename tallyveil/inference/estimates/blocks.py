@@ -1,0 +1,125 @@
+"""The blocks of a history, and the parts that queries have in them.
+
+Rows and cells that are connected, through cells that rows touch, make a block. Blocks with the same
+rows, in order, are one problem; and so are parts with the same query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tallyveil.alike import alike
+from tallyveil.inference.estimates.pruning import Entries, entries_of
+from tallyveil.inference.laws.noise import Noises
+
+__all__ = ["Blocks", "Parts"]
+
+_Ints = npt.NDArray[np.int64]
+
+
+class Grouped:
+    """Numbers 0 … in groups 0 …: those of each in order, and the rank of each in its group."""
+
+    def __init__(self, group: _Ints, groups: int) -> None:
+        self.order = np.argsort(group, kind="stable")
+        self.starts = np.searchsorted(group[self.order], np.arange(groups + 1))
+        self.rank = np.empty(len(group), dtype=np.int64)
+        self.rank[self.order] = np.arange(len(group)) - self.starts[group[self.order]]
+
+    @property
+    def sizes(self) -> _Ints:
+        return np.diff(self.starts)
+
+    def of(self, group: int) -> _Ints:
+        return self.order[self.starts[group] : self.starts[group + 1]]
+
+
+class Blocks:
+    """The blocks of the history, with entries by the ranks of rows and cells in their block.
+
+    ``like[block]`` is the first block with the same rows, cell by cell, of the same laws.
+    """
+
+    def __init__(self, history: sparse.csr_matrix, noises: Noises) -> None:
+        m, n = history.shape
+        history.sort_indices()
+        graph = sparse.csr_matrix(
+            (np.ones(history.nnz, dtype=np.int8), history.indices + m, history.indptr),
+            shape=(m, m + n),
+        )
+        graph.resize((m + n, m + n))
+        number, label = csgraph.connected_components(graph, directed=False)
+        label = label.astype(np.int64)
+        self.noises = noises
+        self.block_of_cell = label[m:]
+        self.rows, self.cells = Grouped(label[:m], number), Grouped(label[m:], number)
+        entries = entries_of(history)
+        block = label[entries.rows]
+        ranked = Entries(
+            self.rows.rank[entries.rows], self.cells.rank[entries.cells], entries.coefficients
+        )
+        order = np.argsort(block, kind="stable")  # by row and cell they are in order
+        self.entries = ranked.take(order)
+        self.starts = np.searchsorted(block[order], np.arange(number + 1))
+        laws = noises.numbers[self.rows.order]
+        self.like = alike(
+            [self.rows.sizes, self.cells.sizes],
+            (self.starts, [self.entries.rows, self.entries.cells, self.entries.coefficients]),
+            (self.rows.starts, [laws, *self._drawn_together(label[:m])]),
+        )
+
+    def _drawn_together(self, block: _Ints) -> list[_Ints]:
+        """For each row, by block, the rank there of the first row whose noise is of its draw."""
+        if self.noises.together is None:
+            return []
+        owners = self.noises.together.owners[self.rows.order]
+        alone = np.where(owners < 0, -1 - np.arange(len(owners)), owners)
+        own = block[self.rows.order]
+        pairs = np.unique(
+            np.column_stack([own, alone]), axis=0, return_index=True, return_inverse=True
+        )
+        return [pairs[1][pairs[2].ravel()] - self.rows.starts[own]]
+
+    def matrix(self, block: int) -> sparse.csr_matrix:
+        own = self.entries.take(np.arange(self.starts[block], self.starts[block + 1]))
+        shape = int(self.rows.sizes[block]), int(self.cells.sizes[block])
+        return sparse.csr_matrix((own.coefficients, (own.rows, own.cells)), shape=shape)
+
+
+class Parts:
+    """The parts of each query in the blocks it touches; ``sorts[part]`` is the first part with the
+    same coefficients in a block that is like its own."""
+
+    def __init__(self, question: sparse.csr_matrix, blocks: Blocks) -> None:
+        entries = entries_of(question)
+        block = blocks.block_of_cell[entries.cells]
+        ranks = blocks.cells.rank[entries.cells]
+        order = np.lexsort((ranks, block, entries.rows))
+        rows, block = entries.rows[order], block[order]
+        first = np.flatnonzero(
+            np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(block) != 0)])
+        )
+        self.starts = np.append(first, len(rows))
+        self.ranks, self.coefficients = ranks[order], entries.coefficients[order]
+        self.blocks = block[first]
+        self._ends = np.searchsorted(rows[first], np.arange(question.shape[0] + 1))
+        self.sorts = alike(
+            [blocks.like[self.blocks]], (self.starts, [self.ranks, self.coefficients])
+        )
+
+    def by_row(self) -> list[slice]:
+        return [slice(a, b) for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)]
+
+    def queries(self, parts: Sequence[int], cells: int) -> sparse.csr_matrix:
+        """A row for each of some parts, over the cells of their block."""
+        lengths = self.starts[1:][parts] - self.starts[:-1][parts]
+        ends = np.cumsum(lengths)
+        own = np.arange(lengths.sum()) + np.repeat(self.starts[parts] - ends + lengths, lengths)
+        rows = np.repeat(np.arange(len(parts)), lengths)
+        shape = (len(parts), cells)
+        return sparse.csr_matrix((self.coefficients[own], (rows, self.ranks[own])), shape=shape)

@@ -1,0 +1,299 @@
+"""The best linear unbiased combinations of a history for many queries at once (BAYES §3).
+
+History: y = H x + noise, independent noise of a known law on each row. For each query q: the A with
+A H = q of least Σ A_i² Var_i, or that there is none. The groups of a GROUP BY make this the same
+small problem many times over, so the work is cut down to the problems that differ:
+
+1. A recorded row that alone touches some cell nobody asks for has A_i = 0, and is left out; a query
+   that touches a cell no row is left for is not determined; and one that is a recorded row, with a
+   cell that no other touches, is answered by this row. This is repeated while it finds some.
+2. Rows and cells that are connected, through cells that rows touch, make a block. A = Σ over the
+   blocks a query touches, and each part is the best for its block.
+3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`).
+4. Blocks with the same rows, in order, are one problem; and so are parts with the same query.
+
+What is solved is solved in floating point, and taken only if A H = q on every cell, to 1e-11 of the
+largest term. Anything else counts as not determined, which costs precision and never honesty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil import deadline
+from tallyveil.alike import alike
+from tallyveil.inference.estimates.blocks import Blocks, Parts
+from tallyveil.inference.estimates.determined import Combination, Determined
+from tallyveil.inference.estimates.exchangeable import (
+    EXACT,
+    LARGEST,
+    Exchangeable,
+    by_products,
+    least_norm_work,
+    least_weighed,
+    weighed,
+    without_dust,
+)
+from tallyveil.inference.estimates.partitions import Partition
+from tallyveil.inference.estimates.pruning import Pruned, entries_of
+from tallyveil.inference.laws.noise import FloatArray, Noises
+
+__all__ = ["Solved", "best_combinations", "solved"]
+
+_WORK: Final = 2e8  # floating point operations, roughly
+_ALONE: Final = 4e6  # of one query solved by itself, about
+_TOGETHER: Final = 3
+_PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
+_WORTH: Final = 1e7  # work that a block update saves
+_FEW: Final = 64  # rows of a question that take a block update
+_SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """For each row of a question the best combination, if any; and what the history determines of
+    all of them together, where that was found out beside it."""
+
+    combinations: list[Combination | None]
+    determined: Determined | None = None
+
+
+def best_combinations(
+    history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix
+) -> list[Combination | None]:
+    """For each row of ``question`` (k×n) the best combination of the rows of ``history`` (m×n), or
+    None where these do not determine it, or it would take too much work to find out.
+
+    Entries are integers below 2⁵³, none of those stored is zero; a row of ``question`` without
+    entries gives None.
+    """
+    return solved(history, noises, question).combinations
+
+
+def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix) -> Solved:
+    """As `best_combinations`."""
+    result: list[Combination | None] = [None] * question.shape[0]
+    pruned = Pruned(entries_of(history), entries_of(question), history.shape, question.shape[0])
+    laws, kind_of = noises.numbers, dict[int, int]()
+    for number, row in pruned.own.items():
+        kind = kind_of.setdefault(int(laws[row]), len(kind_of))
+        result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
+    rows, asked = pruned.rows, pruned.open
+    if not len(asked):
+        return Solved(result)
+    blocks = Blocks(history[rows], noises.take(rows))
+    parts = Parts(question[asked], blocks)
+    solutions = _Solutions(blocks, parts)
+    kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}  # by the weights of the parts
+    for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
+        found = [solutions.found[sort] for sort in parts.sorts[own].tolist()]
+        if any(one is None for one in found):
+            continue
+        used = [one for one in found if one is not None]
+        parts_weights = [weights for _, weights in used]
+        # Of several blocks noises may be of one draw, and of others not.
+        apart = number if len(used) > 1 and noises.together is not None else -1
+        key = (apart, *map(id, parts_weights))
+        if key not in kinds:
+            kinds[key] = len(kind_of) + len(kinds), np.concatenate(parts_weights)
+        kind, weights = kinds[key]
+        places = [
+            blocks.rows.of(block)[ranks]
+            for block, (ranks, _) in zip(parts.blocks[own].tolist(), used, strict=True)
+        ]
+        result[number] = Combination(rows[np.concatenate(places)], weights, kind)
+    every = np.count_nonzero(np.diff(question.indptr)) == len(asked)
+    determined = _determined(solutions, rows, asked, noises) if every else None
+    return Solved(result, determined)
+
+
+def _determined(
+    solutions: _Solutions, rows: _Ints, asked: _Ints, noises: Noises
+) -> Determined | None:
+    """Of all rows of a question that have cells, ``asked``, by the ``rows`` of a history. None if
+    that was not found out, or is not worth it, and where there are answers that are exact or drawn
+    together."""
+    if solutions.work < _WORTH or noises.together is not None or not noises.variances.all():
+        return None
+    if solutions.too_large:
+        return Determined.nothing(asked, len(noises))
+    blocks, parts = solutions.blocks, solutions.parts
+    # With answers of all rows, all blocks that are asked for are one.
+    cells = int(blocks.cells.sizes[np.unique(parts.blocks)].sum())
+    if len(asked) > _FEW or not _is_small(len(rows) + len(asked), cells, len(asked)):
+        return None
+    weights, off = np.zeros((len(asked), len(noises))), dict[int, FloatArray]()
+    for number, own in enumerate(parts.by_row()):
+        for sort, block in zip(parts.sorts[own].tolist(), parts.blocks[own].tolist(), strict=True):
+            nearest = solutions.nearest.get(sort)
+            if nearest is None:
+                return None
+            weights[number, rows[blocks.rows.of(block)]] = nearest[0]
+            off.setdefault(block, np.zeros((len(asked), len(nearest[1]))))[number] = nearest[1]
+    return Determined.of(asked, weights, np.concatenate([*off.values()], axis=1))
+
+
+_Solution = tuple[_Ints, FloatArray] | None
+"""The ranks of the block's rows that take part, and their weights."""
+
+
+class _Solutions:
+    """By sort of part: what was ``found``, and of those solved together the weights of all rows of
+    the block and what they are off by on each of its cells, told apart: the ``nearest``. That took
+    so much ``work``; ``too_large``: for all of it there was not enough."""
+
+    def __init__(self, blocks: Blocks, parts: Parts) -> None:
+        self.blocks, self.parts = blocks, parts
+        self.found: dict[int, _Solution] = {}
+        self.nearest: dict[int, tuple[FloatArray, FloatArray]] = {}
+        self.work, self.too_large = 0.0, True
+        sorts = np.unique(parts.sorts)
+        wanted: dict[int, list[int]] = {}
+        likes = blocks.like[parts.blocks[sorts]].tolist()
+        for sort, like in zip(sorts.tolist(), likes, strict=True):
+            wanted.setdefault(like, []).append(sort)
+        for block, own in wanted.items():
+            deadline.check()
+            if self.work > _WORK:
+                self.found |= dict.fromkeys(own)
+            else:
+                self._solve(block, own)
+
+    def _solve(self, block: int, own: Sequence[int]) -> None:
+        """The parts of some sorts in one block."""
+        matrix = self.blocks.matrix(block)
+        noises = self.blocks.noises.take(self.blocks.rows.of(block))
+        cells = matrix.shape[1]
+        if len(own) * cells >= _WORK:
+            self.work += len(own) * _ALONE
+            self.found |= dict.fromkeys(own)
+            return
+        queries = self.parts.queries(own, cells)
+        partition = Partition.of(matrix, noises)
+        by_formula = None if partition is None else partition.combinations(queries)
+        if by_formula is not None:
+            self.too_large = False
+            self.found |= dict(zip(own, by_formula, strict=True))
+            return
+        for sort, weights in zip(own, self._weights(matrix, noises, queries, own), strict=True):
+            ranks = None if weights is None else np.flatnonzero(weights)
+            self.found[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
+
+    def _weights(
+        self,
+        matrix: sparse.csr_matrix,
+        noises: Noises,
+        queries: sparse.csr_matrix,
+        own: Sequence[int],
+    ) -> Sequence[FloatArray | None]:
+        """Of each of some queries of one block; None for all of them if there is not the work."""
+        number, variances = queries.shape[0], noises.variances
+        small = _Together.small(matrix, queries)
+        if small is not None and self.work + small.work <= _WORK:
+            nearest = small.solve(variances)
+            if nearest is not None:
+                self.work, self.too_large = self.work + small.work, False
+                self.nearest |= zip(
+                    own, zip(nearest.weights, nearest.off, strict=True), strict=True
+                )
+                return nearest.combinations
+        history = Exchangeable(matrix, variances)
+        many = number >= _TOGETHER and not history.too_large
+        together = _Together.of(matrix, queries) if many else None
+        self.work += number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
+        if self.work > _WORK or (together is None and history.too_large):
+            return [None] * number
+        self.too_large = False
+        nearest = None if together is None else together.solve(variances)
+        return history.combinations(queries.toarray()) if nearest is None else nearest.combinations
+
+
+@dataclass(frozen=True, eq=False)
+class _Nearest:
+    """Of some queries the ``weights`` of the nearest combinations, what these are ``off`` by, and
+    which of them ``combine`` to the query."""
+
+    weights: FloatArray
+    off: FloatArray
+    combine: npt.NDArray[np.bool_]
+
+    @property
+    def pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        return zip(self.weights, self.off, strict=True)
+
+    @property
+    def combinations(self) -> Sequence[FloatArray | None]:
+        return [one if own else None for one, own in zip(self.weights, self.combine, strict=True)]
+
+
+def _is_small(rows: int, cells: int, queries: int) -> bool:
+    """Whether a block is solved over all its cells."""
+    work = least_norm_work(rows, cells)
+    each = 0.5 if work > LARGEST else 2
+    return (
+        rows * cells <= _SMALL
+        and work <= _PRODUCTS
+        and each * work + 4 * queries * rows * cells <= _WORK
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """Several queries of one block, solved at once, over cells that rows and queries tell apart,
+    or all cells of a small block: cells that are alike ask the same of A."""
+
+    matrix: FloatArray
+    queries: FloatArray
+
+    @classmethod
+    def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
+        """Over all cells, of a small block; None if that is too much work even by products."""
+        rows, cells = matrix.shape
+        if not _is_small(rows, cells, queries.shape[0]):
+            return None
+        return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
+        """None if that is too much work."""
+        stacked = sparse.vstack([matrix, queries], format="csc")
+        stacked.sort_indices()
+        starts = stacked.indptr.astype(np.int64)
+        columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
+        first = np.unique(alike([], (starts, columns)))
+        if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
+            return None
+        dense = stacked[:, first].toarray().astype(np.float64)
+        return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
+
+    @property
+    def work(self) -> float:
+        m, n = self.matrix.shape
+        each = 0.5 if self._only_by_products else 2
+        return float(each * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
+
+    @property
+    def _only_by_products(self) -> bool:
+        return least_norm_work(*self.matrix.shape) > LARGEST
+
+    def solve(self, variances: FloatArray) -> _Nearest | None:
+        """None where it would be too much work, and by products of rows it is not clear."""
+        solve = by_products if self._only_by_products else least_weighed
+        spreads = weighed(variances)
+        weights = solve(self.matrix, spreads, self.queries)
+        if weights is None:
+            return None
+        weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
+        most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
+        terms = (np.abs(weights) * most).max(axis=1)
+        largest = np.maximum(np.abs(self.queries).max(axis=1), terms)
+        off = self.queries - weights @ self.matrix
+        return _Nearest(weights, off, np.abs(off).max(axis=1) <= EXACT * largest)

@@ -1,0 +1,137 @@
+"""What a history determines of a question, and estimates once its rows have answers of their own.
+
+History: y = H x + noise of variances V (m×m). Of the rows Q x (k) of a question it determines those
+combinations g Q that lie in the row space of H: with a basis N (r×k) of these g, N Q = B H for the
+B (r×m) of least variance, C = B V Bᵀ. Let rows be answered afresh, z = Q x + noise of variances D.
+What combines to a row e of the question, A H + a Q = e Q, has a = e − g N for some g, since
+(e − a) Q = A H; and the A of least variance is g B. So the variance is
+
+    g C gᵀ + (e − g N) D (e − g N)ᵀ,    least at  g = e D Nᵀ (N D Nᵀ + C)⁻¹,
+
+the gain of a Kalman filter (Kalman 1960, "A New Approach to Linear Filtering and Prediction
+Problems"): a system of at most k unknowns instead of m + k. Where the rows T have no answers, a is
+0 there: with D = 0 for these, g is the least under g N_T = e_T, by Lagrange's multipliers. Whatever
+g is, A H + a Q = e Q holds as exactly as N Q = B H and g N_T = e_T do.
+
+N is found by what the nearest combinations W H of the rows Q are off by: it spans the g with
+g (Q − W H) = 0, and B = N W, as the nearest combination of least variance is linear in the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.inference.estimates.exchangeable import EXACT, without_dust
+from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.roots import one_thread
+
+__all__ = ["Combination", "Determined"]
+
+_NONE: Final = 1e-14  # a squared length this small is nothing, beside rows of length 1
+_CLEAR: Final = 1e-6  # and from this on it is something
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """A is ``weights[i]`` at row ``places[i]`` of the history, and 0 elsewhere.
+
+    Combinations of the same ``kind`` have the same weights on noises of the same laws.
+    """
+
+    places: _Ints
+    weights: FloatArray
+    kind: int
+
+
+@dataclass(frozen=True, eq=False)
+class Determined:
+    """Of the rows ``asked`` (k) of a question: N is ``basis`` and B is ``weights``; on no cell is
+    N Q off B H by more than ``off`` (r)."""
+
+    asked: _Ints
+    basis: FloatArray
+    weights: FloatArray
+    off: FloatArray
+
+    @classmethod
+    def of(cls, asked: _Ints, weights: FloatArray, off: FloatArray) -> Determined | None:
+        """By the nearest combinations ``weights`` (k×m) of the rows, which are ``off`` (k×cells);
+        None if it is not clear which combinations are determined."""
+        number = len(asked)
+        basis = np.eye(number)
+        if np.abs(off).max(initial=0) > EXACT:
+            squares = off @ off.T
+            scale = np.sqrt(np.maximum(squares.diagonal(), 1.0))
+            with one_thread():
+                lengths, vectors = np.linalg.eigh(squares / np.outer(scale, scale))
+            none = lengths <= _NONE
+            if (lengths[~none] < _CLEAR).any():
+                return None
+            basis = vectors[:, none].T / scale
+        return cls(asked, basis, basis @ weights, np.abs(basis @ off).max(axis=1, initial=0.0))
+
+    @classmethod
+    def nothing(cls, asked: _Ints, rows: int) -> Determined:
+        """By a history of so many rows."""
+        return cls(asked, np.zeros((0, len(asked))), np.zeros((0, rows)), np.zeros(0))
+
+    @property
+    def nbytes(self) -> int:
+        return self.asked.nbytes + self.basis.nbytes + self.weights.nbytes
+
+    def combined(
+        self, noises: Noises, answered: _Ints, questions: int
+    ) -> list[Combination | None] | None:
+        """For each row of the question the best combination of the history and, after its rows, of
+        answers of the rows ``answered``, all with ``noises``; None where that takes a solve: if a
+        row has two answers, or the result would not be exact."""
+        height = self.weights.shape[1]
+        places = np.full(questions, -1, dtype=np.int64)
+        places[answered] = height + np.arange(len(answered))
+        own = places[self.asked]
+        there = own >= 0
+        if len(np.unique(answered)) < len(answered):
+            return None
+        gain = self._gain(noises.variances[:height], np.where(there, noises.variances[own], 0.0))
+        if gain is None:
+            return None
+        every = np.zeros((len(own), len(noises)))
+        every[:, :height] = gain @ self.weights
+        every[:, own[there]] = (np.eye(len(own)) - gain @ self.basis)[:, there]
+        every = without_dust(every, np.sqrt(noises.variances))
+        result: list[Combination | None] = [None] * questions
+        laws, kinds = noises.numbers, dict[tuple[bytes, bytes], int]()
+        for row, weights in zip(self.asked.tolist(), every, strict=True):
+            if not weights.any():
+                continue
+            used = np.flatnonzero(weights)
+            key = weights[used].tobytes(), laws[used].tobytes()
+            kind = kinds.setdefault(key, len(kinds))
+            result[row] = Combination(used, weights[used], kind)
+        return result
+
+    def _gain(self, before: FloatArray, fresh: FloatArray) -> FloatArray | None:
+        """g for each row (k×r), by the history's variances and those of the answers, 0 where there
+        is none; None if it is not exact."""
+        if not len(self.basis):
+            return np.zeros((len(fresh), 0))
+        rest = np.flatnonzero(fresh == 0)
+        unit = float(fresh.max(initial=0.0)) or 1.0
+        spread = self.basis * (fresh / unit)  # N D
+        covariance = spread @ self.basis.T + (self.weights * (before / unit)) @ self.weights.T
+        tied = self.basis[:, rest]
+        system = np.block([[covariance, tied], [tied.T, np.zeros((len(rest), len(rest)))]])
+        asked = np.eye(len(fresh))[rest]
+        try:
+            with one_thread():
+                gain = np.linalg.solve(system, np.concatenate([spread, asked]))[: len(tied)].T
+        except np.linalg.LinAlgError:
+            return None
+        off = np.abs(gain) @ self.off + np.abs(gain @ tied - asked.T).max(axis=1, initial=0.0)
+        return None if (off > EXACT).any() else gain

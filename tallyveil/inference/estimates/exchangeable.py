@@ -1,0 +1,294 @@
+"""The best linear unbiased combination of many answers, most of which are alike (BAYES §3).
+
+History: y = H x + noise, independent noise of variance v_i on row i. For a query q: the A with
+A H = q of least Σ A_i² v_i, quick where rows and cells are many but of few sorts, as the groups of
+a GROUP BY are. Several queries are one problem as long as their colours together are not too many.
+
+Colour refinement makes the sorts: rows have one colour only if they have equal variance and, for
+each colour of cells, the same coefficients in sum; cells only if q is the same and, for each colour
+of rows, the coefficients in sum. Averaging A over the rows of a colour keeps A H = q and makes no
+variance larger (Grohe, Kersting, Mladenov & Selman 2014, "Dimension Reduction via Colour
+Refinement", for linear programs; here for a convex quadratic one). So the best A is constant on
+colours, A = α[colour], and with S[r, c] = Σ_{i of r} H[i, j], any cell j of colour c, and n_r rows
+of colour r,
+
+    α S = q,   least Σ_r α_r² n_r v_r.
+
+Colours are found by random sums, which could make two colours one by chance; whatever was found,
+A H = q is checked on every cell. What does not pass counts as not determined by the history.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, sparse
+
+from tallyveil import deadline
+from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.inference.roots import one_thread
+
+__all__ = [
+    "EXACT",
+    "LARGEST",
+    "Exchangeable",
+    "by_products",
+    "least_norm_work",
+    "least_weighed",
+    "weighed",
+    "without_dust",
+]
+
+EXACT: Final = 1e-11  # what A H may differ from q, relative to the largest |q| and |A_i H_ij|
+_NEAR: Final = 1e-13  # a difference from q that needs no correction, relative to the largest |q|
+_DUST: Final = 1e-14  # of the largest share of the error; what is less is left by rounding
+LARGEST: Final = 5e7  # system that is solved, by the work it makes
+_ROUNDS: Final = 50
+_NOTHING: Final = 1e-12
+_MANY: Final = 2  # times as many cells as rows, for what is solved by products of rows
+_FAR: Final = 1e4  # from each other, of standard deviations: those are not
+_CLEAR: Final = 1e-4  # a row this far from the others, relative to itself, is independent
+_SAME: Final = 1e-13  # one whose squared distance is no more is taken to be one of them,
+_SHOWN: Final = 1e-11  # if its products with random lines show no more
+_LINES: Final = 3
+_ROUGH: Final = 1e-12  # dust by products
+_DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
+
+_Colours = npt.NDArray[np.int64]
+_Colouring = tuple[_Colours, _Colours]
+"""Of rows, and of cells."""
+
+
+class Exchangeable:
+    """A history ``rows`` (m×n) of integers below 2⁵³, of ``variances``, 0 for an exact answer; with
+    what does not depend on the query."""
+
+    def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
+        self._rows = rows
+        self._variances = variances
+        self._weights: dict[tuple[int, ...], FloatArray] = {}  # by system, spreads and queries
+
+    @cached_property
+    def too_large(self) -> bool:
+        """Whether no query can be solved: its colours are no fewer than the history's own."""
+        if least_norm_work(*self._rows.shape) <= LARGEST:
+            return False
+        return _work(self._own_colours) > LARGEST
+
+    def combinations(self, queries: npt.NDArray[np.int64]) -> list[FloatArray | None]:
+        """For each of some queries (k×n), integers below 2⁵³, its A; None if the history does not
+        determine it, or not in few enough colours. They are found by the colours of all queries
+        together, unless it is less work one by one."""
+        if not len(self._variances) or self.too_large or not queries.any():
+            zero = np.zeros(len(self._variances))
+            return [None if query.any() else zero for query in queries]
+        deadline.check()
+        colours = self._colours(queries)
+        most = min(LARGEST, len(queries) * _work(self._own_colours))
+        if len(queries) > 1 and _work(colours) > most:
+            return [self.combinations(query[None, :])[0] for query in queries]
+        return self._solved(colours, queries)
+
+    def _solved(
+        self, colours: _Colouring, queries: npt.NDArray[np.int64]
+    ) -> list[FloatArray | None]:
+        """Of queries that have these colours."""
+        sorts, cells = colours
+        if _work(colours) > LARGEST:
+            return [None] * len(queries)
+        sizes, rows = np.bincount(sorts), self._rows
+        _, first = np.unique(cells, return_index=True)
+        rank = np.full(len(cells), -1, dtype=np.int64)
+        rank[first] = np.arange(len(first))
+        at, sort = rank[rows.indices], np.repeat(sorts, np.diff(rows.indptr))
+        own = np.flatnonzero(at >= 0)
+        shape = len(sizes), len(first)
+        places = sort[own] * len(first) + at[own]
+        sums = np.bincount(places, rows.data[own], math.prod(shape))
+        system = sums.reshape(shape).astype(np.float64, copy=False)
+        of_sort = np.zeros(len(sizes))
+        of_sort[sorts] = self._variances
+        spreads = weighed(of_sort) * np.sqrt(sizes)
+        asked = queries[:, first].astype(np.float64)
+        # Groups that the history treats alike are one problem, numbered alike.
+        key = tuple(hash(each.tobytes()) for each in (system, spreads, asked))
+        if key not in self._weights:
+            weights = least_weighed(system, spreads, asked)
+            self._weights[key] = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
+        used = self._weights[key][:, sorts]
+        combine = map(self._combines, used, queries)
+        return [one if own else None for one, own in zip(used, combine, strict=True)]
+
+    def _combines(self, coefficients: FloatArray, query: npt.NDArray[np.int64]) -> bool:
+        """Whether A H = q, on every cell."""
+        terms = self._rows.data * np.repeat(coefficients, np.diff(self._rows.indptr))
+        largest = max(float(np.abs(query).max()), float(np.abs(terms).max(initial=0.0)))
+        off = np.abs(self._across @ coefficients - query).max()
+        return bool(off <= EXACT * largest)
+
+    @cached_property
+    def _across(self) -> sparse.csr_matrix:
+        return self._rows.astype(np.float64).T.tocsr()
+
+    @cached_property
+    def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """For sums of 64 random bits, modulo 2⁶⁴, which stand for multisets."""
+        own = _unsigned(self._rows)
+        return own, own.T.tocsr()
+
+    # Colours are numbers to tell public coefficients apart, and no noise. They are the same in all
+    # processes, so that estimates are; whether their solution is one is checked (`_combines`).
+
+    @cached_property
+    def _own_colours(self) -> _Colouring:
+        """Without a query."""
+        cells = np.zeros(self._rows.shape[1], dtype=np.int64)
+        return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
+
+    def _colours(self, queries: npt.NDArray[np.int64]) -> _Colouring:
+        """The coarsest equitable colours of rows and cells, numbered from 0."""
+        random, (sorts, own) = np.random.default_rng(1), self._own_colours
+        if len(own) == int(own.max()) + 1:
+            return sorts, own  # none is finer
+        marks = random.integers(0, 2**64, len(queries), dtype=np.uint64)
+        return self._refined(random, sorts, _split(own, marks @ queries.view(np.uint64)))
+
+    def _refined(self, random: np.random.Generator, sorts: _Colours, cells: _Colours) -> _Colouring:
+        """The coarsest equitable colours that are finer than these."""
+        matrix, across = self._marked
+        for _ in range(_ROUNDS):
+            before = int(sorts.max()), int(cells.max())
+            cells = _split(cells, across @ _marks(random, sorts))
+            sorts = _split(sorts, matrix @ _marks(random, cells))
+            if (int(sorts.max()), int(cells.max())) == before:
+                break
+        return sorts, cells
+
+
+def _work(colours: _Colouring) -> float:
+    """Of the system that is left of them."""
+    sorts, cells = colours
+    return least_norm_work(int(sorts.max()) + 1, int(cells.max()) + 1)
+
+
+def weighed(variances: FloatArray) -> FloatArray:
+    """Standard deviations; exact answers are given one that is nothing beside the others."""
+    result: FloatArray = np.sqrt(np.maximum(variances, _NOTHING * (variances.max() or 1.0)))
+    return result
+
+
+def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
+    """Weights, or rows of them, without what rounding leaves of rows that have no part: it would
+    only burden the error's law. ``spreads`` is 0 for exact answers, which burden nothing."""
+    shares, sizes = np.abs(weights) * spreads, np.abs(weights)
+    exact = spreads == 0
+    for measure, looked_at in ((shares, ~exact), (sizes, exact)):
+        dust = measure <= _DUST * measure.max(axis=-1, keepdims=True, initial=0.0)
+        weights = np.where(dust & looked_at, 0.0, weights)
+    return weights
+
+
+def least_norm_work(rows: int, cells: int) -> float:
+    """About the multiplications that `least_weighed` makes for a matrix of this size."""
+    return float(rows * cells * min(rows, cells))
+
+
+def _least_norm(matrix: FloatArray, targets: FloatArray) -> FloatArray:
+    """For each target t (a row) the shortest w with w M nearest to t."""
+    with one_thread():
+        solution: FloatArray = linalg.lstsq(
+            matrix.T, targets.T, cond=_DEPENDENT, lapack_driver="gelsy", check_finite=False
+        )[0].T
+    return solution
+
+
+def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray:
+    """For each target t (a row) the w with the shortest ``spreads`` · w of w M nearest to t."""
+    quick = by_products(matrix, spreads, targets)
+    if quick is not None:
+        return quick
+    weights = _least_norm(matrix / spreads[:, None], targets) / spreads
+    off = targets - weights @ matrix
+    far = np.abs(off).max(axis=-1, initial=0.0) > _NEAR * np.abs(targets).max(axis=-1, initial=0.0)
+    if far.any():
+        # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+        weights[far] += _least_norm(matrix, off[far])
+    return weights
+
+
+def by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
+    """As `least_weighed` and quicker, or None: where cells are not many more than rows, spreads lie
+    far apart, or it is not clear which rows are independent."""
+    with one_thread():
+        return _by_products(matrix, spreads, targets)
+
+
+def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
+    """By M Mᵀ = L Lᵀ (Cholesky). With the r independent rows first, M = L U for orthonormal rows U,
+    so that w M is nearest to t where w L = t Uᵀ."""
+    if matrix.shape[1] < _MANY * len(matrix) or spreads.max() > _FAR * spreads.min():
+        return None
+    products = matrix @ matrix.T
+    lengths = np.sqrt(products.diagonal())
+    if not lengths.all():
+        return None
+    scaled = products / np.outer(lengths, lengths)
+    factor, order, rank, _ = linalg.lapack.dpstrf(scaled, tol=_SAME, lower=1)
+    if not rank or factor.diagonal()[:rank].min() < _CLEAR:
+        return None
+    order = order.astype(np.int64) - 1
+    lower = np.tril(factor)[:, :rank] * lengths[order, None]
+    of = spreads[order]
+    basis, triangle = linalg.qr(lower / of[:, None], mode="economic", check_finite=False)
+
+    def along(some: FloatArray) -> FloatArray:
+        own = (matrix @ some.T)[order[:rank]]
+        found: FloatArray = linalg.solve_triangular(lower[:rank], own, lower=True)
+        return found
+
+    # Rows that all but depend on others differ from what these say of some lines of cells. These
+    # lines test public coefficients, and are no noise: the same in all processes, as estimates are.
+    lines = np.random.default_rng(0).normal(size=(_LINES, matrix.shape[1]))
+    off = np.abs((matrix @ lines.T)[order] - lower @ along(lines)).max(axis=1)
+    if (off > _SHOWN * lengths[order]).any():
+        return None
+    weights, left = np.zeros((len(targets), len(matrix))), targets
+    for _ in range(2):  # what the first leaves is corrected by the second
+        weights[:, order] += (
+            basis @ linalg.solve_triangular(triangle, along(left), trans=1)
+        ).T / of
+        left = targets - weights @ matrix
+    shares = np.abs(weights) * spreads
+    dust = np.where(shares <= _ROUGH * shares.max(axis=1, keepdims=True), weights, 0.0)
+    most = EXACT / 10 * np.abs(targets).max(axis=1)
+    result: FloatArray = weights - np.where(
+        (np.abs(dust @ matrix).max(axis=1) <= most)[:, None], dust, 0.0
+    )
+    return result
+
+
+def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """With coefficients modulo 2⁶⁴."""
+    data = matrix.data.astype(np.int64).view(np.uint64)
+    return sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _marks(random: np.random.Generator, colours: _Colours) -> npt.NDArray[np.uint64]:
+    marks = random.integers(0, 2**64, int(colours.max()) + 1, dtype=np.uint64)
+    result: npt.NDArray[np.uint64] = marks[colours]
+    return result
+
+
+def _split(colours: _Colours, sums: npt.NDArray[np.uint64]) -> _Colours:
+    """Finer colours: equal where the colours and the sums are."""
+    mixed = sums + np.uint64(0x9E3779B97F4A7C15) * colours.astype(np.uint64)
+    return _numbered(mixed)
+
+
+def _numbered(values: npt.NDArray[np.generic]) -> _Colours:
+    numbers: _Colours = np.unique(values, return_inverse=True)[1].ravel().astype(np.int64)
+    return numbers

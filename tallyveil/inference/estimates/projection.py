@@ -1,0 +1,143 @@
+"""The nearest values that satisfy the relations between rows, and are not negative where asked.
+
+    argmin Σ_i (x_i − v_i)² / V_i   over R x = b, and x_i ≥ 0 for counts,
+
+which is x = v + V Rᵀμ, raised to 0 for counts, for the μ with R x = b: the gradient of a convex
+function of μ, found by Newton's method. Without counts it is linear in μ, so that R V Rᵀ is
+factored once, and what is left of R x − b after rounding is moved again. It is diagonal where no
+two relations have a value in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import splu
+
+from tallyveil import deadline
+from tallyveil.inference.laws.noise import FloatArray
+
+__all__ = ["projected"]
+
+_STEPS: Final = 100
+_SHORTER: Final = 40  # times a step is halved
+_OFF: Final = 1e-8  # of a relation
+_DESCENT: Final = 1e-4
+_RIDGE: Final = 1e-10  # of the largest pivot, since relations may follow from one another
+_REFINED: Final = 20
+_DENSE: Final = 2_000  # relations that are solved as a dense system
+_FILLED: Final = 50  # if one of so many pairs of them has a value in common
+
+
+def projected(
+    relations: sparse.csr_matrix,
+    totals: FloatArray,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
+) -> FloatArray | None:
+    """``relations`` (r×k) of ``totals`` (r), for ``values`` (k) of ``variances`` V. A value of
+    variance 0 stays. None if nothing was found that satisfies the relations, or nothing does.
+    """
+    if counts is None:
+        return _linear(relations.astype(np.float64, copy=False), totals, values, variances)
+    system = _System(relations.astype(np.float64), values, variances, counts)
+    before = system.relations @ values - totals
+    dual = np.zeros(len(totals))
+    moved = system.moved(dual)
+    off = before + system.relations @ moved
+    for _ in range(_STEPS):
+        deadline.check()
+        if np.abs(off).max(initial=0) <= _OFF:
+            return values + moved
+        step = system.newton(moved, off)
+        here, length = system.height(dual, moved) + before @ dual, 1.0
+        for _ in range(_SHORTER):
+            further = dual + length * step
+            found = system.moved(further)
+            left = before + system.relations @ found
+            # Near the end the function no longer tells one value from another.
+            lower = system.height(further, found) + before @ further
+            if 2 * np.abs(left).max() <= np.abs(off).max():
+                break
+            if lower <= here + _DESCENT * length * (off @ step):
+                break
+            length /= 2
+        dual, moved, off = further, found, left
+    return None
+
+
+def _linear(
+    relations: sparse.csr_matrix, totals: FloatArray, values: FloatArray, variances: FloatArray
+) -> FloatArray | None:
+    """Without counts."""
+    solve = _solver(relations, variances)
+    before = totals - relations @ values
+    off, moved = before, np.zeros(len(values))
+    for _ in range(_REFINED):
+        deadline.check()
+        if np.abs(off).max(initial=0) <= _OFF:
+            return values + moved
+        moved += variances * (relations.T @ solve(off))
+        off = before - relations @ moved
+    return None
+
+
+def _solver(
+    relations: sparse.csr_matrix, variances: FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    """About (R V Rᵀ)⁻¹."""
+    if np.bincount(relations.indices, minlength=1).max() <= 1:
+        pivots = relations.power(2) @ variances
+        inverse = np.divide(1, pivots, out=np.zeros(len(pivots)), where=pivots > 0)
+        return partial(np.multiply, inverse)
+    number = relations.shape[0]
+    normal = (relations.multiply(variances).tocsr() @ relations.T).tocsc()
+    ridge = _RIDGE * (float(normal.diagonal().max(initial=0)) or 1.0)
+    normal = normal + ridge * sparse.eye_array(number)
+    if number <= _DENSE and normal.nnz * _FILLED > number**2:
+        with suppress(np.linalg.LinAlgError):
+            return partial(cho_solve, cho_factor(normal.toarray()))
+    factored: Callable[[FloatArray], FloatArray] = splu(normal.tocsc()).solve
+    return factored
+
+
+class _System:
+    """In deviations d = x − v, so that large counts lose no digits."""
+
+    def __init__(
+        self,
+        relations: sparse.csr_matrix,
+        values: FloatArray,
+        variances: FloatArray,
+        counts: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        self.relations, self._variances = relations, variances
+        at_least_0 = np.zeros(len(values), bool) if counts is None else counts & (variances > 0)
+        self._least = np.where(at_least_0, -values, -np.inf)
+
+    def moved(self, dual: FloatArray) -> FloatArray:
+        """d = V Rᵀμ, and at least −v for counts."""
+        found: FloatArray = np.maximum(self._variances * (self.relations.T @ dual), self._least)
+        return found
+
+    def height(self, dual: FloatArray, moved: FloatArray) -> float:
+        """Σ d (Rᵀμ) − d² / 2V, which has the gradient R d."""
+        some = self._variances > 0
+        own, slope = moved[some], (self.relations.T @ dual)[some]
+        return float((own * slope - own * own / (2 * self._variances[some])).sum())
+
+    def newton(self, moved: FloatArray, off: FloatArray) -> FloatArray:
+        """−(R V Rᵀ)⁻¹ (R x − b), over the values that are not at 0."""
+        moving = np.where(moved > self._least, self._variances, 0.0)
+        normal = (self.relations.multiply(moving) @ self.relations.T).tocsc()
+        pivot = float(normal.diagonal().max(initial=0)) or 1.0
+        step: FloatArray = -splu(normal + _RIDGE * pivot * sparse.eye_array(len(off))).solve(off)
+        return step

@@ -1,0 +1,198 @@
+"""An estimate from several recorded answers, with the exact law of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.accountant import Basis
+from tallyveil.cache import Cache, key_bytes
+from tallyveil.inference import ErrorLaw, Noises
+from tallyveil.inference.laws.noise import Signature
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["Criterion", "Estimate", "Weights", "WithError", "improves", "surpasses"]
+
+_NO_BASIS: Final = Basis()
+_BITS: Final = 2.0**44
+_BETTER: Final = 1 - 1e-9
+_ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
+
+Criterion = Fraction | None
+"""What makes an estimate better: the interval at a confidence, or with None the variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of the noises of an estimate, and their laws; estimates with alike errors share one.
+
+    If ``rough``, intervals are by a quick bound, and somewhat too wide."""
+
+    values: npt.NDArray[np.float64]
+    noises: Noises
+    rough: bool = False
+    _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
+    _last_asked: tuple[object, bool] = field(init=False, default=(None, False))
+
+    @property
+    def error(self) -> ErrorLaw:
+        return _error(*self.signature)
+
+    @cached_property
+    def variance(self) -> float:
+        return self.noises.variance_of(self.values)
+
+    def half_width(self, confidence: Fraction) -> float:
+        """The last one is kept: a statement asks for it once for each of many rows."""
+        last = self._last
+        if last[0] is not confidence:
+            last = confidence, self._half_width(confidence)
+            object.__setattr__(self, "_last", last)
+        return last[1]
+
+    def _half_width(self, confidence: Fraction) -> float:
+        width = ErrorLaw.outer_half_width if self.rough else ErrorLaw.half_width
+        size, unit = self._unit
+        own = _WIDTHS.get((width, unit, confidence), lambda: width(_error(*unit), confidence))
+        return size * own * _ROUNDED_UP
+
+    def has_half_width(self, half: float, confidence: Fraction) -> bool:
+        """Whether the half-width is no more, or hardly; quicker than to work it out. The last is
+        kept, as by `half_width`."""
+        asked = half, confidence
+        if self._last_asked[0] != asked:
+            object.__setattr__(self, "_last_asked", (asked, self._has_half_width(half, confidence)))
+        return self._last_asked[1]
+
+    def _has_half_width(self, half: float, confidence: Fraction) -> bool:
+        size, unit = self._unit
+        if self.rough or _WIDTHS.find((ErrorLaw.half_width, unit, confidence)) is not None:
+            return self.half_width(confidence) <= half
+        return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
+
+    @cached_property
+    def signature(self) -> tuple[bytes, Signature]:
+        """Equal where weights differ by rounding errors and by order only."""
+        return self._signature(self.values)
+
+    @cached_property
+    def _unit(self) -> tuple[float, tuple[bytes, Signature]]:
+        """The largest weight, and the signature in units of it: many estimates differ in nothing
+        else."""
+        size = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        return size, self._signature(self.values / size)
+
+    def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, Signature]:
+        """The sign of a weight says something where noises are drawn together."""
+        alone = self.noises.together is None
+        parts, powers = np.frexp(np.abs(values) if alone else values)
+        weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
+        order = np.lexsort((weights, self.noises.scales, self.noises.laws))
+        if not alone:
+            order = np.lexsort((weights, self.noises.numbers))
+        return weights[order].tobytes(), self.noises.take(order).signature
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
+    noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
+    that is to be recorded. ``draws`` are those of its noises, if its weights are another estimate's
+    too."""
+
+    value: float
+    numbers: IntArray
+    weights: Weights
+    basis: Basis = _NO_BASIS
+    draws: IntArray | None = None
+
+    @property
+    def noises(self) -> Noises:
+        """Those of its weights may be of other draws, which are alike: it makes no difference for
+        this estimate by itself, but beside others."""
+        return self.weights.noises if self.draws is None else self.weights.noises.drawn(self.draws)
+
+    @property
+    def error(self) -> ErrorLaw:
+        return self.weights.error
+
+    @property
+    def variance(self) -> float:
+        return self.weights.variance
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is an answer of the row itself and nothing else."""
+        return len(self.numbers) == 1 and float(self.weights.values[0]) == 1.0
+
+    @property
+    def signature(self) -> tuple[bytes, Signature]:
+        return self.weights.signature
+
+    def half_width(self, confidence: Fraction) -> float:
+        return self.weights.half_width(confidence)
+
+    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimate:
+        """The best combination with the row's own answer in the recorded ``column``, which has no
+        part here: with this one noise."""
+        fresh = float(noises.variances[0])
+        share = self.variance / (self.variance + fresh) if fresh else 1.0
+        values = np.append(self.weights.values * (1 - share), share)
+        return Estimate(
+            self.value * (1 - share) + value * share,
+            np.append(self.numbers, number),
+            Weights(
+                values,
+                Noises.concatenated([self.noises, noises]),
+                self.weights.rough,
+            ),
+            replace(self.basis, own=(*self.basis.own, column)),
+        )
+
+    @classmethod
+    def total(cls, parts: Sequence[Estimate]) -> Estimate:
+        """The sum, with the noises that some parts share."""
+        numbers, first, places = np.unique(
+            np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True
+        )
+        weights = np.zeros(len(numbers))
+        np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
+        noises = Noises.concatenated([part.noises for part in parts]).take(first)
+        rough = any(part.weights.rough for part in parts)
+        return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
+
+
+# Its spectrum takes up to half a megabyte.
+@lru_cache(maxsize=256)
+def _error(weights: bytes, noises: Signature) -> ErrorLaw:
+    return ErrorLaw(np.frombuffer(weights), Noises.signed(noises))
+
+
+_WIDTHS: Final[Cache[float]] = Cache(16_384, 1 << 26, lambda key, _: 500 + key_bytes(key))
+
+
+class WithError(Protocol):
+    @property
+    def variance(self) -> float: ...
+
+    def half_width(self, confidence: Fraction) -> float: ...
+
+
+def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
+    """Whether the error is clearly less, by its law alone."""
+    if by is None:
+        return new.variance < old.variance * _BETTER
+    return new.half_width(by) < old.half_width(by) * _BETTER
+
+
+def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
+    """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
+    return surpasses(new, reported, by) and (
+        by is not None or new.weights.has_half_width(reported.half_width(confidence), confidence)
+    )

@@ -1,0 +1,85 @@
+"""What one answer that is recorded, or exact, says of its own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from tallyveil.accountant import Answer
+from tallyveil.cache import Cache
+from tallyveil.inference import NoiseLaw, Noises
+from tallyveil.knowledge.answers.answer import InRange, ranged
+from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.released_answer import Released, variance_of
+from tallyveil.mechanisms import mechanism
+from tallyveil.workload.workload import Column
+
+__all__ = ["alike", "noises_of", "place_of", "said", "spread_of"]
+
+_LESS: Final = 1 - 1e-9
+
+
+def said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
+    value = int(answer.values[place_of(answer.column, key, guess)])
+    law = answer.law
+    return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
+
+
+def alike(
+    best: Mapping[tuple[int, ...], Answer | None],
+    held: Sequence[tuple[int, ...]],
+    keys: Sequence[bytes],
+) -> Alike | None:
+    """What the best answers say of the rows with these keys, if all noise is of one law."""
+    laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
+    noisy = {law for law in laws.values() if law is not None and law.scale}
+    if None in laws.values() or len(noisy) != 1:
+        return None
+    values = [
+        int(one.values[place_of(one.column, key, n)])
+        for n, (key, numbers) in enumerate(zip(keys, held, strict=True))
+        if (one := best[numbers]) is not None
+    ]
+    silent = {numbers for numbers, law in laws.items() if law not in noisy}
+    exact = frozenset(n for n, numbers in enumerate(held) if numbers in silent)
+    return Alike(values, noisy.pop(), exact)
+
+
+def place_of(column: Column, key: bytes, guess: int) -> int:
+    """Of the row with this key."""
+    keys = column.row_keys
+    return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
+
+
+_PLACES: Final[Cache[tuple[Column, Mapping[bytes, int]]]] = Cache(
+    64, 1 << 26, lambda _, kept: kept[0].nbytes + 100 * len(kept[1])
+)
+
+
+def _places(column: Column) -> Mapping[bytes, int]:
+    keys = column.row_keys
+    return _PLACES.get(column, lambda: (column, {key: n for n, key in enumerate(keys)}))[1]
+
+
+def noises_of(answer: Answer) -> Noises | None:
+    return None if answer.law is None else _of_law(answer.law)
+
+
+@lru_cache(maxsize=4096)
+def _of_law(law: NoiseLaw) -> Noises:
+    return Noises.of(type(law), law.scale)
+
+
+def spread_of(answer: Answer) -> float:
+    """By which answers of one kind are compared; of noise that is drawn together it is less than of
+    such independent noise."""
+    law = answer.law
+    if law is None:
+        return _ranged_spread(answer.mechanism, answer.scale)
+    return variance_of(law) * (1 if answer.together is None else _LESS)
+
+
+@lru_cache(maxsize=4096)
+def _ranged_spread(name: str, scale: float) -> float:
+    return mechanism(name).spread(scale)

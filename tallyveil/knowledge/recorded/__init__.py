@@ -1,0 +1,1 @@
+"""Recorded columns of answers: which bear on a question, and the cells that they tell apart."""

@@ -1,0 +1,61 @@
+"""A recorded column whose noise was drawn together: what it says by itself of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.accountant import Answer, Basis
+from tallyveil.inference import Noises
+from tallyveil.inference.conditional.conditional import ConditionalLaw
+from tallyveil.inference.laws.noise import Together
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["DRAWS", "DrawnRows", "noises_of"]
+
+DRAWS = 1 << 22  # of one charge, at most
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """The noise of each row, and what the rows' own answers say."""
+
+    noises: Noises
+    known: tuple[Known, ...]
+
+    @classmethod
+    def of(cls, number: int, answer: Answer, noise_numbers: IntArray) -> DrawnRows:
+        """Of the recorded column ``number``. Rows alike share their weights, and so what is worked
+        out of these."""
+        noises, basis, one = noises_of(answer), Basis(own=(number,)), np.ones(1)
+        shared: dict[int, Weights] = {}
+        known = []
+        for place, kind in enumerate(deadline.stoppable(noises.numbers.tolist())):
+            weights = shared.get(kind)
+            if weights is None:
+                weights = shared[kind] = Weights(one, noises.take(np.array([place])))
+            value, noise = float(answer.values[place]), noise_numbers[place : place + 1]
+            draws = None if noises.together is None else noises.together.owners[place : place + 1]
+            known.append(Estimated(Estimate(value, noise, weights, basis, draws)))
+        return cls(noises, tuple(known))
+
+
+def noises_of(answer: Answer) -> Noises:
+    """Of each row of a column whose noise is added."""
+    law, drawn, height = answer.law, answer.together, answer.column.height
+    if law is None:
+        raise TypeError(f"{answer.mechanism} is no noise that is added")
+    own = Noises.of(type(law), np.full(height, law.scale))
+    if drawn is None:
+        return own
+    rows = slice(answer.first, answer.first + height)
+    owners = drawn.owners[rows]
+    laws: dict[int, ConditionalLaw] = {
+        answer.charge_id * DRAWS + n: drawn.laws[n] for n in np.unique(owners[owners >= 0]).tolist()
+    }
+    numbers = np.where(owners < 0, -1, answer.charge_id * DRAWS + owners)
+    return Noises(own.laws, own.scales, Together(numbers, drawn.places[rows], laws))

@@ -1,0 +1,242 @@
+"""Recorded columns as far as choosing among them needs them, in arrays: those of one kind together.
+
+A kind is what the factors' axes are. Of each factor there are ends and bounds, and not its entries.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyveil.cache import kept_with
+from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.knowledge.recorded.prepared import CELLS
+from tallyveil.workload.workload import Column, Factor, IntArray
+
+__all__ = ["ARRAYS", "Axes", "Growing", "Hull", "Kind", "ends_of", "hull_of", "least_of"]
+
+_FIRST: Final = 16
+_TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
+
+_Bools: TypeAlias = npt.NDArray[np.bool_]
+
+Axes: TypeAlias = tuple[tuple[str, ...], ...]
+
+Hull: TypeAlias = Mapping[str, tuple[int, int]]
+"""By attribute the least and the greatest value touched; any may be of one that is not here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
+
+    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
+    (n×2×axes) the least and the greatest value of each axis that is touched, ``ranges`` (n×axes)
+    whether the column has one row and one coefficient for all values between, ``least`` (n×factors)
+    how many entries a factor has at least. ``wide`` are those that may tell too many cells apart to
+    take part in estimates; they come last. The axes have ``shape``.
+    """
+
+    axes: Axes
+    shape: tuple[int, ...]
+    numbers: IntArray
+    variances: FloatArray
+    rows: FloatArray
+    ends: IntArray
+    ranges: _Bools
+    least: FloatArray
+    wide: _Bools
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        return tuple(axis for own in self.axes for axis in own)
+
+    def hull(self, which: _Bools) -> Hull:
+        """Of some of them."""
+        ends = self.ends[which]
+        low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+        return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    def take(self, which: _Bools | IntArray | slice) -> Kind:
+        return Kind(
+            self.axes,
+            self.shape,
+            self.numbers[which],
+            self.variances[which],
+            self.rows[which],
+            self.ends[which],
+            self.ranges[which],
+            self.least[which],
+            self.wide[which],
+        )
+
+    def meets(self, reached: Hull) -> _Bools:
+        """Which may have cells there."""
+        met = np.ones(len(self.numbers), dtype=np.bool_)
+        for place, axis in enumerate(self.flat):
+            if axis in reached:
+                low, high = reached[axis]
+                met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
+        return met
+
+    def expected(self, axes: frozenset[str], which: IntArray | slice = slice(None)) -> FloatArray:
+        """About the variance of an answer over these axes by one of some columns alone."""
+        result = np.where(self.wide[which], np.inf, self.variances[which])
+        for place, own in enumerate(self.axes):
+            if not axes.issuperset(own):  # such an answer has to add up over it
+                result *= self.rows[which, place]
+        return result
+
+
+ARRAYS: Final = MappingProxyType(
+    {
+        "numbers": np.int64,
+        "variances": np.float64,
+        "rows": np.float64,
+        "ends": np.int64,
+        "ranges": np.bool_,
+        "least": np.float64,
+        "wide": np.bool_,
+    }
+)
+"""Those of a `Kind`, in its order, with the types of their entries."""
+
+
+def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
+    """Of one column, in each of the `ARRAYS`."""
+    own = [_summary(factor) for factor in column.factors]
+    ends = [end for one in own for end in one.ends]
+    return (
+        number,
+        variance,
+        [one.rows for one in own],
+        [[low for low, _ in ends], [high for _, high in ends]],
+        [one.is_range for one in own for _ in one.ends],
+        [one.least for one in own],
+        math.prod(one.apart for one in own) > CELLS,
+    )
+
+
+class Growing:
+    """Columns of one kind, in arrays that double."""
+
+    def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
+        self._count = 0
+        self._all = Kind(
+            axes,
+            shape,
+            np.zeros(_FIRST, dtype=np.int64),
+            np.zeros(_FIRST),
+            np.zeros((_FIRST, len(axes))),
+            np.zeros((_FIRST, 2, sum(map(len, axes))), dtype=np.int64),
+            np.zeros((_FIRST, sum(map(len, axes))), dtype=np.bool_),
+            np.zeros((_FIRST, len(axes))),
+            np.zeros(_FIRST, dtype=np.bool_),
+        )
+
+    @classmethod
+    def resumed(cls, every: Kind) -> Growing:
+        """With these columns, to add to."""
+        result = cls(every.axes, every.shape)
+        result._all, result._count = every, len(every.numbers)
+        return result
+
+    @property
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Of its axes."""
+        return zip(self._all.flat, self._all.shape, strict=True)
+
+    def having(self, numbers: IntArray) -> Kind:
+        """Those with these numbers, all of which are here."""
+        every, count = self._all, self._count
+        return every.take(np.searchsorted(every.numbers[:count], numbers))
+
+    def one(self, number: int) -> Kind:
+        """That with this number, which is here."""
+        place = int(self._all.numbers[: self._count].searchsorted(number))
+        return self._all.take(slice(place, place + 1))
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        if self._count == len(self._all.numbers):
+            self._all = self._all.take(np.arange(2 * self._count) % self._count)
+        for name, entry in zip(ARRAYS, _entries(column, number, variance), strict=True):
+            getattr(self._all, name)[self._count] = entry
+        self._count += 1
+
+    def before(self, seen: int | None) -> Kind:
+        """Those with a number below ``seen``, or all."""
+        every, count = self._all, self._count
+        last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))
+        return every.take(slice(last))
+
+    def copy(self, seen: int) -> Growing:
+        """Those with a number below ``seen``, to add to."""
+        result, every = copy.copy(self), self._all
+        result._count = int(np.searchsorted(every.numbers[: self._count], seen))
+        result._all = every.take(np.arange(len(every.numbers)))
+        return result
+
+
+def ends_of(column: Column) -> Iterator[tuple[str, int, int, bool]]:
+    """By axis the least and the greatest value that is touched, and whether the column has one row
+    and one coefficient for all values between."""
+    for factor in column.factors:
+        own = _summary(factor)
+        for axis, (low, high) in zip(factor.axes, own.ends, strict=True):
+            yield axis, low, high, own.is_range
+
+
+def least_of(column: Column) -> int:
+    """How many entries it has at least, a range being one."""
+    return math.prod(_summary(factor).least for factor in column.factors)
+
+
+def hull_of(column: Column) -> Hull:
+    return {axis: (low, high) for axis, low, high, _ in ends_of(column)}
+
+
+class _Summary(NamedTuple):
+    """Of a factor: about how many of its rows cover all its cells, the least and the greatest value
+    of each axis, whether it is one row with one coefficient for all between, at least how many
+    entries it has, and at most how many cells it tells apart."""
+
+    rows: float
+    ends: tuple[tuple[int, int], ...]
+    is_range: bool
+    least: int
+    apart: int
+
+
+@kept_with
+def _summary(factor: Factor) -> _Summary:
+    cells, coefficients = factor.cells, factor.coefficients
+    most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
+    rows = factor.size / max(1, most)
+    if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
+        return _Summary(rows, _ends(factor), False, len(factor.starts), factor.size)
+    low, high = int(cells[0]), int(cells[-1])
+    alike = bool((coefficients == coefficients[0]).all())
+    least = 1 if alike else len(np.unique(coefficients))
+    whole = high - low + 1 == len(cells) and alike
+    apart = min(factor.size, 3) if whole else factor.size
+    return _Summary(rows, ((low, high),), whole, least, apart)
+
+
+def _ends(factor: Factor) -> tuple[tuple[int, int], ...]:
+    """The least and the greatest value of each axis that is touched."""
+    if factor.size <= len(factor.cells) * _TOUCHED:
+        touched = np.zeros(factor.shape, dtype=np.bool_)
+        touched.ravel()[factor.cells] = True
+        every = range(touched.ndim)
+        index = [np.flatnonzero(touched.any(axis=tuple({*every} - {n}))) for n in every]
+    else:
+        index = list(np.unravel_index(factor.cells, factor.shape)) if factor.axes else []
+    pairs = zip(factor.shape, index, strict=True)
+    return tuple((int(at.min(initial=size)), int(at.max(initial=-1))) for size, at in pairs)

@@ -1,0 +1,166 @@
+"""Columns written out over the cells that some columns tell apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from tallyveil import deadline
+from tallyveil.knowledge.recorded.prepared import Prepared
+from tallyveil.workload.workload import Factor, IntArray
+
+__all__ = ["Layout", "Written"]
+
+_Axes: TypeAlias = tuple[str, ...]
+
+_Entries: TypeAlias = tuple[IntArray, IntArray, IntArray]
+"""Rows, cells and coefficients."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """``labels`` has for each axis the number of each value, −1 for one that is like an earlier
+    one and is left out. Cells are numbered in mixed radix, by the first axis the fastest."""
+
+    labels: Mapping[str, IntArray]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        return {axis: int(ranks.max()) + 1 for axis, ranks in self.labels.items()}
+
+    @cached_property
+    def strides(self) -> dict[str, int]:
+        sizes = list(self.sizes.values())
+        return {axis: math.prod(sizes[:n]) for n, axis in enumerate(self.sizes)}
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.sizes.values())
+
+    def along(self, axes: _Axes, at: Sequence[IntArray], number: int) -> tuple[IntArray, IntArray]:
+        """Which of so many entries are not left out, and their cells along these axes."""
+        if not axes:
+            return np.arange(number), np.zeros(number, dtype=np.int64)
+        ranks = [self.labels[axis][own] for axis, own in zip(axes, at, strict=True)]
+        kept = np.flatnonzero(np.logical_and.reduce([rank >= 0 for rank in ranks]))
+        cells = np.zeros(len(kept), dtype=np.int64)
+        for axis, rank in zip(axes, ranks, strict=True):
+            cells += rank[kept] * self.strides[axis]
+        return kept, cells
+
+    def across(self, kind: tuple[_Axes, ...]) -> IntArray:
+        """The cells along all axes that a column of this kind does not mention."""
+        cells = np.zeros(1, dtype=np.int64)
+        mentioned = set(itertools.chain(*kind))
+        for axis in (axis for axis in self.sizes if axis not in mentioned):
+            own = np.arange(self.sizes[axis], dtype=np.int64) * self.strides[axis]
+            cells = (cells[:, None] + own).ravel()
+        return cells
+
+
+class Written:
+    """Some columns, as products of the entries of their factors, each of which is laid out once."""
+
+    def __init__(self, layout: Layout, columns: Sequence[Prepared]) -> None:
+        self._layout = layout
+        self._columns = columns
+        every: dict[Factor, tuple[IntArray, ...]] = {}
+        for one in columns:
+            every.update(zip(one.column.factors, one.places, strict=True))
+        factors: dict[_Axes, dict[Factor, tuple[IntArray, ...]]] = {}
+        for factor, places in every.items():
+            factors.setdefault(factor.axes, {})[factor] = places
+        self._laid = {axes: _Laid(layout, axes, own) for axes, own in factors.items()}
+        self._sizes = {f: size for laid in self._laid.values() for f, size in laid.sizes.items()}
+
+    @cached_property
+    def entries(self) -> list[int]:
+        """How many each of the columns has."""
+        kinds = {one.kind for one in self._columns}
+        across = {kind: len(self._layout.across(kind)) for kind in kinds}
+        return [
+            across[one.kind] * math.prod(map(self._sizes.__getitem__, one.column.factors))
+            if one.column.selected is None
+            else across[one.kind] * self._selected(one)
+            for one in self._columns
+        ]
+
+    def _selected(self, one: Prepared) -> int:
+        column = one.column
+        total = np.ones(column.height)
+        own = column.factor_rows(column.numbers)
+        for axes, factor, rows in zip(one.kind, column.factors, own, strict=True):
+            laid = self._laid[axes]
+            total *= laid.counts[laid.first[factor] + rows]
+        return int(total.sum())
+
+    def matrix(self, which: Sequence[int]) -> sparse.csr_matrix:
+        """The rows of some of the columns, one column after the other."""
+        ends = np.cumsum([0, *(self._columns[n].column.height for n in which)]).tolist()
+        kinds: dict[tuple[_Axes, ...], list[tuple[Prepared, int]]] = {}
+        for n, start in zip(which, ends, strict=False):
+            kinds.setdefault(self._columns[n].kind, []).append((self._columns[n], start))
+        shape = (ends[-1], self._layout.cells)
+        if not kinds:
+            return sparse.csr_matrix(shape, dtype=np.int64)
+        parts = [self._written(kind, some) for kind, some in kinds.items()]
+        rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return sparse.csr_matrix((coefficients, (rows, cells)), shape=shape)
+
+    def _written(self, kind: tuple[_Axes, ...], some: Sequence[tuple[Prepared, int]]) -> _Entries:
+        """Of columns of one kind, each with the number of its first row."""
+        deadline.check()
+        columns = [one.column for one, _ in some]
+        of = np.repeat(np.arange(len(some)), [column.height for column in columns])
+        numbers = np.concatenate([column.numbers for column in columns])
+        rows = np.concatenate([np.arange(one.column.height) + start for one, start in some])
+        own = []
+        for place in reversed(range(len(kind))):
+            factors, laid = [column.factors[place] for column in columns], self._laid[kind[place]]
+            heights = np.array([max(1, factor.height) for factor in factors])
+            numbers, row = np.divmod(numbers, heights[of])
+            own.append((laid, row + np.array([laid.first[factor] for factor in factors])[of]))
+        line = np.arange(len(rows))
+        cells, coefficients = np.zeros_like(line), np.ones_like(line)
+        for laid, row in reversed(own):
+            again, entry = laid.entries_of(row[line])
+            line = line[again]
+            cells = cells[again] + laid.cells[entry]
+            coefficients = coefficients[again] * laid.coefficients[entry]
+        across = self._layout.across(kind)
+        rows, coefficients = (np.repeat(each, len(across)) for each in (rows[line], coefficients))
+        return rows, (cells[:, None] + across).ravel(), coefficients
+
+
+class _Laid:
+    """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
+    ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row."""
+
+    def __init__(
+        self, layout: Layout, axes: _Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
+    ) -> None:
+        deadline.check()
+        ends = np.cumsum([0, *(factor.height for factor in factors)])
+        lengths = [len(factor.rows) for factor in factors]
+        at = [np.concatenate([own[n] for own in factors.values()]) for n in range(len(axes))]
+        kept, self.cells = layout.along(axes, at, sum(lengths))
+        rows = np.concatenate([factor.rows for factor in factors]) + np.repeat(ends[:-1], lengths)
+        self.coefficients = np.concatenate([factor.coefficients for factor in factors])[kept]
+        self.counts = np.bincount(rows[kept], minlength=ends[-1])
+        self._ends = np.cumsum([0, *self.counts])
+        self.first = dict(zip(factors, ends.tolist(), strict=False))
+        self.sizes = dict(zip(factors, np.diff(self._ends[ends]).tolist(), strict=True))
+
+    def entries_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The entries of some rows, one row after the other, and of which place each is."""
+        counts = self.counts[rows]
+        places = np.repeat(np.arange(len(rows)), counts)
+        first = self._ends[rows] - (np.cumsum(counts) - counts)
+        return places, np.arange(len(places)) + first[places]

@@ -1,0 +1,219 @@
+"""Which recorded columns bear on a question, those first that matter most.
+
+A column can have a part in an answer only if it has cells in common with the question, or with a
+column that has, and so on. The fewer such steps, the nearer it is; and of the columns that are
+equally near those come first that would answer most precisely by themselves, the latest among
+equals. How many of them take part is bounded by the work that makes (`matrix`), and not here.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tallyveil.accountant import Arrays
+from tallyveil.cache import Cache
+from tallyveil.knowledge.recorded.kinds import ARRAYS, Axes, Growing, Hull, Kind, hull_of
+from tallyveil.knowledge.recorded.ranking import Ranking, first
+from tallyveil.knowledge.recorded.spans import Cuts, Spans, sizes_of
+from tallyveil.workload.workload import Column
+
+__all__ = ["Relevance"]
+
+_FEW: Final = 128  # columns that are searched for at first
+
+
+class Relevance:
+    """Of columns with additive noise. Threads may share it, but one at a time adds."""
+
+    def __init__(self) -> None:
+        self._kinds: list[Growing] = []
+        self._by_axes: dict[Axes, int] = {}
+        self._kind_of = array("i")  # by number, -1 for a column that is not here
+        self._rankings = _rankings()
+
+    def add(self, number: int, column: Column, variance: float) -> None:
+        """Column ``number``, with its noise's variance; numbers ascend."""
+        axes = tuple(factor.axes for factor in column.factors)
+        if axes not in self._by_axes:
+            self._kinds.append(Growing(axes, column.shape))
+            self._by_axes[axes] = len(self._by_axes)
+        kind = self._by_axes[axes]
+        self._kinds[kind].add(number, column, variance)
+        self._kind_of.extend([*([-1] * (number - len(self._kind_of))), kind])
+
+    def written(self) -> Arrays:
+        """What is in it, for `resumed`."""
+        kinds = [kind.before(None) for kind in self._kinds]
+        about = json.dumps([(kind.axes, kind.shape) for kind in kinds]).encode()
+        return {
+            "kinds": np.frombuffer(about, np.uint8),
+            "kind_of": np.array(self._kind_of),
+            **{f"{n}/{a}": getattr(kind, a) for n, kind in enumerate(kinds) for a in ARRAYS},
+        }
+
+    @classmethod
+    def resumed(cls, written: Arrays) -> Relevance:
+        result = cls()
+        for n, (axes, shape) in enumerate(json.loads(written["kinds"].tobytes())):
+            own = tuple(map(tuple, axes))
+            every = Kind(own, tuple(shape), *(written[f"{n}/{name}"] for name in ARRAYS))
+            result._by_axes[own] = n
+            result._kinds.append(Growing.resumed(every))
+        result._kind_of = array("i", written["kind_of"].tobytes())
+        return result
+
+    def copy(self, seen: int) -> Relevance:
+        """Of the columns with a number below ``seen``, to add to: others may be added here since
+        it was looked how many there are."""
+        result = copy.copy(self)
+        result._kinds = [kind.copy(seen) for kind in tuple(self._kinds)]
+        kinds = len(result._kinds)
+        result._by_axes = {axes: n for axes, n in tuple(self._by_axes.items()) if n < kinds}
+        result._kind_of = self._kind_of[:seen]
+        result._rankings = _rankings()
+        return result
+
+    def every(self, questions: Sequence[Column], seen: int) -> Spans | None:
+        """What all columns below ``seen`` span, or more; None if these are many."""
+        ranking = self._ranking(questions, seen)
+        return ranking.spans if ranking.complete else None
+
+    def spans(self, numbers: Sequence[int], questions: Sequence[Column]) -> Spans:
+        """Of the columns of these numbers, all of which are here."""
+        return self._spans(numbers, self._cuts(questions))
+
+    def _cuts(self, questions: Sequence[Column]) -> Cuts:
+        """Of all axes of what is here, and of some questions."""
+        return Cuts.of([*(kind.sizes for kind in tuple(self._kinds)), *map(sizes_of, questions)])
+
+    def _spans(self, numbers: Sequence[int], cuts: Cuts) -> Spans:
+        wanted = np.array(numbers, dtype=np.int64)
+        kinds = np.array([self._kind_of[number] for number in numbers], dtype=np.int64)
+        own = []
+        for kind in set(kinds.tolist()):
+            places = np.flatnonzero(kinds == kind)
+            own.append((self._kinds[kind].having(wanted[places]), places))
+        return Spans.of(cuts, own, len(numbers))
+
+    def _ranking(self, questions: Sequence[Column], seen: int) -> Ranking:
+        """For the axes of some questions, of the columns below ``seen`` at least."""
+        axes = frozenset(axis for question in questions for axis in question.axes)
+        found, seen = self._rankings.find(axes), min(seen, len(self._kind_of))
+        if found is None or seen > found.seen + _FEW:
+            found = self._ranked(axes, questions, seen)
+        elif found.seen >= seen:
+            return found
+        for number in range(found.seen, seen):
+            if (kind := self._kind_of[number]) >= 0:
+                latest = self._kinds[kind].one(number)
+                if not found.covers(latest.flat):
+                    found = self._ranked(axes, questions, seen)
+                    break
+                found = found.with_latest(latest)
+        found = replace(found, seen=seen)
+        self._rankings.put(axes, found)
+        return found
+
+    def _ranked(self, axes: frozenset[str], questions: Sequence[Column], seen: int) -> Ranking:
+        kinds = [kind.before(seen) for kind in tuple(self._kinds)]
+        return Ranking.of(axes, kinds, self._cuts(questions), seen)
+
+    def bearing(
+        self,
+        same: Sequence[int],
+        questions: Sequence[Column],
+        seen: int,
+        exact: Sequence[Column],
+        work: int,
+        each: int,
+    ) -> tuple[list[int], Spans]:
+        """Below ``seen``, the columns ``same`` and then the `nearest`: as many as can be looked at
+        (`Spans.room`), and what they span. Most often these are few, so that few are searched for
+        at first."""
+        most, ranking = work // each, self._ranking(questions, seen)
+        asked = Spans.of_columns(questions, ranking.spans.cuts)
+        met = ranking.meeting(asked, seen)[: min(most, _FEW)]
+        if not same:
+            spans = ranking.spans.take(met)
+            room = spans.room(asked, work, each)
+            if room <= len(met):
+                return ranking.numbers[met[:room]].tolist(), spans.take(slice(room))
+        found = dict.fromkeys(same)
+        for _, level in self.nearest(questions, seen, exact, most):
+            found |= dict.fromkeys(level)
+            if len(found) >= most:
+                break
+        numbers = [*found][:most]
+        spans = self._spans(numbers, ranking.spans.cuts)
+        room = spans.room(asked, work, each)
+        return numbers[:room], spans.take(slice(room))
+
+    def nearest(
+        self,
+        questions: Sequence[Column],
+        seen: int,
+        exact: Sequence[Column] = (),
+        most: int | None = None,
+    ) -> Iterator[tuple[int, list[int]]]:
+        """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
+        at distance 0, with cells in common, and so on, also by way of ``exact`` ones; the first
+        ``most`` of each, and no further once there are so many. The least and the greatest values
+        they touch decide: they may seem nearer than they are, and never farther."""
+        axes = frozenset(axis for question in questions for axis in question.axes)
+        reached = [hull_of(question) for question in questions]
+        if most:
+            ranking = self._ranking(questions, seen)
+            asked = Spans.of_columns(questions, ranking.spans.cuts)
+            places = ranking.meeting(asked, seen)[:most]
+            if len(places) == most:
+                yield 0, ranking.numbers[places].tolist()
+                return
+        kinds = [kind.before(seen) for kind in tuple(self._kinds)]
+        beside = [hull_of(column) for column in exact]
+        for distance in itertools.count():
+            which = [np.logical_or.reduce([kind.meets(hull) for hull in reached]) for kind in kinds]
+            met = [(kind, own) for kind, own in zip(kinds, which, strict=True) if own.any()]
+            joined = [hull for hull in beside if any(_meet(hull, one) for one in reached)]
+            if met:
+                here = [(kind, np.flatnonzero(own)) for kind, own in met]
+                numbers = np.concatenate([kind.numbers[own] for kind, own in here])
+                expected = np.concatenate([kind.expected(axes, own) for kind, own in here])
+                numbers = numbers[first(expected, numbers, most)]
+                yield distance, numbers.tolist()
+                if len(numbers) == most:
+                    return
+            elif not joined:
+                return
+            left = [(kind, ~own) for kind, own in zip(kinds, which, strict=True) if not own.all()]
+            kinds = [kind.take(others) for kind, others in left]
+            if not kinds:
+                return
+            beside = [hull for hull in beside if hull not in joined]
+            hulls = [*reached, *joined, *(kind.hull(own) for kind, own in met)]
+            reached = [_united(hulls)]
+
+
+def _rankings() -> Cache[Ranking]:
+    return Cache(64, 1 << 25, lambda _, ranking: ranking.weight)
+
+
+def _meet(one: Hull, other: Hull) -> bool:
+    return all(
+        one[axis][0] <= other[axis][1] and other[axis][0] <= one[axis][1]
+        for axis in one.keys() & other.keys()
+    )
+
+
+def _united(hulls: Sequence[Hull]) -> Hull:
+    common = frozenset(hulls[0]).intersection(*hulls)
+    return {
+        axis: (min(h[axis][0] for h in hulls), max(h[axis][1] for h in hulls)) for axis in common
+    }

@@ -1,0 +1,166 @@
+"""What columns span of the attributes: enough to tell where they may meet, and at what work."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.knowledge.recorded.kinds import Kind, ends_of, least_of
+from tallyveil.workload.workload import Column, IntArray
+
+__all__ = ["Cuts", "Spans", "inserted", "sizes_of"]
+
+_FIRST: Final = 32  # columns that are looked at whatever the work
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Cuts:
+    """The cuts before, between and after the values of some axes, all numbered together. ``first``
+    and ``last`` are those of each axis."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.place = {axis: n for n, axis in enumerate(sizes)}
+        self.last = np.cumsum([size + 1 for size in sizes.values()], dtype=np.int64) - 1
+        self.first = self.last - np.array([*sizes.values()], dtype=np.int64)
+        self._whole = [*self.first.tolist(), *self.last.tolist(), *([1] * len(sizes))]
+
+    @classmethod
+    def of(cls, sizes: Iterable[Iterable[tuple[str, int]]]) -> Cuts:
+        return cls(dict(itertools.chain(*sizes)))
+
+    def row(self, ends: Iterable[tuple[str, int, int, bool]]) -> list[int]:
+        """Of one column what a table of `Spans` has: by axis the least and the greatest value that
+        it touches, and whether it is a range of them."""
+        row, number = self._whole.copy(), len(self.place)
+        for axis, low, high, is_range in ends:
+            place = self.place[axis]
+            start = self._whole[place]
+            row[place], row[number + place] = start + low, start + high + 1
+            row[2 * number + place] = is_range
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Columns (n), one after the other, along the axes of ``cuts``.
+
+    The ``table`` (3·axes×n) says from which cut to which each spans each axis, `low` and `high`,
+    and whether it is `counted` there: whether it has all entries between, with one coefficient, or
+    none of its own as it does not mention the axis. ``least`` (n) is how many entries its other
+    factors have at least.
+    """
+
+    cuts: Cuts
+    table: IntArray
+    least: FloatArray
+
+    @classmethod
+    def of(cls, cuts: Cuts, kinds: Sequence[tuple[Kind, IntArray]], count: int) -> Spans:
+        """Of ``count`` columns: of each kind's with their places."""
+        whole = np.array(cuts.row(()), dtype=np.int64)
+        found = cls(cuts, np.repeat(whole[:, None], count, axis=1), np.ones(count))
+        for kind, places in kinds:
+            own = np.array([cuts.place[axis] for axis in kind.flat], dtype=np.int64)
+            where, start = (own[:, None], places), cuts.first[own]
+            found.low[where] = (kind.ends[:, 0] + start).T
+            found.high[where] = (kind.ends[:, 1] + (start + 1)).T
+            found.counted[where] = kind.ranges.T
+            found.least[places] = kind.least.prod(axis=1)  # of a range it is 1
+        return found
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column], cuts: Cuts | None = None) -> Spans:
+        cuts = cuts or Cuts.of(map(sizes_of, columns))
+        rows = [cuts.row(ends_of(column)) for column in columns]
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3 * len(cuts.place)).T
+        return cls(cuts, table, np.array([*map(least_of, columns)], dtype=np.float64))
+
+    @property
+    def low(self) -> IntArray:
+        return self.table[: len(self.cuts.place)]
+
+    @property
+    def high(self) -> IntArray:
+        return self.table[len(self.cuts.place) : 2 * len(self.cuts.place)]
+
+    @property
+    def counted(self) -> IntArray:
+        return self.table[2 * len(self.cuts.place) :]
+
+    def take(self, which: IntArray | slice) -> Spans:
+        return Spans(self.cuts, self.table[:, which], self.least[which])
+
+    def inserted(self, place: int, row: list[int], least: float, most: int) -> Spans:
+        """With a column at a place, the first ``most`` of them."""
+        column = np.array(row, dtype=np.int64)[:, None]
+        table = inserted(self.table, place, column, most)
+        return Spans(self.cuts, table, inserted(self.least, place, np.array([least]), most))
+
+    def meeting(self, questions: Spans, axes: Iterable[str]) -> IntArray:
+        """The places of those that may have cells in common with any of the questions, which
+        mention these axes alone."""
+        own = [self.cuts.place[axis] for axis in axes]
+        low, high = self.low, self.high
+        met = np.zeros(len(self.least), dtype=np.bool_)
+        for start, end in zip(questions.low.T.tolist(), questions.high.T.tolist(), strict=True):
+            here = np.ones(len(met), dtype=np.bool_)
+            for n in own:
+                here &= (low[n] < end[n]) & (high[n] > start[n])
+            met |= here
+        return np.flatnonzero(met)
+
+    def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
+        """Whether any may be other than 0 at a point, or ``change`` there, as `outside` has it."""
+        cuts = self.cuts
+        if change and any(at for axis, at in point.items() if axis not in cuts.place):
+            return False
+        at = (cuts.first + [point.get(axis, 0) for axis in cuts.place])[:, None]
+        if change:
+            found = (self.low == at) | (self.high == at) | (self.counted == 0)
+        else:
+            found = (self.low <= at) & (at < self.high)
+        if keys:
+            found[[n for axis, n in cuts.place.items() if axis in keys]] = True
+        return bool(found.all(axis=0).any())
+
+    def room(self, questions: Spans, work: int, each: int) -> int:
+        """How many columns, from the first, can be looked at beside some questions at the most: no
+        more of them, or about, are ``work`` entries together, ``each`` of them so many more. One
+        more than there are, if all can and more could."""
+        table = np.concatenate([questions.table, self.table], axis=1)
+        both = Spans(self.cuts, table, np.concatenate([questions.least, self.least]))
+        size = _FIRST
+        while size <= len(self.least):
+            if both.take(slice(len(questions.least) + size)).entries + each * size > work:
+                return size
+            size *= 2
+        return len(self.least) + 1
+
+    @property
+    def entries(self) -> float:
+        """How many they have at least, over the cells that they tell apart."""
+        ends = self.table[: 2 * len(self.cuts.place)].ravel()
+        cuts = np.concatenate([self.cuts.first, self.cuts.last, ends])
+        cuts.sort()
+        cuts = cuts[np.flatnonzero(cuts[1:] != cuts[:-1])]  # but for the last
+        spanned = cuts.searchsorted(self.high) - cuts.searchsorted(self.low)
+        across = np.where(self.counted, spanned, 1).prod(axis=0, dtype=np.float64)
+        return float(across @ self.least)
+
+
+def sizes_of(column: Column) -> Iterator[tuple[str, int]]:
+    """Of its axes."""
+    return zip(column.axes, column.shape, strict=True)
+
+
+def inserted(array: NDArray[T], place: int, other: NDArray[T], most: int) -> NDArray[T]:
+    """With the one entry of another at a place of the last axis, the first ``most``."""
+    parts = [array[..., :place], other, array[..., place:]]
+    return np.concatenate(parts, axis=-1)[..., :most]

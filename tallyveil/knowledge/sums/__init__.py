@@ -1,0 +1,1 @@
+"""The rows of one statement together: which of their sums are exact, and values that add up."""

@@ -1,0 +1,132 @@
+"""Disjoint rows rounded to integers that add up to exact sums of theirs.
+
+They are moved onto the sums first (`projection`). Then they are rounded by their prefix sums,
+z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋, so that each is less than 1 off, and so is every stretch of them;
+the last prefix sum is the exact one. Of the prefix sums of one exact sum that lie half-way all are
+rounded up, or all down: so that the first of them becomes even. With −e in the place of the noise e
+the errors are the opposite then, and where the noise is symmetric no row has a bias.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.workload.workload import IntArray
+
+__all__ = ["rounded_in_parts"]
+
+_DIGITS = 6  # of values, so that what differs by rounding errors is rounded alike
+
+
+def rounded_in_parts(
+    matrix: sparse.csr_matrix,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None = None,
+) -> list[int] | None:
+    """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``;
+    those of variance 0 are exact and stay. None unless the others are disjoint, and so are the
+    exact ones, each of which is a sum of others or has no cell in common with them.
+    """
+    exact = variances == 0
+    if not exact.any() or (matrix.data != 1).any():
+        return None
+    part, whole = _owners(matrix, ~exact), _owners(matrix, exact)
+    if part is None or whole is None:
+        return None
+    shared = np.flatnonzero((part >= 0) & (whole >= 0))
+    sum_of = np.full(matrix.shape[0], -1, dtype=np.int64)
+    sum_of[part[shared]] = whole[shared]
+    sizes = np.diff(matrix.indptr)
+    met = np.bincount(part[shared], minlength=len(sizes))
+    covered = np.bincount(whole[shared], minlength=len(sizes))
+    parts = np.flatnonzero(met)
+    if (
+        (sum_of[part[shared]] != whole[shared]).any()
+        or (met[parts] != sizes[parts]).any()
+        or ((covered > 0) & (covered != sizes)).any()
+    ):
+        return None
+    result = np.rint(np.round(values, _DIGITS))
+    if counts is not None:
+        np.maximum(result, 0, out=result, where=counts)
+    parts = parts[np.argsort(sum_of[parts], kind="stable")]
+    if len(parts):
+        moved = _moved(sum_of[parts], parts, values, variances, counts)
+        if moved is None:
+            return None
+        result[parts] = _rounded(moved, sum_of[parts])
+    return [int(value) for value in result.tolist()]
+
+
+def _owners(matrix: sparse.csr_matrix, chosen: npt.NDArray[np.bool_]) -> IntArray | None:
+    """Which of the chosen rows has each cell, −1 for none; None if two have one."""
+    sizes = np.diff(matrix.indptr)
+    rows = np.repeat(np.arange(matrix.shape[0]), sizes)
+    own = chosen[rows]
+    cells = matrix.indices[own]
+    owner = np.full(matrix.shape[1], -1, dtype=np.int64)
+    owner[cells] = rows[own]
+    return owner if np.count_nonzero(owner >= 0) == len(cells) else None
+
+
+def _moved(
+    sums: IntArray,
+    parts: IntArray,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: npt.NDArray[np.bool_] | None,
+) -> FloatArray | None:
+    """The parts on their ``sums``, in whose order they are: what is missing is shared out by the
+    variances, unless a count would be negative."""
+    starts = np.flatnonzero(np.diff(sums, prepend=-1))
+    lengths = np.diff(np.append(starts, len(sums)))
+    own, spread, totals = values[parts], variances[parts], values[sums[starts]]
+    off = totals - np.add.reduceat(own, starts)
+    shares = spread / np.repeat(np.add.reduceat(spread, starts), lengths)
+    moved: FloatArray = own + shares * np.repeat(off, lengths)
+    if counts is None or not (moved[counts[parts]] < 0).any():
+        return moved
+    relations = sparse.csr_matrix(
+        (np.ones(len(parts)), np.arange(len(parts)), np.append(starts, len(parts))),
+        shape=(len(starts), len(parts)),
+    )
+    return projected(relations, totals, own, spread, counts[parts])
+
+
+def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
+    """Of values that are in the order of the ``sums`` that they belong to."""
+    starts = np.flatnonzero(np.diff(sums, prepend=-1))
+    lengths = np.diff(np.append(starts, len(sums)))
+    # Prefix sums of fractions alone: those of counts would lose digits.
+    whole = np.floor(values)
+    prefix = np.cumsum(values - whole)
+    before = np.repeat(prefix[starts] - (values - whole)[starts], lengths)
+    reached = np.round(prefix - before, _DIGITS)
+    steps = np.floor(reached + 0.5) - _rounded_down(reached, whole, starts, lengths)
+    first = np.zeros(len(steps), dtype=bool)
+    first[starts] = True
+    result: FloatArray = whole + steps - np.where(first, 0.0, np.roll(steps, 1))
+    return result
+
+
+def _rounded_down(
+    reached: FloatArray, whole: FloatArray, starts: IntArray, lengths: IntArray
+) -> npt.NDArray[np.bool_]:
+    """Which prefix sums lie half-way and are rounded down: all of one exact sum, or none."""
+    half: npt.NDArray[np.bool_] = reached % 1 == 0.5
+    if not half.any():
+        return half
+    odd = np.cumsum(whole % 2)
+    before = np.repeat(odd[starts] - whole[starts] % 2, lengths)
+    even = (np.floor(reached) + odd - before) % 2 == 0
+    part = np.repeat(np.arange(len(starts)), lengths)
+    parts, first = np.unique(part[half], return_index=True)
+    down = np.zeros(len(starts), dtype=bool)
+    down[parts] = even[half][first]
+    half &= down[part]
+    return half

@@ -1,0 +1,1 @@
+"""Who may connect, how many may, and over which TLS."""

@@ -1,0 +1,183 @@
+"""Who is there: encryption, the startup message, certificates and passwords; until one is let in.
+
+What comes in which order is the table in `conversation`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tallyveil.proxy.admission.scram import Exchange
+from tallyveil.proxy.admission.tls import Channel
+from tallyveil.proxy.errors import (
+    InvalidAuthorization,
+    InvalidPassword,
+    ProtocolViolation,
+    UnsupportedProtocol,
+)
+from tallyveil.proxy.protocol import backend
+from tallyveil.proxy.protocol import messages as m
+
+if TYPE_CHECKING:
+    from tallyveil.proxy.server import Server
+
+__all__ = ["Login", "Request"]
+
+VERSION: Final = 3 << 16 | 2
+"""Protocol 3.2, the newest one spoken here. What it adds to 3.0 is longer keys to cancel by."""
+
+_KEY: Final = 4
+_LONG_KEY: Final = 32
+
+_WORD: Final = re.compile(r"(?:\\.|[^\s\\])+")
+_RESERVED: Final = frozenset({"user", "database", "options", "replication"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Who wants which database, with which settings, in the order given.
+
+    ``unsupported`` are protocol options to decline, ``version`` is the protocol asked for.
+    """
+
+    user: str
+    database: str
+    settings: tuple[tuple[str, str], ...]
+    unsupported: tuple[str, ...]
+    version: int = VERSION
+
+    @property
+    def negotiates(self) -> bool:
+        """Whether the client has to be told what is spoken here."""
+        return self.version > VERSION or bool(self.unsupported)
+
+    @property
+    def key_size(self) -> int:
+        """Bytes of the secret to cancel by."""
+        return _LONG_KEY if self.version >= VERSION else _KEY
+
+
+def _options(text: str) -> Iterator[tuple[str, str]]:
+    """The settings of ``options``: ``-c name=value``, ``-cname=value``, ``--name=value``.
+
+    Words are separated by white space; a backslash takes the next character as it is.
+    """
+    words = iter(re.sub(r"\\(.)", r"\1", w) for w in _WORD.findall(text))
+    for word in words:
+        setting = ""
+        if word == "-c":
+            setting = next(words, "")
+        elif word.startswith(("-c", "--")):
+            setting = word[2:]
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            raise ProtocolViolation(
+                f"invalid command-line argument in options: {setting or word}",
+                hint="Write settings as -c name=value.",
+            )
+        # PostgreSQL takes --work-mem for work_mem, too.
+        yield name.replace("-", "_"), value
+
+
+def _read_startup(message: m.Startup) -> Request:
+    """Raises a ConnectionRefused that ends the connection."""
+    major, minor = divmod(message.version, 1 << 16)
+    if major != 3:
+        raise UnsupportedProtocol(
+            f"unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2"
+        )
+    given = dict(message.parameters)
+    user = given.get("user", "")
+    if not user:
+        raise InvalidAuthorization("no PostgreSQL user name specified in startup packet")
+    if given.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+        raise UnsupportedProtocol(
+            "replication is not supported", hint="Connect without the replication parameter."
+        )
+    settings: list[tuple[str, str]] = list(_options(given.get("options", "")))
+    unsupported = []
+    for name, value in message.parameters:
+        if name.startswith("_pq_."):
+            unsupported.append(name)
+        elif name not in _RESERVED:
+            settings.append((name, value))
+    return Request(
+        user, given.get("database") or user, tuple(settings), tuple(unsupported), message.version
+    )
+
+
+class Login:
+    """One client's. ``channel`` is the TLS it has asked for."""
+
+    def __init__(self, host: Server) -> None:
+        self.channel: Channel | None = None
+        self._host = host
+        self._request: Request | None = None
+        self._exchange: Exchange | None = None
+        self._asked: set[type[m.Message]] = set()
+
+    @property
+    def user(self) -> str:
+        """Who the client says to be; the empty name before that."""
+        return "" if self._request is None else self._request.user
+
+    @property
+    def request(self) -> Request:
+        """Exists from the startup message on."""
+        if self._request is None:
+            raise ProtocolViolation("expected a startup message first")
+        return self._request
+
+    @property
+    def challenges(self) -> bool:
+        """Whether a password will be asked for."""
+        return self._host.auth.challenges(self._certified)
+
+    def encrypt(self, message: m.Message) -> Iterator[bytes]:
+        """To an SSLRequest or GSSENCRequest: each may come once, and none within TLS."""
+        if self.channel is not None or type(message) in self._asked:
+            raise ProtocolViolation("encryption was asked for already")
+        self._asked.add(type(message))
+        if isinstance(message, m.SSLRequest) and self._host.tls is not None:
+            self.channel = self._host.tls.channel()
+            yield backend.ENCRYPTION_ACCEPTED
+        else:
+            yield backend.ENCRYPTION_REFUSED
+
+    def greet(self, message: m.Startup, address: str) -> Iterator[bytes]:
+        request = self._request = _read_startup(message)
+        if self.channel is None and self._host.needs_tls(address):
+            raise InvalidAuthorization(
+                "connections from other machines must use TLS",
+                hint="Connect with sslmode=require, or verify-full and the server's certificate.",
+            )
+        self._host.auth.check(request.user, self._certified)
+        if request.negotiates:
+            spoken = min(request.version, VERSION)
+            yield backend.negotiate_version(spoken, request.unsupported)
+
+    def challenge(self) -> bytes:
+        end_point = None if self.channel is None else self.channel.end_point
+        self._exchange = self._host.auth.exchange(self.user, end_point)
+        return backend.sasl(self._exchange.mechanisms)
+
+    def begin_proof(self, message: m.Credentials) -> bytes:
+        return backend.sasl_continue(self._proof().begin(message.data))
+
+    def finish_proof(self, message: m.Credentials) -> bytes:
+        last = self._proof().finish(message.data)
+        if last is None:
+            raise InvalidPassword(f'password authentication failed for user "{self.user}"')
+        return backend.sasl_final(last)
+
+    def _proof(self) -> Exchange:
+        if self._exchange is None:
+            raise ProtocolViolation("no password was asked for")
+        return self._exchange
+
+    @property
+    def _certified(self) -> str | None:
+        return None if self.channel is None else self.channel.certified

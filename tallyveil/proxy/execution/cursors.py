@@ -1,0 +1,137 @@
+"""A cursor: the rows of one query, kept as values, and a place among them.
+
+The query runs, and is charged, at DECLARE: with the settings of that moment, and with a refusal
+there. FETCH and MOVE go over what it answered, and ask for nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tallyveil.gate.interface import ColumnType, CursorOptions, Move
+from tallyveil.proxy.errors import PortalCannotRun
+from tallyveil.proxy.execution.rows import Fields, Rows, fields_of, room_of
+from tallyveil.proxy.memory import Holding, size_of
+
+__all__ = ["Cursor"]
+
+_OVERHEAD: Final = 1024
+_POINTER: Final = 8
+"""Bytes of a cursor without rows, and of one of its rows beside the values."""
+
+_Rows = Sequence[Any]
+"""Each a tuple of values; of a question about the catalogs, a message."""
+
+
+class Cursor:
+    """``level`` savepoints stood when it was declared; it is ``settled`` once that has committed.
+
+    The place is 0 before the first row, the number of the row it is at, or one more than there
+    are; ``size`` counts the bytes that it holds.
+    """
+
+    def __init__(self, name: str, options: CursorOptions, level: int, holding: Holding) -> None:
+        self.options: Final = options
+        self.level = level
+        self.settled = self.relayed = False
+        self.columns: tuple[ColumnType, ...] = ()
+        self.fields: Fields | None = None
+        self.formats: tuple[int, ...] | None = None
+        self._name = name
+        self._holding = holding
+        self._size = 0
+        self._rows: list[Any] = []
+        self._place = 0
+        self._failed = False
+        self._take(_OVERHEAD + size_of(name))
+
+    def begin(self, columns: Sequence[ColumnType]) -> Callable[[_Rows], None]:
+        """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
+        self.columns = tuple(columns)
+        self._describe(fields_of(columns) or ())
+        return self.extend
+
+    def _describe(self, fields: Fields) -> None:
+        self.fields = fields
+        self.formats = (int(self.options.binary),) * len(fields)
+        self._take(room_of(fields))
+
+    def extend(self, rows: _Rows) -> None:
+        """Raises TooMuchKept or OutOfMemory."""
+        self._take(sum(map(size_of, rows)) + _POINTER * len(rows))
+        self._rows += rows
+
+    def relay(self, rows: Rows) -> None:
+        """Take rows that somebody else has encoded, one by one."""
+        self.relayed = True
+        self._describe(rows.fields or ())
+        while (one := next(rows.take(1), None)) is not None:
+            self.extend([one[1]])
+
+    def _take(self, size: int) -> None:
+        self._holding.take(size)
+        self._size += size
+
+    def drop(self) -> None:
+        """Forget the rows."""
+        self._holding.give(self._size)
+        self._size, self._rows = 0, []
+
+    def fetch(self, move: Move) -> _Rows:
+        """The rows that it comes past; for an absolute or relative place, the one there.
+
+        Raises PortalCannotRun for a way back where there is none; it cannot be used after that.
+        """
+        if self._failed:
+            raise PortalCannotRun(f'portal "{self._name}" cannot be run')
+        self._failed = True
+        found = self._go(move)
+        self._failed = False
+        return found
+
+    def _go(self, move: Move) -> _Rows:
+        count, end = move.count, len(self._rows) + 1
+        match move.direction:
+            case "absolute" if count is not None:
+                place = count if count >= 0 else max(end + count, 0)
+                return self._jump(place, back=count < 0 or place <= self._place > 0)
+            case "relative" if count:
+                return self._jump(max(self._place + count, 0), back=count < 0)
+        if count == 0:
+            return self._again(move)
+        steps = len(self._rows) + 1 if count is None else abs(count)
+        if (move.direction == "backward") != (count is not None and count < 0):
+            return self._backward(steps)
+        start = self._place
+        self._place = min(start + steps, end)
+        return self._rows[start : start + steps]
+
+    def _backward(self, steps: int) -> _Rows:
+        self._need_scroll()
+        last = max(self._place - 1, 0)
+        self._place = max(self._place - steps, 0)
+        return self._rows[max(last - steps, 0) : last][::-1]
+
+    def _jump(self, place: int, *, back: bool) -> _Rows:
+        if back:
+            self._need_scroll()
+        self._place = min(place, len(self._rows) + 1)
+        return self._here()
+
+    def _again(self, move: Move) -> _Rows:
+        """The row that it is at; to fetch it again is a step back and one forward."""
+        here = self._here()
+        if move.shown and (here or move.direction == "backward"):
+            self._need_scroll()
+        return here
+
+    def _here(self) -> _Rows:
+        return self._rows[self._place - 1 : self._place] if self._place else []
+
+    def _need_scroll(self) -> None:
+        if self.options.scroll is False:
+            raise PortalCannotRun(
+                "cursor can only scan forward",
+                hint="Declare it with SCROLL option to enable backward scan.",
+            )

@@ -1,0 +1,298 @@
+"""Statements to results: the gate's, and those the wire answers by itself.
+
+Simple and extended protocol meet here. Only `Executor.run` reaches `GateSession.execute`, and so
+only it can spend budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from tallyveil.gate import GateSession
+from tallyveil.gate.interface import (
+    Description,
+    Receive,
+    Result,
+    Statement,
+    nothing_aside,
+)
+from tallyveil.proxy.errors import ActiveTransaction
+from tallyveil.proxy.execution.copying import rows_for
+from tallyveil.proxy.execution.inquiry import Inquiry
+from tallyveil.proxy.execution.kept import Described, Kept, Prepared, asks_catalog, prepare
+from tallyveil.proxy.execution.replies import Asked, Replies, Reply, asked
+from tallyveil.proxy.execution.rows import Rows
+from tallyveil.proxy.execution.statements import HANDLERS, Call
+from tallyveil.proxy.execution.transaction import DISCARD_ALL, TRANSACTION_KINDS, Transaction
+from tallyveil.proxy.interruption import Interruption
+from tallyveil.proxy.pgtypes import decode_utf8
+from tallyveil.proxy.protocol.backend import parameter_status
+
+__all__ = ["Executor"]
+
+_NOTHING: Final = Description((), None)
+_NOT_DESCRIBED: Final = TRANSACTION_KINDS | {"prepare", "deallocate", "close", "empty"}
+_EMPTY: Final = Statement("", "empty", "")
+
+
+class Executor:
+    """One analyst's gate session, with the transaction block and the cancel flag around it.
+
+    ``latest`` is the SQL that was parsed or run last, ``kept`` what the connection keeps by name.
+    """
+
+    def __init__(
+        self,
+        session: GateSession,
+        interruption: Interruption,
+        kept: Kept,
+        replies: Replies,
+        inquiry: Inquiry | None = None,
+    ) -> None:
+        self.transaction = Transaction(kept.holding)
+        self.session = session
+        self.kept = kept
+        self.latest = ""
+        self._settings = session.settings
+        self._interruption = interruption
+        self._replies = replies
+        self._inquiry = inquiry
+        self._aside = nothing_aside if inquiry is None else inquiry.takes
+        self._reported: dict[str, str] = {}
+        self._changed = True
+        self._before: object | None = None  # the settings when the transaction began to set some
+
+    def repeated(self, statement: Hashable) -> tuple[Asked | None, Reply | None]:
+        """What was answered to this before and still holds. Waits for nobody."""
+        question = asked(self.session, statement)
+        reply = None if question is None else self._replies.find(question)
+        if reply is not None:
+            self.latest = reply.statement
+        return question, reply
+
+    def keep(
+        self,
+        question: Asked | None,
+        statement: Hashable,
+        before: bytes,
+        rows: Rows,
+        after: bytes,
+        result: Result,
+    ) -> None:
+        """Keep what is answered to a question that `repeated` gave, if the rows are few."""
+        if question is None or not result.repeatable:
+            return
+        little = rows.all()
+        if little is not None:
+            reply = Reply(before + little + after, rows.fields, result, self.latest)
+            self._replies.keep(question, asked(self.session, statement), reply)
+
+    def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
+        """A query as it was prepared before, under no name. Waits for nobody."""
+        key = self._prepared_as(sql, oids)
+        prepared = None if key is None else self._replies.prepared.find(key)
+        if prepared is not None:
+            self.latest = prepared.statement.sql
+        return prepared
+
+    def keep_described(self, sql: bytes, oids: tuple[int, ...], prepared: Prepared) -> None:
+        key = self._prepared_as(sql, oids)
+        if prepared.statement.kind == "select" and key is not None:
+            self._replies.prepared.put(key, prepared)
+
+    def _prepared_as(self, sql: bytes, oids: tuple[int, ...]) -> Hashable | None:
+        standing = self.session.standing()
+        return None if standing is None else (standing[0], sql, oids)
+
+    def parse(self, sql: bytes) -> tuple[Statement, ...]:
+        """At least one statement; the only one is of kind ``empty`` if there is none."""
+        self.latest = text = decode_utf8(sql)
+        with self._running():
+            statements = self.session.parse(text, self._aside)
+        kept = tuple(s for s in statements if s.kind != "empty")
+        return kept or statements[:1] or (_EMPTY,)
+
+    def prepare(self, statement: Statement, declared: tuple[int, ...]) -> Prepared:
+        """Described, under no name; ``declared`` are types of parameters, 0 to be inferred."""
+        if statement.kind in ("fetch", "execute"):
+            return Prepared(statement, (), 0, (), self.kept.fields_of(statement))
+        if statement.kind in ("catalog", "declare") and asks_catalog(statement):
+            oids, fields = self.inquire(statement.inner or statement, declared)
+            shown = None if statement.inner else fields
+            return Prepared(statement, oids, len(oids), (), shown)
+        return prepare(self._describe, statement, declared)
+
+    def _describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
+        if statement.kind in _NOT_DESCRIBED:
+            return _NOTHING
+        with self._running():
+            return self.session.describe(statement, types)
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Around one call to the gate or the catalog, which a cancel stops."""
+        with self._interruption.running(), self.session.limited(self._interruption.cancelled):
+            yield
+
+    @property
+    def inquiry(self) -> Inquiry:
+        """Exists wherever statements are of kind ``catalog``."""
+        if self._inquiry is None:
+            raise ValueError("there is no catalog to ask")
+        return self._inquiry
+
+    def inquire(self, statement: Statement, oids: tuple[int, ...]) -> Described:
+        """The types of the parameters and columns of a question about the catalogs."""
+        with self._running():
+            return self.inquiry.describe(statement, oids)
+
+    def look_up(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any],
+        executed: Prepared | None = None,
+    ) -> Result:
+        """What a question about the catalogs has for an answer; ``executed`` is that of EXECUTE."""
+        with self._running():
+            return self.inquiry.answer(statement, rows, parameters, executed)
+
+    def rows_for(self, statement: Statement) -> Rows:
+        """What takes the rows of a statement of the simple protocol."""
+        cursor = self.kept.find_portal(statement.target or "") if statement.move else None
+        formats = None if cursor is None else cursor.formats
+        return rows_for(statement, self.kept.holding, formats)
+
+    def ask(
+        self,
+        statement: Statement,
+        receive: Receive,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result:
+        """Have the session run it. Rows that come with the result are received, too."""
+        with self._running():
+            result = self.session.execute(
+                statement, parameters, parameter_types=types, receive=receive
+            )
+        if result.rows and result.columns is not None:
+            receive(result.columns)(list(result.rows))
+        return replace(result, rows=())
+
+    def run(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any] = (),
+        types: Sequence[str] = (),
+    ) -> Result:
+        """``rows`` take those of the result, which has none; they are dropped if it fails."""
+        self.latest = statement.sql
+        with ExitStack() as failed:
+            failed.callback(rows.drop)
+            result = self._run(Call(statement, rows, parameters, types))
+            if result.columns is not None and rows.fields is None:
+                rows.begin(result.columns)
+            failed.pop_all()
+        return result
+
+    def _run(self, call: Call) -> Result:
+        statement, rows, parameters, types = call
+        self.transaction.check(statement)
+        if statement.kind in TRANSACTION_KINDS:
+            return self._transact(statement)
+        handler = HANDLERS.get(statement.kind)
+        if handler is not None:
+            return handler(self, call)
+        if statement.kind == "catalog":
+            return self.look_up(statement, rows, parameters)
+        if statement.kind == "set":
+            return self._set(call)
+        result = self.ask(statement.inner or statement, rows.begin, parameters, types)
+        if statement.kind == "copy":
+            return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
+        return result
+
+    def _set(self, call: Call) -> Result:
+        statement, receive = call.statement, call.rows.begin
+        block = self.transaction.open or self.transaction.implicit
+        if statement.tag == DISCARD_ALL:
+            if block:
+                raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
+            self.kept.forget()
+            self._changed = True
+            return self.ask(statement, receive)
+        self._remember()
+        if block:
+            self._settings.begin({})
+        result = self.ask(statement, receive)
+        if statement.change is not None and statement.change.local and not block:
+            # After its warning it holds up to Sync: a pipeline is a transaction, too.
+            self._settings.begin({})
+            self.ask(statement, receive)
+        return result
+
+    # The transaction
+
+    def begin_implicit(self) -> None:
+        """Several statements have come in one message."""
+        if not self.transaction.open:
+            self.transaction.implicit = True
+
+    def fail(self) -> None:
+        """An error happened: what was set since the last savepoint is undone at once."""
+        if not self.transaction.open:
+            self.end(committed=False)
+            return
+        self.transaction.fail()
+        self._changed = True
+        latest = self.transaction.settings
+        self._settings.restore(self._before if latest is None else latest)
+
+    def end(self, *, committed: bool) -> None:
+        """A transaction is over, whether there was a block or not."""
+        self.transaction.implicit = False
+        self.kept.end_transaction(committed=committed)
+        if self._before is None:
+            return
+        if not committed:
+            self._settings.restore(self._before)
+        self._settings.end()
+        self._changed, self._before = True, None
+
+    def _remember(self) -> None:
+        self._changed = True
+        if self._before is None:
+            self._before = self._settings.snapshot()
+
+    def _transact(self, statement: Statement) -> Result:
+        """The block begins or ends; the settings and cursors have a part of it."""
+        sound = self.transaction.sound
+        result = self.transaction.run(statement, self._settings.snapshot)
+        match statement.kind:
+            case "begin":
+                self._remember()
+                change = statement.change
+                self._settings.begin({} if change is None else change.block or {})
+            case "commit" | "rollback":
+                self.end(committed=sound and statement.kind == "commit")
+            case "rollback_to":
+                self._settings.restore(self.transaction.settings)
+                self._changed = True
+                self.kept.return_to(self.transaction.depth)
+            case _:
+                self.kept.release(self.transaction.depth)
+        return replace(result, notices=self._settings.heard(result.notices))
+
+    def changes(self) -> bytes:
+        """ParameterStatus for each reported setting that is not what the client was last told."""
+        if not self._changed:
+            return b""
+        self._changed = False
+        current = self._settings.reportable()
+        changed = {k: v for k, v in current.items() if self._reported.get(k) != v}
+        self._reported = current
+        return b"".join(parameter_status(name, value) for name, value in changed.items())

@@ -1,0 +1,198 @@
+"""Prepared statements and portals: Parse, Bind, Describe, Execute, Close.
+
+A statement is described once, at Parse; that is free, and Bind, Describe and Execute all rely on
+it. A portal executes once: its rows are kept, encoded, and handed out in pages, so that neither a
+second Execute nor a small fetch size asks the gate, or pays, again. What is kept is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tallyveil.cache import exact_key
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
+from tallyveil.gate.interface import Result, Statement
+from tallyveil.proxy.errors import BadMessage, PortalCannotRun
+from tallyveil.proxy.execution.copying import rows_for
+from tallyveil.proxy.execution.executor import Executor
+from tallyveil.proxy.execution.inquiry import raw_parameter
+from tallyveil.proxy.execution.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog
+from tallyveil.proxy.memory import size_of
+from tallyveil.proxy.pgtypes import decode_parameter
+from tallyveil.proxy.protocol import backend
+from tallyveil.proxy.protocol.messages import Bind, Close, Describe, Execute, Parse
+
+__all__ = ["bind", "close", "describe", "execute", "parse"]
+
+_LITTLE: Final = 1024
+"""Bytes of parameters that are decoded in no time."""
+
+
+def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
+    """Format codes for each of ``count`` items from none, one for all, or one each."""
+    for code in formats:
+        if code not in (0, 1):
+            raise InvalidParameterValue(f"unsupported format code: {code}")
+    if len(formats) == count:
+        return formats
+    if len(formats) > 1:
+        raise BadMessage(f"bind message has {len(formats)} {what} formats but {count} {what}s")
+    return (formats or (0,)) * count
+
+
+def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
+    if not message.name:
+        executor.kept.forget_statement("")
+    prepared = executor.described_before(message.sql, message.types)
+    if prepared is None:
+        yield backend.BLOCKING
+        prepared = _described(executor, message)
+        executor.keep_described(message.sql, message.types, prepared)
+    executor.transaction.check(prepared.statement)
+    executor.kept.keep_statement(message.name, prepared)
+    yield backend.PARSE_COMPLETE
+
+
+def _described(executor: Executor, message: Parse) -> Prepared:
+    """Under no name."""
+    statements = executor.parse(message.sql)
+    if len(statements) > 1:
+        raise SQLSyntaxError(
+            "cannot insert multiple commands into a prepared statement",
+            hint="Send the statements one by one.",
+            position=statements[1].offset + 1,
+        )
+    executor.transaction.check(statements[0])
+    return executor.prepare(statements[0], message.types)
+
+
+def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
+    prepared = executor.kept.statement(message.statement)
+    executor.transaction.check(prepared.statement)
+    if message.portal:
+        executor.kept.may_open(message.portal)
+    count = len(message.values)
+    if count != len(prepared.oids):
+        raise BadMessage(
+            f"bind message supplies {count} parameters, but prepared statement "
+            f'"{message.statement}" requires {len(prepared.oids)}'
+        )
+    if count and sum(len(value or b"") for value in message.values) > _LITTLE:
+        yield backend.BLOCKING
+    formats = _spread(message.formats, count, "parameter")
+    read = raw_parameter if asks_catalog(prepared.statement) else decode_parameter
+    parameters = tuple(
+        None if data is None else read(i, oid, code, data)
+        for i, (oid, code, data) in enumerate(
+            zip(prepared.oids, formats, message.values, strict=True), start=1
+        )
+    )
+    width = len(prepared.fields or ())
+    # A statement without rows has no columns to format, whatever the client asks for.
+    results = _spread(message.result_formats, width, "column") if width else ()
+    executor.kept.forget_portal(message.portal)
+    used = parameters[: prepared.used]
+    size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
+    holding = executor.kept.holding
+    holding.take(size)
+    rows = rows_for(prepared.statement, holding, results, prepared.fields)
+    executor.kept.open(message.portal, Portal(prepared, used, results, size, rows))
+    yield backend.BIND_COMPLETE
+
+
+def describe(executor: Executor, message: Describe) -> Iterator[bytes]:
+    if message.kind == "S":
+        prepared, formats = executor.kept.statement(message.name), None
+        fields = prepared.fields
+        yield backend.parameter_description(prepared.oids)
+    else:
+        portal = executor.kept.portal(message.name)
+        fields, formats = portal.fields, portal.formats
+    if fields is None:
+        yield backend.NO_DATA
+    else:
+        yield backend.row_description(fields, formats)
+
+
+def execute(executor: Executor, message: Execute) -> Iterator[bytes]:
+    portal = _open_portal(executor.kept, message.portal)
+    statement = portal.prepared.statement
+    yield from _execute(executor, portal, statement, message)
+    executor.transaction.go_on(statement)
+
+
+def _execute(
+    executor: Executor, portal: Portal, statement: Statement, message: Execute
+) -> Iterator[bytes]:
+    executor.transaction.check(statement)
+    if statement.kind == "empty":
+        yield backend.EMPTY_QUERY
+        return
+    if portal.result is None:
+        if not message.limit and statement.kind == "select":
+            yield from _answer(executor, portal, statement)
+            return
+        yield backend.BLOCKING
+        result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
+        portal.result = result
+        yield from map(backend.notice_response, result.notices)
+        if portal.fields is None:
+            yield portal.rows.opening()
+            yield from (chunk for _, chunk in portal.rows.take())
+            yield portal.rows.closing()
+    elif portal.prepared.fields is None:
+        raise PortalCannotRun(f'portal "{message.portal}" cannot be run')
+    yield from _page(portal, portal.result, message.limit)
+
+
+def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterator[bytes]:
+    """All rows of a query; as they were sent to who asked it before, if that still holds."""
+    prepared, parameters = portal.prepared, portal.parameters
+    values = exact_key(parameters) if parameters else ()
+    key = (statement.sql, statement.offset, prepared.types, portal.formats, values)
+    question, reply = executor.repeated(key)
+    if reply is not None and reply.fields == prepared.fields:
+        portal.result, portal.begun = reply.result, True
+        yield reply.sent
+        return
+    yield backend.BLOCKING
+    result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
+    notices = b"".join(map(backend.notice_response, result.notices))
+    after = backend.command_complete(result.tag)
+    executor.keep(question, key, notices, portal.rows, after, result)
+    yield notices
+    yield from _page(portal, result, 0)
+
+
+def _page(portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
+    """The next ``limit`` rows, all for 0, and the tag if these were the last."""
+    sent, whole = 0, not portal.begun
+    portal.begun = True
+    for count, chunk in portal.rows.take(limit):
+        sent += count
+        yield chunk
+    # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
+    if limit and sent == limit:
+        yield backend.PORTAL_SUSPENDED
+    else:
+        word = result.tag.partition(" ")[0]
+        whole = whole or word not in ("SELECT", "FETCH")
+        yield backend.command_complete(result.tag if whole else f"{word} {sent}")
+
+
+def close(executor: Executor, message: Close) -> Iterator[bytes]:
+    if message.kind == "S":
+        executor.kept.forget_statement(message.name)
+    else:
+        executor.kept.forget_portal(message.name)
+    yield backend.CLOSE_COMPLETE
+
+
+def _open_portal(kept: Kept, name: str) -> Portal:
+    portal = kept.portal(name)
+    if not isinstance(portal, Portal):
+        raise FeatureNotSupported(
+            "a cursor of DECLARE is not read by Execute", hint=f'FETCH ALL FROM "{name}".'
+        )
+    return portal

@@ -1,0 +1,97 @@
+"""Questions about the catalogs, for one session: put to the `tallyveil.catalog`, never the gate.
+
+What is answered passes through as it is; nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NoReturn
+
+from tallyveil.catalog import Answer, Catalog, Column, Question, Settings
+from tallyveil.errors import positions_from
+from tallyveil.gate import GateSession
+from tallyveil.gate.interface import Result, Statement
+from tallyveil.proxy.execution.kept import Described, Prepared
+from tallyveil.proxy.execution.rows import Fields, Rows
+from tallyveil.proxy.pgtypes import PgType, WireType
+
+__all__ = ["Inquiry", "raw_parameter"]
+
+MIRRORED: Final = (
+    "search_path",
+    "timezone",
+    "datestyle",
+    "intervalstyle",
+    "extra_float_digits",
+    "bytea_output",
+    "statement_timeout",
+)
+"""The session's settings that an answer depends on."""
+
+
+def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, int, bytes]:
+    """A parameter's type, format and bytes, to be passed on."""
+    return oid, code, data
+
+
+class Inquiry:
+    """Used by one thread at a time."""
+
+    def __init__(self, catalog: Catalog, session: GateSession, user: str, database: str) -> None:
+        self.takes: Final = catalog.takes
+        self._relay = catalog.relay(user, database)
+        self._session = session
+
+    def describe(self, statement: Statement, oids: Sequence[int]) -> Described:
+        """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
+        answer = self._ask(statement, Question(statement.sql, oids=tuple(oids)), described=True)
+        return answer.oids, _fields(answer.columns)
+
+    def answer(
+        self,
+        statement: Statement,
+        rows: Rows,
+        parameters: Sequence[Any],
+        executed: Prepared | None = None,
+    ) -> Result:
+        """``rows`` take the answer's messages; ``parameters`` are raw; ``executed`` is what EXECUTE
+        names. Raises as `describe`."""
+        question = Question(
+            statement.sql,
+            prepared=None
+            if executed is None
+            else (statement.target or "", executed.statement.sql, executed.oids),
+            oids=tuple(0 if p is None else p[0] for p in parameters),
+            formats=tuple(0 if p is None else p[1] for p in parameters),
+            values=tuple(None if p is None else p[2] for p in parameters),
+            result_formats=rows.formats,
+        )
+        answer = self._ask(statement, question)
+        rows.relay(_fields(answer.columns), answer.rows)
+        heard = self._session.settings.heard(answer.notices)
+        return Result(None, (), answer.tag, heard)
+
+    def _ask(self, statement: Statement, question: Question, *, described: bool = False) -> Answer:
+        with positions_from(statement.offset):
+            return self._relay.answer(question, self._settings(), described=described)
+
+    def _settings(self) -> Settings:
+        return tuple((name, self._session.settings.show(name)) for name in MIRRORED)
+
+
+def _fields(columns: Sequence[Column] | None) -> Fields | None:
+    if columns is None:
+        return None
+    return tuple((c.name, WireType(_type(c.oid, c.size), c.typmod)) for c in columns)
+
+
+@lru_cache(maxsize=1024)
+def _type(oid: int, size: int) -> PgType:
+    """One whose values come as bytes and leave as they came."""
+    return PgType(oid, "", size, 0, "VARCHAR", _never, _never, _never, _never)
+
+
+def _never(value: Any) -> NoReturn:
+    raise ValueError("what the catalog answers is not decoded")

@@ -1,0 +1,150 @@
+"""The rows of one result: encoded as they come, kept as bytes, forgotten as they are sent."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.interface import ColumnType
+from tallyveil.proxy.memory import Holding, size_of
+from tallyveil.proxy.pgtypes import WireType, from_duckdb
+from tallyveil.proxy.protocol.backend import data_row, row_description
+
+__all__ = ["Fields", "Rows", "fields_of", "room_of"]
+
+Fields = tuple[tuple[str, WireType], ...]
+
+_CHUNK: Final = 1 << 15
+"""Bytes of rows that are kept, and sent, together; a row is in one piece."""
+
+_OVERHEAD: Final = 100
+_FIELD: Final = 256
+"""Bytes of what is kept of a portion of rows, and of the description of a column."""
+
+_LENGTH: Final = struct.Struct("!I")
+
+
+def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
+    """Raises FeatureNotSupported for a type that has no PostgreSQL equal."""
+    if columns is None:
+        return None
+    return tuple((column.name, from_duckdb(column.type)) for column in columns)
+
+
+def room_of(fields: Fields | None) -> int:
+    """Bytes that a description of columns takes."""
+    return sum(_FIELD + size_of(name) for name, _ in fields or ())
+
+
+class Rows:
+    """DataRow messages that wait to be fetched; their bytes count as held until they are sent.
+
+    ``formats`` has a code per column, None says text for all; ``expected`` is what the client was
+    told of the columns.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        formats: Sequence[int] | None = None,
+        expected: Fields | None = None,
+    ) -> None:
+        self.fields: Fields | None = None
+        self._formats = formats
+        self._expected = expected
+        self._holding = holding
+        self._chunks: deque[tuple[int, bytes]] = deque()
+        self._encoders: list[Callable[[Any], bytes]] = []
+        self._message: Callable[..., bytes] = data_row
+
+    def begin(self, columns: Sequence[ColumnType]) -> Callable[[Sequence[tuple[Any, ...]]], None]:
+        """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
+        fields = fields_of(columns) or ()
+        self._expect(fields)
+        codes = self._formats or (0,) * len(fields)
+        self._encoders = [
+            wire.type.encoder(code) for (_, wire), code in zip(fields, codes, strict=True)
+        ]
+        return self.extend
+
+    def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Raises TooMuchKept or OutOfMemory, and what encoding a value raises."""
+        encoders, width, message = self._encoders, len(self._encoders), self._message
+        parts: list[bytes] = []
+        size = 0
+        for row in rows:
+            part = message(encoders, row, width)
+            parts.append(part)
+            size += len(part)
+            if size >= _CHUNK:
+                self._hold(len(parts), b"".join(parts))
+                parts, size = [], 0
+        if parts:
+            self._hold(len(parts), b"".join(parts))
+
+    def _hold(self, count: int, messages: bytes) -> None:
+        self._holding.take(len(messages) + _OVERHEAD)
+        self._chunks.append((count, messages))
+
+    @property
+    def formats(self) -> tuple[int, ...]:
+        """Of the columns, as one asks for them."""
+        return tuple(self._formats or ())
+
+    def relay(self, fields: Fields | None, pieces: Sequence[tuple[int, bytes]]) -> None:
+        """Take rows that somebody else has encoded: so many in a piece, in these formats."""
+        self._expect(fields)
+        for count, messages in pieces:
+            self._hold(count, messages)
+
+    def _expect(self, fields: Fields | None) -> None:
+        if self._expected not in (None, fields):
+            raise FeatureNotSupported(
+                "cached plan must not change result type", hint="Prepare the statement again."
+            )
+        self.fields = fields
+
+    def opening(self) -> bytes:
+        """What says, in the simple protocol, that rows follow."""
+        return b"" if self.fields is None else row_description(self.fields, self._formats)
+
+    def closing(self) -> bytes:
+        """What says that there are no more."""
+        return b""
+
+    def all(self) -> bytes | None:
+        """What waits, if that is little; it goes on waiting."""
+        if len(self._chunks) > 1:
+            return None
+        return b"".join(chunk for _, chunk in self._chunks)
+
+    def take(self, limit: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The next ``limit`` rows, all for 0, with how many there are in each piece."""
+        left = limit
+        while self._chunks and (left or not limit):
+            count, chunk = self._chunks.popleft()
+            self._holding.give(len(chunk) + _OVERHEAD)
+            if limit and count > left:
+                cut = _end_of(left, chunk)
+                rest = chunk[cut:]
+                self._holding.take(len(rest) + _OVERHEAD)
+                self._chunks.appendleft((count - left, rest))
+                count, chunk = left, chunk[:cut]
+            left -= count
+            yield count, chunk
+
+    def drop(self) -> None:
+        """Forget what was not sent."""
+        while self._chunks:
+            self._holding.give(len(self._chunks.popleft()[1]) + _OVERHEAD)
+
+
+def _end_of(count: int, chunk: bytes) -> int:
+    """Where the first rows of a chunk end."""
+    at = 0
+    for _ in range(count):
+        at += 1 + _LENGTH.unpack_from(chunk, at + 1)[0]
+    return at

@@ -1,0 +1,176 @@
+"""Statements about what a connection keeps: PREPARE and EXECUTE, DECLARE, FETCH and CLOSE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
+from tallyveil.gate.interface import (
+    CursorOptions,
+    Kind,
+    Move,
+    Notice,
+    Result,
+    Statement,
+)
+from tallyveil.proxy.errors import NoActiveTransaction
+from tallyveil.proxy.execution.cursors import Cursor
+from tallyveil.proxy.execution.kept import Portal, Prepared, asks_catalog
+from tallyveil.proxy.execution.rows import Rows
+from tallyveil.proxy.pgtypes import by_oid, from_duckdb
+
+if TYPE_CHECKING:
+    from tallyveil.proxy.execution.executor import Executor
+
+__all__ = ["HANDLERS", "Call"]
+
+
+class Call(NamedTuple):
+    """A statement to run, and what takes its rows."""
+
+    statement: Statement
+    rows: Rows
+    parameters: Sequence[Any] = ()
+    types: Sequence[str] = ()
+
+
+_Handler = Callable[["Executor", Call], Result]
+
+
+def _prepare(executor: Executor, call: Call) -> Result:
+    statement = call.statement
+    name = statement.target or ""
+    prepared = executor.prepare(statement.inner or statement, _declared(executor, statement))
+    executor.kept.keep_statement(name, prepared)
+    return Result(None, (), statement.tag)
+
+
+def _declared(executor: Executor, statement: Statement) -> tuple[int, ...]:
+    """The types that PREPARE declares; 0 is to be inferred."""
+    if not asks_catalog(statement) or not statement.types:
+        return tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
+    casts = ", ".join(f"CAST(NULL AS {kind})" for kind in statement.types)
+    _, fields = executor.inquire(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
+    return tuple(wire.type.oid for _, wire in fields or ())
+
+
+def _execute(executor: Executor, call: Call) -> Result:
+    statement = call.statement
+    prepared = executor.kept.statement(statement.target or "")
+    if prepared.statement.kind == "catalog":
+        return executor.look_up(statement, call.rows, (), prepared)
+    if prepared.statement.kind not in ("select", "explain", "show"):
+        raise FeatureNotSupported(
+            f"EXECUTE of {prepared.statement.tag} is not answered",
+            hint="Send the statement itself.",
+        )
+    given, wanted = len(statement.arguments), len(prepared.oids)
+    if given != wanted:
+        raise SQLSyntaxError(
+            f'wrong number of parameters for prepared statement "{statement.target}"',
+            detail=f"Expected {wanted} parameters but got {given}.",
+        )
+    values = _values(executor, statement, prepared)[: prepared.used]
+    return executor.ask(prepared.statement, call.rows.begin, values, prepared.types)
+
+
+def _values(executor: Executor, statement: Statement, prepared: Prepared) -> tuple[Any, ...]:
+    """The arguments as values of the parameters' types. They read no table."""
+    types = [by_oid(oid) for oid in prepared.oids]
+    given = list(zip(statement.arguments, types, strict=True))
+    casts = [f"CAST({a.sql} AS {kind.name})" for a, kind in given if a.text is None]
+    found: list[tuple[Any, ...]] = [()]
+    if casts:
+        try:
+            (query,) = executor.session.parse("SELECT " + ", ".join(casts))
+            executor.ask(query, lambda _: found.extend)
+        except StatementError as error:
+            error.position = None  # it counts from another text
+            raise
+    computed = iter(found[-1])
+    return tuple(
+        next(computed) if a.text is None else kind.read(0, a.text.encode()) for a, kind in given
+    )
+
+
+def _declare(executor: Executor, call: Call) -> Result:
+    statement = call.statement
+    options, name = statement.cursor or CursorOptions(), statement.target or ""
+    transaction = executor.transaction
+    if not (options.hold or transaction.open or transaction.implicit):
+        raise NoActiveTransaction(
+            "DECLARE CURSOR can only be used in transaction blocks",
+            hint="Send BEGIN first, or declare it WITH HOLD.",
+        )
+    executor.kept.may_open(name)
+    cursor = Cursor(name, options, transaction.depth, executor.kept.holding)
+    with ExitStack() as failed:
+        failed.callback(cursor.drop)
+        result = _run(executor, cursor, statement.inner or statement, call)
+        failed.pop_all()
+    executor.kept.open(name, cursor)
+    return Result(None, (), statement.tag, result.notices)
+
+
+def _run(executor: Executor, cursor: Cursor, query: Statement, call: Call) -> Result:
+    if query.kind != "catalog":
+        return executor.ask(query, cursor.begin, call.parameters, call.types)
+    rows = Rows(executor.kept.holding, (1,) if cursor.options.binary else None)
+    try:
+        result = executor.look_up(query, rows, call.parameters)
+        cursor.relay(rows)
+    finally:
+        rows.drop()
+    return result
+
+
+def _fetch(executor: Executor, call: Call) -> Result:
+    statement = call.statement
+    move = statement.move or Move()
+    cursor = executor.kept.portal(statement.target or "", what="cursor")
+    notices = _run_first(executor, cursor, move) if isinstance(cursor, Portal) else ()
+    found: Sequence[Any] = cursor.fetch(move)
+    tag = f"{statement.tag} {len(found)}"
+    if not move.shown or isinstance(cursor, Portal):
+        return Result(None, (), tag, notices)
+    if not cursor.relayed:
+        call.rows.begin(cursor.columns)(found)
+        return Result(cursor.columns, (), tag)
+    if call.rows.formats != cursor.formats:
+        raise FeatureNotSupported(
+            "rows of the catalogs are fetched in the format that their cursor has",
+            hint="Ask for text, or from a BINARY cursor for binary.",
+        )
+    call.rows.relay(cursor.fields, [(1, message) for message in found])
+    return Result(None, (), tag)
+
+
+def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, ...]:
+    """A portal of a query that was bound, and not executed yet, where MOVE may skip rows of it."""
+    prepared, answered = portal.prepared, portal.result is not None
+    if answered or move.shown or move.direction != "forward" or prepared.statement.kind != "select":
+        return ()
+    portal.result = executor.run(prepared.statement, portal.rows, portal.parameters, prepared.types)
+    portal.begun = True
+    return portal.result.notices
+
+
+def _forget(executor: Executor, call: Call) -> Result:
+    statement, kept = call.statement, executor.kept
+    (kept.close if statement.kind == "close" else kept.deallocate)(statement.target)
+    return Result(None, (), statement.tag)
+
+
+HANDLERS: Final[MappingProxyType[Kind, _Handler]] = MappingProxyType(
+    {
+        "prepare": _prepare,
+        "execute": _execute,
+        "deallocate": _forget,
+        "declare": _declare,
+        "fetch": _fetch,
+        "close": _forget,
+    }
+)

@@ -1,0 +1,1 @@
+"""Messages of PostgreSQL's protocol, from bytes and to bytes."""
