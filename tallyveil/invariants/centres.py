@@ -170,15 +170,15 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
         one = orbits(span.columns[n], classes, _PROGRAM)
         if one is None:
             return None
-        parts.append(one.sums)
+        sums, of_row = one
+        parts.append(sums)
         own = numbers[span.row_numbers(n)]
-        order = np.argsort(one.of_row, kind="stable")
-        names += np.split(own[order], np.cumsum(np.bincount(one.of_row))[:-1])
+        order = np.argsort(of_row, kind="stable")
+        names += np.split(own[order], np.cumsum(np.bincount(of_row))[:-1])
     asked = classes.column(column).multiplied_out(_PROGRAM)
     if asked is None or sum(part.height for part in parts) * asked.size > _PROGRAM:
         return None
-    sums = stacked(parts).dense().astype(np.float64)
-    return sums, asked.dense().astype(np.float64), names
+    return stacked(parts).dense().astype(np.float64), asked.dense().astype(np.float64), names
 
 
 def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:

@@ -62,7 +62,7 @@ def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
         if exact is None:
             return _OVERLAP
     parts = _exact_parts(asked, exact)
-    found = _Builder(asked, joint.asked.height).built(parts)
+    found = _parents(asked, joint.asked.height, parts)
     if isinstance(found, str):
         return found
     ties = len({parent for parent in found if parent >= 0})
@@ -112,53 +112,43 @@ def _exact_parts(asked: Laminar, exact: Laminar) -> list[list[int]]:
     return list(parts.values())
 
 
-class _Builder:
-    """A row is tied to those inside it if it is their sum, but for what is exact."""
+def _parents(asked: Laminar, height: int, parts: Sequence[Sequence[int]]) -> list[int] | str:
+    """With a row more for each exact sum. A row is tied to those inside it if it is their sum, but
+    for what is exact."""
+    inside: list[list[int]] = [[] for _ in range(height)]
+    for row, parent in enumerate(asked.parent.tolist()):
+        if parent >= 0:
+            inside[parent].append(row)
+    alone = {part[0] for part in parts if len(part) == 1}
+    tied = {row for row, own in enumerate(inside) if own and (row in alone or not asked.sizes[row])}
+    sums = [part for part in parts if len(part) > 1 or part[0] not in tied]
+    if any(inside[row] for part in sums for row in part):
+        return "a sum that is exact has parts that nobody asked for by themselves"
+    leaves = {row: _leaves(row, tied, inside) for row in tied}
+    leaves |= {height + n: set(part) for n, part in enumerate(sums)}
+    height += len(sums)
+    parents, top = [-1] * height, list(range(height))
+    size = dict.fromkeys(range(height), 1) | {row: len(own) for row, own in leaves.items()}
+    for row, own in sorted(leaves.items(), key=lambda one: (len(one[1]), one[0])):
+        deadline.check()
+        tops = {top[leaf] for leaf in own}
+        if sum(size[one] for one in tops) != len(own):
+            return _OVERLAP
+        for one in tops:
+            parents[one] = row
+        for leaf in own:
+            top[leaf] = row
+    return parents
 
-    def __init__(self, asked: Laminar, height: int) -> None:
-        self._asked = asked
-        self._inside: list[list[int]] = [[] for _ in range(height)]
-        for row, parent in enumerate(asked.parent.tolist()):
-            if parent >= 0:
-                self._inside[parent].append(row)
 
-    def built(self, parts: Sequence[Sequence[int]]) -> list[int] | str:
-        """The parents, with a row more for each exact sum."""
-        alone = {part[0] for part in parts if len(part) == 1}
-        tied = {
-            row
-            for row, inside in enumerate(self._inside)
-            if inside and (row in alone or not self._asked.sizes[row])
-        }
-        sums = [part for part in parts if len(part) > 1 or part[0] not in tied]
-        if any(self._inside[row] for part in sums for row in part):
-            return "a sum that is exact has parts that nobody asked for by themselves"
-        sets = [(self._leaves(row, tied), row) for row in tied]
-        sets += [(set(part), len(self._inside) + n) for n, part in enumerate(sums)]
-        return self._nested(sets, len(self._inside) + len(sums))
-
-    def _leaves(self, row: int, tied: set[int]) -> set[int]:
-        """The rows that add up to it and have none tied to them."""
-        found, todo = set[int](), [row]
-        while todo:
-            deadline.check()
-            here = todo.pop()
-            if here in tied:
-                todo += self._inside[here]
-            else:
-                found.add(here)
-        return found
-
-    def _nested(self, sets: list[tuple[set[int], int]], height: int) -> list[int] | str:
-        parents, top = [-1] * height, list(range(height))
-        size = dict.fromkeys(range(height), 1) | {row: len(leaves) for leaves, row in sets}
-        for leaves, row in sorted(sets, key=lambda one: (len(one[0]), one[1])):
-            deadline.check()
-            tops = {top[leaf] for leaf in leaves}
-            if sum(size[one] for one in tops) != len(leaves):
-                return _OVERLAP
-            for one in tops:
-                parents[one] = row
-            for leaf in leaves:
-                top[leaf] = row
-        return parents
+def _leaves(row: int, tied: set[int], inside: Sequence[Sequence[int]]) -> set[int]:
+    """The rows that add up to it and have none tied to them."""
+    found, todo = set[int](), [row]
+    while todo:
+        deadline.check()
+        here = todo.pop()
+        if here in tied:
+            todo += inside[here]
+        else:
+            found.add(here)
+    return found

@@ -7,28 +7,18 @@ By symmetry, λ that is best for the question can be equal on the rows of such a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tallyveil.alike import alike
 from tallyveil.workload.classes import Classes, all_known, spread
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Orbits", "orbits"]
+__all__ = ["orbits"]
 
 
-@dataclass(frozen=True, eq=False)
-class Orbits:
-    """``sums`` are rows over the classes, and ``of_row`` has for each declared row the one it is
-    in."""
-
-    sums: Factor
-    of_row: IntArray
-
-
-def orbits(column: Column, classes: Classes, limit: int) -> Orbits | None:
-    """Of a declared column; None if its sums do not count whole classes, or are too many."""
+def orbits(column: Column, classes: Classes, limit: int) -> tuple[Factor, IntArray] | None:
+    """Of a declared column the sums, as rows over the classes, and for each of its rows the sum it
+    is in; None if these do not count whole classes, or are too many."""
     if column.selected is not None:
         return None
     known = all_known(_factor_orbits(factor, classes) for factor in column.factors)
@@ -39,7 +29,7 @@ def orbits(column: Column, classes: Classes, limit: int) -> Orbits | None:
     of_row = np.zeros(column.height, dtype=np.int64)
     for (factor, own), rows in zip(known, numbers, strict=True):
         of_row = of_row * factor.height + own[rows]
-    return None if sums is None else Orbits(sums, of_row)
+    return None if sums is None else (sums, of_row)
 
 
 def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.cache import kept_with
 from tallyveil.invariants.combination import Combination, Rational
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.modular import Modular
@@ -46,7 +47,6 @@ class ProductSpace:
     def __init__(self, column: Column, sizes: Mapping[str, int]) -> None:
         self._column = column
         self._sizes = sizes
-        self._parts: dict[tuple[str, ...], _Part | None] = {}
 
     def rank(self) -> int | None:
         """None if that would take too much work."""
@@ -91,12 +91,8 @@ class ProductSpace:
             parts = [part for part in parts if not part & one] + [one.union(*met)]
         return [tuple(axis for axis in self._sizes if axis in part) for part in parts]
 
+    @kept_with
     def _part(self, axes: tuple[str, ...]) -> _Part | None:
-        if axes not in self._parts:
-            self._parts[axes] = self._made(axes)
-        return self._parts[axes]
-
-    def _made(self, axes: tuple[str, ...]) -> _Part | None:
         column = self._column
         inside = _inside(column, axes) if column.selected is None else []
         if column.selected is not None and _has(axes, column.axes):

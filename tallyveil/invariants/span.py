@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.cache import kept_with
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.combination import Combination
 from tallyveil.invariants.laminar import Laminar
@@ -57,7 +58,6 @@ class Span:
         self._sizes = dict(sizes)
         self._starts = [*itertools.accumulate((c.height for c in columns), initial=0)]
         self._spaces = [ProductSpace(column, self._sizes) for column in columns]
-        self._ranks: dict[tuple[int, ...], dict[str, int] | None] = {}
         self.basis = tuple(range(len(columns)))
         for number in sorted(self.basis, key=lambda n: columns[n].height):
             others = tuple(n for n in self.basis if n != number)
@@ -163,7 +163,13 @@ class Span:
         if len(self.basis) == 1:
             rank = self._spaces[self.basis[0]].rank()
         elif margins is not None:
-            return sum(math.prod(margins[a] - 1 for a in own) for own in self._closure)
+            subsets = {
+                frozenset(own)
+                for axes in (sorted(set(self.columns[n].axes)) for n in self.basis)
+                for size in range(len(axes) + 1)
+                for own in itertools.combinations(axes, size)
+            }
+            return sum(math.prod(margins[a] - 1 for a in own) for own in subsets)
         else:
             rows = self.over(self.classes())
             rank = None if rows is None else row_space(rows).rank
@@ -174,23 +180,9 @@ class Span:
             )
         return rank
 
-    @cached_property
-    def _closure(self) -> set[frozenset[str]]:
-        sets = [frozenset(self.columns[n].axes) for n in self.basis]
-        return {
-            frozenset(own)
-            for one in sets
-            for size in range(len(one) + 1)
-            for own in itertools.combinations(sorted(one), size)
-        }
-
+    @kept_with
     def _margins(self, basis: tuple[int, ...]) -> dict[str, int] | None:
         """r_i of each attribute, if the columns are margins; None if not."""
-        if basis not in self._ranks:
-            self._ranks[basis] = self._ranks_of(basis)
-        return self._ranks[basis]
-
-    def _ranks_of(self, basis: tuple[int, ...]) -> dict[str, int] | None:
         columns = [self.columns[n] for n in basis]
         if sum(2 ** len(one.axes) for one in columns) > _MOST or not all(
             one.selected is None and _of_axes(one) for one in columns

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Final
 
 import numpy as np
 from scipy import sparse
 
+from tallyveil.cache import kept_with
 from tallyveil.workload.classes import spread
 from tallyveil.workload.workload import Column, Factor, IntArray
 
@@ -47,20 +47,13 @@ def translated(asked: Column, translate: Translate, published: Sequence[Column])
 
     Raises ValueError if λ belongs to other rows.
     """
-    kept = _KEPT.get(translate)
-    if kept is not None and kept[0] is asked and kept[1] is published:
-        return kept[2]
-    found = _translated(asked, translate, published)
-    _KEPT[translate] = asked, published, found
-    return found
+    return _translated(translate, asked, tuple(published))
 
 
-_Kept: TypeAlias = tuple[Column, Sequence[Column], Column | None]
-_KEPT: Final[WeakKeyDictionary[Translate, _Kept]] = WeakKeyDictionary()
-"""It is looked at before it is charged."""
-
-
-def _translated(asked: Column, translate: Translate, published: Sequence[Column]) -> Column | None:
+@kept_with  # it is looked at before it is charged
+def _translated(
+    translate: Translate, asked: Column, published: tuple[Column, ...]
+) -> Column | None:
     starts = np.cumsum([0, *(column.height for column in published)])
     known = (translate.rows >= 0) & (translate.rows < asked.height)
     if not (known & (translate.declared >= 0) & (translate.declared < starts[-1])).all():

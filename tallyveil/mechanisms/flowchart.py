@@ -104,13 +104,10 @@ def chart_of(text: str) -> Flowchart | None:
     asked = read(text)
     if asked.name != AUTO:
         return None
-    given = dict(asked.parameters)
-    for key in given:
-        if key not in ("n", "properties"):
-            raise InvalidParameterValue(
-                f"{AUTO} has no parameter {key}",
-                hint="It takes n and properties; an objective can be chosen for designed.",
-            )
+    given = asked.given(
+        ("n", "properties"),
+        "It takes n and properties; an objective can be chosen for designed.",
+    )
     if "properties" not in given:
         raise InvalidParameterValue(
             f"{AUTO} with a public range needs properties",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -35,6 +36,13 @@ class Spec:
 
     name: str
     parameters: tuple[tuple[str, str], ...] = ()
+
+    def given(self, allowed: Sequence[str], hint: str) -> dict[str, str]:
+        """The parameters. Raises InvalidParameterValue for one that is not ``allowed``."""
+        for key, _ in self.parameters:
+            if key not in allowed:
+                raise InvalidParameterValue(f"{self.name} has no parameter {key}", hint=hint)
+        return dict(self.parameters)
 
 
 @lru_cache(maxsize=4096)
@@ -78,13 +86,8 @@ def count_mechanism(spec: Spec) -> CountMechanism:
 
     Raises InvalidParameterValue for parameters that are unknown, missing or no value of theirs.
     """
-    family, given = spec.name, dict(spec.parameters)
-    for key in given:
-        if key not in PARAMETERS[family]:
-            raise InvalidParameterValue(
-                f"{family} has no parameter {key}",
-                hint=f"It takes {', '.join(PARAMETERS[family])}.",
-            )
+    family = spec.name
+    given = spec.given(PARAMETERS[family], f"It takes {', '.join(PARAMETERS[family])}.")
     if "n" not in given:
         raise InvalidParameterValue(
             f"{family} needs a public range 0..n", hint=f"Write {family}(n=20), say."

@@ -20,9 +20,10 @@ import numpy as np
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.inversion import Bounds, decided
-from tallyveil.mechanisms.noise.laplace import geometric_numbers, integer_noise
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 from tallyveil.mechanisms.units import decimal
 
 __all__ = ["Tilt", "Weights", "happens", "weights_of"]
@@ -41,7 +42,9 @@ class Tilt:
 
 
 class Weights(ABC):
-    """Of noise of one law with a scale above 0."""
+    """Of ``noise`` of one law with a scale above 0."""
+
+    noise: Additive
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -71,9 +74,10 @@ class Weights(ABC):
     @abstractmethod
     def tilts(self) -> Sequence[Tilt]: ...
 
-    @abstractmethod
     def draw(self, count: int) -> list[int]:
         """Independent draws, exactly."""
+        found: list[int] = self.noise.draw(self.scale, count).tolist()
+        return found
 
     @abstractmethod
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
@@ -86,6 +90,8 @@ class Weights(ABC):
 
 class _Laplace(Weights):
     """f(k) = e^{−|k|/b}. Tilted, k = G − G′ with two geometric numbers of other scales."""
+
+    noise = DiscreteLaplace()
 
     def exponent(self, values: Sequence[int]) -> Fraction:
         return sum(map(abs, values)) / Fraction(self.scale)
@@ -123,10 +129,6 @@ class _Laplace(Weights):
         """The scales of k > 0 and of k < 0."""
         return self.scale / (1 - share), self.scale / (1 + share)
 
-    def draw(self, count: int) -> list[int]:
-        found: list[int] = integer_noise(self.scale, count).tolist()
-        return found
-
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
         over, under = self._ends(tilt.by)
         drawn = geometric_numbers(over, count) - geometric_numbers(under, count)
@@ -142,6 +144,8 @@ class _Laplace(Weights):
 
 class _Gaussian(Weights):
     """f(k) = e^{−k²/2σ²}. Tilted, it is the same law around another whole number."""
+
+    noise = DiscreteGaussian()
 
     def exponent(self, values: Sequence[int]) -> Fraction:
         return sum(k * k for k in values) / (2 * Fraction(self.scale) ** 2)
@@ -165,10 +169,6 @@ class _Gaussian(Weights):
         shifts = sorted({max(1, round(share * self.scale)) for share in _SHIFTS})
         square = self.scale**2
         return tuple(Tilt(by / square, by * by / (2 * square), by) for by in shifts)
-
-    def draw(self, count: int) -> list[int]:
-        found: list[int] = DiscreteGaussian().draw(self.scale, count).tolist()
-        return found
 
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
         return [k + int(tilt.by) for k in self.draw(count)]

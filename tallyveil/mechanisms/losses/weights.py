@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.cache import kept_with
 from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.workload.workload import Column, Factor
@@ -119,9 +119,10 @@ def from_midrange(column: Column, power: int, closed: bool) -> Weights:
 
 def _plain(factor: Factor, power: int) -> Tensor:
     """Kept for a small factor: columns share those of an attribute's conditions."""
-    kept = _PARTS.get(factor, {}).get(power)
-    if kept is not None:
-        return kept
+    return (_kept if factor.size <= _SMALL else _spelled)(factor, power)
+
+
+def _spelled(factor: Factor, power: int) -> Tensor:
     deadline.check()
     if factor.largest <= 1:
         weights = np.bincount(factor.cells, minlength=factor.size)
@@ -131,13 +132,10 @@ def _plain(factor: Factor, power: int) -> Tensor:
             deadline.check()
             some = slice(start, start + _PORTION)
             np.add.at(weights, factor.cells[some], np.abs(factor.coefficients[some]) ** power)
-    part = Tensor(factor.axes, weights.reshape(factor.shape))
-    if factor.size <= _SMALL:
-        _PARTS.setdefault(factor, {})[power] = part
-    return part
+    return Tensor(factor.axes, weights.reshape(factor.shape))
 
 
-_PARTS: Final[WeakKeyDictionary[Factor, dict[int, Tensor]]] = WeakKeyDictionary()
+_kept = kept_with(_spelled)
 _SMALL: Final = 1 << 14
 _PORTION: Final = 1 << 18
 """Entries between two looks at the deadline."""

@@ -21,7 +21,7 @@ from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
-from tallyveil.mechanisms.matrix.program import Floats, Layout, integer_columns, layout, solve
+from tallyveil.mechanisms.matrix.program import Floats, integer_columns, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.solver_threads import aside
 
@@ -151,8 +151,17 @@ def _solved(
 ) -> CountMatrix:
     plan = layout(n, asked, objective)
     end = time.monotonic() + _SHARE * min(time_limit, deadline.remaining())
+
+    def found(margin: float, method: str) -> Floats | None:
+        remaining = end - time.monotonic()
+        if not remaining > 0:
+            raise _unsolved("no mechanism was found within the time limit")
+        return solve(
+            plan, float(alpha), asked, objective, margin=margin, method=method, time_limit=remaining
+        )
+
     for margin, method in product(_MARGINS, _METHODS):
-        solution = aside(partial(_solution, plan, alpha, asked, objective, margin, method, end))
+        solution = aside(partial(found, margin, method))
         if solution is None:
             continue
         try:
@@ -163,24 +172,6 @@ def _solved(
         if _has(matrix, asked):
             return matrix
     raise _unsolved(f"no mechanism was found for counts up to {n} at alpha {float(alpha):g}")
-
-
-def _solution(
-    plan: Layout,
-    alpha: Fraction,
-    asked: frozenset[Property],
-    objective: Objective,
-    margin: float,
-    method: str,
-    end: float,
-) -> Floats | None:
-    """Raises StatementTooComplex if its turn comes after the ``end``."""
-    remaining = end - time.monotonic()
-    if not remaining > 0:
-        raise _unsolved("no mechanism was found within the time limit")
-    return solve(
-        plan, float(alpha), asked, objective, margin=margin, method=method, time_limit=remaining
-    )
 
 
 def _has(matrix: CountMatrix, asked: frozenset[Property]) -> bool:

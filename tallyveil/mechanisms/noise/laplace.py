@@ -24,7 +24,7 @@ from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.inversion import Integers, Table
 
-__all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers", "integer_noise"]
+__all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers"]
 
 _BASE = 8
 # Numbers of less than so many bits are added in 64.
@@ -42,7 +42,7 @@ class DiscreteLaplace(Additive):
     )
 
     def draw(self, scale: float, count: int) -> Integers:
-        return integer_noise(scale, count)
+        return geometric_numbers(scale, count) - geometric_numbers(scale, count)
 
 
 class Geometric(DiscreteLaplace):
@@ -56,11 +56,6 @@ class Geometric(DiscreteLaplace):
         "two-sided geometric noise of parameter alpha: a record that moves an answer by d changes "
         "the probability of any outcome by a factor of at most alpha^(-d)"
     )
-
-
-def integer_noise(scale: float, count: int) -> Integers:
-    """``count`` independent draws. Raises InvalidParameterValue for a scale out of range."""
-    return geometric_numbers(scale, count) - geometric_numbers(scale, count)
 
 
 def geometric_numbers(scale: float, count: int) -> Integers:

@@ -24,7 +24,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tallyveil.mechanisms.noise.laplace import integer_noise
+from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
 from tallyveil.mechanisms.units import IntArray
 
@@ -72,5 +72,5 @@ class ClampedLaplace(OnGrid):
         return math.exp(-1 / self.scale) * inside / -math.expm1(-2 / self.scale)
 
     def _noise(self, count: int) -> IntArray:
-        noise = np.clip(integer_noise(self.scale, count), -self.cells, self.cells)
+        noise = np.clip(DiscreteLaplace().draw(self.scale, count), -self.cells, self.cells)
         return noise.astype(np.int64)[None]
