@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import datetime as dt
-import math
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -214,24 +214,9 @@ def test_policies_are_immutable(tmp_path: Path) -> None:
 
 
 def test_code_and_file_agree(tmp_path: Path) -> None:
-    mapping: dict[str, Any] = {
-        "source": {"url": "data/people.parquet"},
-        "tables": {
-            "person": {
-                "from": "people",
-                "privacy_unit": {"column": "pid", "max_rows": 3},
-                "neighbours": "replace",
-                "budget": {"epsilon": 0.1},
-                "attributes": {
-                    "state": {"values": ("AL", "AK"), "other": "elsewhere", "nullable": True},
-                    "sex": {"values": ["F", "M"], "nullable": True},
-                    "age": {"range": (0, 115), "clamp": True, "column": "Age at census"},
-                    "born": {"range": [dt.date(2020, 2, 28), dt.date(2020, 3, 1)]},
-                    "income": {"bins": [0, 15000, 60000], "other": True},
-                },
-            }
-        },
-    }
+    mapping = tomllib.loads(TOML)
+    axes = mapping["tables"]["person"]["attributes"]
+    axes["state"]["values"], axes["age"]["range"] = ("AL", "AK"), (0, 115)
     before = copy.deepcopy(mapping)
     made, loaded = parse_policy(mapping, base=tmp_path), read(tmp_path)
     assert made.tables == loaded.tables
@@ -251,12 +236,6 @@ def test_inference_control_is_told(tmp_path: Path) -> None:
     )
     # It gives charges no other meaning, and may be set later on.
     assert policy.tables["person"].fingerprint == read(tmp_path).tables["person"].fingerprint
-
-
-@pytest.mark.parametrize("wrong", [(0.0,), (math.nan,), (5.0, 1.0), (5.0, math.nan), (5.0, 0.9, 0)])
-def test_an_inference_control_is_checked(wrong: tuple[Any, ...]) -> None:
-    with pytest.raises(ValueError, match=r"half_width|confidence|min_count"):
-        InferenceControl(**dict(zip(InferenceControl.model_fields, wrong, strict=False)))
 
 
 def test_summary(tmp_path: Path) -> None:
@@ -303,16 +282,18 @@ def test_the_summary_says_which_records_are_counted(
     assert f"  every record has a cell: count(*) counts {counted}" in summary(policy)
 
 
+PLAIN = {"person": {"budget": {"epsilon": 1}, "attributes": {"sex": {"values": ["F", "M"]}}}}
+
+
 def test_how_it_is_served_changes_no_charge(tmp_path: Path) -> None:
-    table = {"budget": {"epsilon": 1}, "attributes": {"sex": {"values": ["F", "M"]}}}
-    plain = parse_policy({"tables": {"person": table}}, base=tmp_path)
+    plain = parse_policy({"tables": PLAIN}, base=tmp_path)
     server = {
         "users": "people.users",
         "tls": {"certificate": "a.crt", "key": "/b.key", "client_ca": "ca.crt"},
         "idle_timeout": 90,
         "max_connections": 7,
     }
-    policy = parse_policy({"tables": {"person": table}, "server": server}, base=tmp_path)
+    policy = parse_policy({"tables": PLAIN, "server": server}, base=tmp_path)
     assert policy.tables["person"].fingerprint == plain.tables["person"].fingerprint
     assert policy.server.users == tmp_path / "people.users"
     assert policy.server.tls == Certificate(
@@ -335,9 +316,7 @@ def test_options_go_before_the_policy(tmp_path: Path) -> None:
 
 
 def test_the_catalogs_programs_are_beside_the_policy(tmp_path: Path) -> None:
-    table = {"budget": {"epsilon": 1.0}, "attributes": {"sex": {"values": ["F", "M"]}}}
-    declared = {"tables": {"person": table}, "catalog": {"binaries": "pg/bin"}}
-    assert parse_policy(declared, base=tmp_path).catalog == CatalogChoice(
-        enabled=True, binaries=tmp_path / "pg/bin"
-    )
-    assert parse_policy({"tables": {"person": table}}, base=tmp_path).catalog == CatalogChoice()
+    declared = {"tables": PLAIN, "catalog": {"binaries": "pg/bin"}}
+    found = parse_policy(declared, base=tmp_path).catalog
+    assert found == CatalogChoice(enabled=True, binaries=tmp_path / "pg/bin")
+    assert parse_policy({"tables": PLAIN}, base=tmp_path).catalog == CatalogChoice()
