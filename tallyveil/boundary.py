@@ -19,14 +19,14 @@ from typing import Any, Final, NoReturn
 from tallyveil.errors import ReceiptError
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Receipt", "TrueAnswer", "issue_receipt", "open_answer"]
+__all__ = ["Receipt", "TrueAnswer", "issue_receipt", "open_answer", "refusing"]
 
 _ISSUER: Final = object()
 _OPENER: Final = object()
 _lock = ranked_lock(Rank.LEAF)
 
 
-def _refusing(error: type[Exception], message: str) -> Any:
+def refusing(error: type[Exception], message: str) -> Any:
     """A method that raises it, whatever it is given."""
 
     def refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -72,9 +72,9 @@ class Receipt:
     def __repr__(self) -> str:
         return f"Receipt(charge {self.charge_id}, scales {self.scales})"
 
-    __setattr__ = __delattr__ = _refusing(ReceiptError, "a receipt does not change")
-    __copy__ = __deepcopy__ = _refusing(ReceiptError, "a receipt cannot be copied")
-    __reduce_ex__ = _refusing(ReceiptError, "a receipt cannot be pickled")
+    __setattr__ = __delattr__ = refusing(ReceiptError, "a receipt does not change")
+    __copy__ = __deepcopy__ = refusing(ReceiptError, "a receipt cannot be copied")
+    __reduce_ex__ = refusing(ReceiptError, "a receipt cannot be pickled")
 
 
 def issue_receipt(charge_id: int, workload_key: bytes, scales: Sequence[float]) -> Receipt:
@@ -151,7 +151,7 @@ class TrueAnswer:
 
 for _what, _names in _OPAQUE.items():
     for _name in _names.split():
-        _refuses = _refusing(TypeError, f"a TrueAnswer is confidential and has no {_what}")
+        _refuses = refusing(TypeError, f"a TrueAnswer is confidential and has no {_what}")
         setattr(TrueAnswer, f"__{_name}__", _refuses)
 
 

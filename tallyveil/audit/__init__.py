@@ -7,6 +7,6 @@ data: the inputs are made up.
 """
 
 from tallyveil.audit.finding import FALSE_ALARM, Finding
-from tallyveil.audit.running import audit, audits, checked_epsilon
+from tallyveil.audit.running import audit, audits
 
-__all__ = ["FALSE_ALARM", "Finding", "audit", "audits", "checked_epsilon"]
+__all__ = ["FALSE_ALARM", "Finding", "audit", "audits"]

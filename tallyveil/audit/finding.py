@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.errors import ReceiptError
-
-__all__ = ["FALSE_ALARM", "Finding", "charged_for_its_law", "not_released", "number", "subject"]
+__all__ = ["FALSE_ALARM", "Finding", "charged_for_its_law", "number", "subject"]
 
 # Of each check on draws. A whole audit makes some hundred.
 FALSE_ALARM: Final = 1e-9
@@ -36,10 +34,6 @@ def number(value: Fraction | float) -> str:
 
 def subject(name: str, epsilon: Fraction) -> str:
     return f"{name} at epsilon {number(epsilon)}"
-
-
-def not_released(name: str, error: ReceiptError) -> Finding:
-    return Finding(name, "released against its receipt", error.message, holds=False, exact=True)
 
 
 def charged_for_its_law(

@@ -13,7 +13,6 @@ the event is chosen on draws that the bound does not use, so choosing it costs n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,16 +37,13 @@ Chances: TypeAlias = tuple[int, FloatArray]
 _LEAST_EXPECTED: Final = 50
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """``epsilon`` is a lower bound on the privacy loss at ``delta`` that is wrong with a chance
-    of at most the false alarm rate asked for; ``event`` is what the adversary would look for.
+class Evidence(NamedTuple):
+    """``epsilon`` is a lower bound on the privacy loss at the δ asked for that is wrong with a
+    chance of at most the false alarm rate; ``event`` is what the adversary would look for.
     """
 
     epsilon: float
-    delta: float
     event: str
-    draws: int
 
 
 class _Event(NamedTuple):
@@ -83,7 +79,7 @@ def lower_bound(first: IntArray, second: IntArray, *, delta: float, false_alarm:
     low = _below(event.among(likely), len(likely), false_alarm / 2)[0]
     high = _above(event.among(seldom), len(seldom), false_alarm / 2)[0]
     epsilon = math.log((low - delta) / high) if low - delta > high else 0.0
-    return Evidence(epsilon, delta, str(event), len(first))
+    return Evidence(epsilon, str(event))
 
 
 def _choose(

@@ -21,7 +21,7 @@ from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix.named import NAMED, named
 from tallyveil.mechanisms.units import positive
 
-__all__ = ["audit", "audits", "checked_epsilon"]
+__all__ = ["audit", "audits"]
 
 # Its findings at an ε, from so many draws on each input.
 Audit: TypeAlias = Callable[[Fraction, int], Iterator[Finding]]
@@ -47,7 +47,9 @@ def audits() -> dict[str, Audit]:
     }
 
 
-def audit(names: Sequence[str], epsilons: Sequence[Fraction], draws: int) -> Iterator[Finding]:
+def audit(
+    names: Sequence[str], epsilons: Sequence[Fraction | float | str], draws: int
+) -> Iterator[Finding]:
     """The findings on the mechanisms called ``names``, or on all, at each ε, as they come.
 
     A correct mechanism fails one of its checks on draws with a chance of at most 10⁻⁹ each.
@@ -61,7 +63,7 @@ def audit(names: Sequence[str], epsilons: Sequence[Fraction], draws: int) -> Ite
         raise InvalidParameterValue(f"draws are from {MIN_DRAWS} to {MAX_DRAWS}, not {draws}")
     if not epsilons:
         raise InvalidParameterValue("an audit needs an epsilon")
-    checked = [checked_epsilon(epsilon) for epsilon in epsilons]
+    checked = [_epsilon(epsilon) for epsilon in epsilons]
     return (
         finding
         for name in asked or known
@@ -82,7 +84,7 @@ def _known(name: str, known: Collection[str]) -> str:
         ) from None
 
 
-def checked_epsilon(epsilon: Fraction | float | str) -> Fraction:
+def _epsilon(epsilon: Fraction | float | str) -> Fraction:
     """Raises InvalidParameterValue unless 0.001 ≤ ε ≤ 20: outside, draws show nothing."""
     exact = positive(epsilon, "epsilon")
     if not _LEAST <= exact <= _MOST:

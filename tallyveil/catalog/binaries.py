@@ -38,11 +38,6 @@ class Binaries:
         return f"{self.major}.{self.minor}"
 
     @property
-    def number(self) -> str:
-        """As `server_version_num` has it."""
-        return str(10_000 * self.major + self.minor)
-
-    @property
     def initdb(self) -> Path:
         return self.folder / "initdb"
 

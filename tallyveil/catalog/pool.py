@@ -17,6 +17,7 @@ from tallyveil.catalog.link import GRACE, LOOK, CatalogError, Link, run, unavail
 from tallyveil.catalog.messages import SYNC, parse
 from tallyveil.errors import StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
+from tallyveil.quoting import identifier
 
 __all__ = [
     "ADMINISTRATION",
@@ -75,7 +76,7 @@ _NOT_COPIES: Final = frozenset({TEMPLATE, ADMINISTRATION, "template0"})
 
 def making(database: str) -> tuple[str, ...]:
     """The statements that make a database like all; privileges on it are not the template's."""
-    name = _quoted(database)
+    name = identifier(database)
     return (
         f"CREATE DATABASE {name} STRATEGY file_copy",
         f"REVOKE ALL ON DATABASE {name} FROM PUBLIC",
@@ -184,7 +185,7 @@ class Pool:
                 return user
             if len(self._places) >= _ROLES:
                 return EVERYBODY
-        self._make(f"CREATE ROLE {_quoted(user)} LOGIN IN ROLE {EVERYBODY}")
+        self._make(f"CREATE ROLE {identifier(user)} LOGIN IN ROLE {EVERYBODY}")
         return user
 
     def _make_database(self, name: str) -> None:
@@ -205,10 +206,6 @@ class Pool:
 
 def _is_name(text: str) -> bool:
     return text.isprintable() and 0 < len(text.encode()) < 64
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _enter(place: threading.BoundedSemaphore) -> None:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tallyveil.catalog.pool import EVERYBODY
 from tallyveil.gate.relations.shown import Shown, ShownColumn
+from tallyveil.quoting import identifier, literal
 
 __all__ = ["Statements", "setup"]
 
@@ -107,13 +108,13 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
 
 
 def _relation(relation: Shown, sql_type: Callable[[str], str]) -> Iterator[Statements]:
-    name = f"{_name(relation.schema)}.{_name(relation.name)}"
+    name = f"{identifier(relation.schema)}.{identifier(relation.name)}"
     kind = "TABLE" if relation.definition is None else "VIEW"
     if relation.definition is None:
         columns = ", ".join(_column(column, sql_type) for column in relation.columns)
         yield (f"CREATE TABLE {name} ({columns})",)
     else:
-        typed = (f"NULL::{sql_type(c.type)} AS {_name(c.name)}" for c in relation.columns)
+        typed = (f"NULL::{sql_type(c.type)} AS {identifier(c.name)}" for c in relation.columns)
         empty = f"SELECT {', '.join(typed)} WHERE false"
         yield (
             f"CREATE VIEW {name} AS {relation.definition}",
@@ -124,19 +125,14 @@ def _relation(relation: Shown, sql_type: Callable[[str], str]) -> Iterator[State
         yield (f"COMMENT ON {kind} {name} IS {_literal(relation.comment)}",)
     for column in relation.columns:
         if column.comment is not None:
-            target = f"{name}.{_name(column.name)}"
+            target = f"{name}.{identifier(column.name)}"
             yield (f"COMMENT ON COLUMN {target} IS {_literal(column.comment)}",)
 
 
 def _column(column: ShownColumn, sql_type: Callable[[str], str]) -> str:
-    words = [_name(column.name), sql_type(column.type), "" if column.nullable else "NOT NULL"]
+    words = [identifier(column.name), sql_type(column.type), "" if column.nullable else "NOT NULL"]
     return " ".join(filter(None, words))
 
 
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
 def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "''").replace("\0", "")
-    return f"E'{escaped}'"
+    return "E" + literal(text.replace("\\", "\\\\").replace("\0", ""))

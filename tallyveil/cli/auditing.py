@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import typer
 from rich.console import Console
 
-from tallyveil.audit import Finding, audit, checked_epsilon
+from tallyveil.audit import Finding, audit
 from tallyveil.cli.text import Said, table
 
 __all__ = ["run"]
@@ -22,11 +23,11 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
     """
     findings = []
     with Console(stderr=True).status("auditing") as status:
-        for finding in audit(names, [checked_epsilon(text) for text in epsilons], draws):
+        for finding in audit(names, epsilons, draws):
             status.update(finding.mechanism)
             findings.append(finding)
     failed = [finding for finding in findings if not finding.holds]
-    checks = [{**_row(f), "holds": f.holds, "exact": f.exact} for f in findings]
+    checks = [{**asdict(f), "verdict": _verdict(f)} for f in findings]
     lines = table(_COLUMNS, checks)
     if not failed:
         proved = sum(finding.exact for finding in findings)
@@ -36,15 +37,6 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
     if failed:
         typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
         raise typer.Exit(1)
-
-
-def _row(finding: Finding) -> dict[str, object]:
-    return {
-        "mechanism": finding.mechanism,
-        "claim": finding.claim,
-        "found": finding.found,
-        "verdict": _verdict(finding),
-    }
 
 
 def _verdict(finding: Finding) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import MAX_RECORDS
-from tallyveil.cube.reading import quoted, read, read_count
+from tallyveil.cube.reading import read, read_count
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
+from tallyveil.quoting import identifier
 
 __all__ = ["counting", "origin", "select_of"]
 
@@ -94,7 +95,7 @@ def _unit(table: Table, columns: Mapping[str, str]) -> str:
     """The unit's identity, byte by byte where it is text: a collation must not join two units."""
     column = table.privacy_unit.column or ""
     found = _type(f"tables.{table.name}.privacy_unit.column", column, columns)
-    return f"encode({quoted(column)})" if found == "VARCHAR" else quoted(column)
+    return f"encode({identifier(column)})" if found == "VARCHAR" else identifier(column)
 
 
 def _weight(table: Table, columns: Mapping[str, str]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NoReturn
+from typing import Final
 
 import numpy as np
 
-from tallyveil.boundary import TrueAnswer
+from tallyveil.boundary import TrueAnswer, refusing
 from tallyveil.cube.marginals import (
     DENSE_CELLS,
     IntArray,
@@ -60,14 +60,8 @@ class Cube:
         axes = ", ".join(self.domain.names)
         return f"Cube({self.domain.table}: {axes}; {self.domain.size:,} cells)"
 
-    def __copy__(self) -> NoReturn:
-        raise TypeError("a Cube is confidential and cannot be copied")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        raise TypeError("a Cube is confidential and cannot be copied")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Cube is confidential and cannot be pickled")
+    __copy__ = __deepcopy__ = refusing(TypeError, "a Cube is confidential and cannot be copied")
+    __reduce_ex__ = refusing(TypeError, "a Cube is confidential and cannot be pickled")
 
     def answer(self, workload: Workload) -> TrueAnswer:
         """Wx, exactly: integers, in units of each column's multiplier.

@@ -16,10 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.cube.counting import select_of
-from tallyveil.cube.reading import quoted
 from tallyveil.cube.sources import opened, opened_public
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable
+from tallyveil.quoting import identifier
 
 __all__ = ["check_public", "load_public"]
 
@@ -99,10 +99,13 @@ def _items(table: PublicTable, connection: duckdb.DuckDBPyConnection, query: str
 
 
 def _item(table: PublicTable, name: str, kind: str) -> str:
+    column = identifier(name)
     kept = kind if re.fullmatch(r"DECIMAL\(\d+,\d+\)", kind) else _KEPT_AS.get(kind)
     if kept is None:
         raise SourceError(
             f"public.{table.name}: column {name} has type {kind}, which a public table cannot have",
-            hint=_HINTS.get(kind, 'Cast or leave it out: from = "SELECT …".').format(quoted(name)),
+            hint=_HINTS.get(kind, 'Cast or leave it out: from = "SELECT …".').format(
+                identifier(name)
+            ),
         )
-    return f"CAST({quoted(name)} AS {kept}) AS {quoted(name.lower())}"
+    return f"CAST({column} AS {kept}) AS {identifier(name.lower())}"

@@ -19,8 +19,9 @@ NaN is NULL; infinities are beyond every end.
 from __future__ import annotations
 
 from tallyveil.policy import Attribute
+from tallyveil.quoting import identifier
 
-__all__ = ["quoted", "read", "read_count", "truncates"]
+__all__ = ["read", "read_count", "truncates"]
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE = {"UBIGINT", "HUGEINT"}
@@ -35,17 +36,12 @@ _DAY = r"[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
 _BEYOND = "CAST(9223372036854775808 AS HUGEINT)"
 
 
-def quoted(name: str) -> str:
-    """The identifier in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     """The expression for the column's value, or None if its type cannot be read so at all.
 
     Integers come as BIGINT or HUGEINT, text as the BLOB of its bytes.
     """
-    name, base = quoted(column), column_type.split("(")[0]
+    name, base = identifier(column), column_type.split("(")[0]
     if column_type.endswith("]"):
         base = "LIST"
     match attribute.sql_type:
@@ -67,7 +63,7 @@ def read_count(column: str, column_type: str) -> str | None:
     holds no numbers. A number with a fraction is beyond every 64-bit value.
     """
     base = column_type.split("(")[0]
-    return None if base == "BOOLEAN" else _integer(quoted(column), base)
+    return None if base == "BOOLEAN" else _integer(identifier(column), base)
 
 
 def truncates(attribute: Attribute, column_type: str) -> str | None:

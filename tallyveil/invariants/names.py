@@ -9,6 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from tallyveil.policy.domain import Attribute, Domain, Value
+from tallyveil.quoting import literal
 from tallyveil.workload.workload import Column, Factor, IntArray
 
 __all__ = ["EVERYBODY", "row_names"]
@@ -85,4 +86,4 @@ def _written(value: Value) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
-    return "'" + str(value).replace("'", "''") + "'"
+    return literal(str(value))

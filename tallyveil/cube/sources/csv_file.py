@@ -14,17 +14,18 @@ import gzip
 from pathlib import Path
 from typing import Final
 
-from tallyveil.cube.sources.file_kind import FileKind, public_views, text, views
+from tallyveil.cube.sources.file_kind import FileKind, public_views, views
 from tallyveil.errors import SourceError
+from tallyveil.quoting import literal
 
 __all__ = ["CSV"]
 
 
 def _confidential(path: Path) -> str:
     names = _header(path)
-    columns = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     return (
-        f"read_csv({text(str(path))}, columns = {{{columns}}}, auto_detect = false, "
+        f"read_csv({literal(str(path))}, columns = {{{columns}}}, auto_detect = false, "
         "header = true, delim = ',', quote = '\"', escape = '\"', "
         # In one thread, so that a malformed line is skipped alike in every run.
         # Not strict, since one line that ends differently from the others would fail them all.
@@ -52,5 +53,5 @@ def _header(path: Path) -> list[str]:
 
 CSV: Final = FileKind(
     confidential=views(_confidential),
-    public=public_views(lambda path: f"read_csv({text(str(path))})"),
+    public=public_views(lambda path: f"read_csv({literal(str(path))})"),
 )

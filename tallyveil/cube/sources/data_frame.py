@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from tallyveil.cube.reading import quoted
 from tallyveil.cube.sources.file_kind import CONFIG
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy
 from tallyveil.policy.names import is_table_reference
+from tallyveil.quoting import identifier
 
 __all__ = ["Given", "Tabular", "connected"]
 
@@ -58,7 +58,7 @@ def connected(policy: Policy, source: Given) -> Iterator[duckdb.DuckDBPyConnecti
         try:
             memory.register(_FRAME, frame)
             for name in _names(policy):
-                memory.execute(f"CREATE TABLE {quoted(name)} AS FROM {_FRAME}")
+                memory.execute(f"CREATE TABLE {identifier(name)} AS FROM {_FRAME}")
             memory.unregister(_FRAME)
         except duckdb.Error as error:
             raise SourceError(

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 import duckdb
 
-from tallyveil.cube.reading import quoted
+from tallyveil.quoting import identifier
 
-__all__ = ["CONFIG", "FileKind", "Open", "public_views", "text", "views"]
+__all__ = ["CONFIG", "FileKind", "Open", "public_views", "views"]
 
 CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -41,7 +41,7 @@ def views(
     def opened(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
         memory = connected()
         for name in dict.fromkeys(name.lower() for name in (path.name.split(".")[0], *names)):
-            memory.execute(f"CREATE TEMP VIEW {quoted(name)} AS FROM {relation(path)}")
+            memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {relation(path)}")
         return memory
 
     return opened
@@ -57,8 +57,3 @@ def public_views(relation: Callable[[Path], str]) -> Open:
 @functools.cache
 def _shared() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={**CONFIG, "enable_external_file_cache": False})
-
-
-def text(value: str) -> str:
-    """A literal of SQL."""
-    return "'" + value.replace("'", "''") + "'"

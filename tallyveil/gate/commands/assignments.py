@@ -17,6 +17,7 @@ from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.commands.transactions import parse_modes
 from tallyveil.gate.interface import Change, Notice, Statement
 from tallyveil.gate.settings import LISTS, Settings
+from tallyveil.quoting import identifier
 
 __all__ = ["apply", "parse_discard", "parse_reset", "parse_set", "parse_show"]
 
@@ -141,7 +142,7 @@ def _value(reader: Reader, name: str) -> str:
     if text is None:
         text = reader.name()
     quoted = name == "search_path" and not _PLAIN.fullmatch(text)
-    return '"' + text.replace('"', '""') + '"' if quoted else text
+    return identifier(text) if quoted else text
 
 
 def _zone(reader: Reader) -> str | None:

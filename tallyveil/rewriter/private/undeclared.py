@@ -14,6 +14,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute, Value
+from tallyveil.quoting import literal
 from tallyveil.rewriter.domain.cells import comparisons, place_of
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
@@ -247,5 +248,5 @@ def _outside(attribute: Attribute) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, str):
         short = value if len(value) <= 60 else value[:57] + "…"
-        return "'" + short.replace("'", "''") + "'"
+        return literal(short)
     return str(value)

@@ -11,6 +11,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
+from tallyveil.quoting import identifier
 from tallyveil.rewriter.sql.nodes import function_name, is_star, position
 from tallyveil.rewriter.sql.statements import Dialect
 
@@ -43,7 +44,7 @@ def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
 
 def written_name(name: str) -> str:
     """The name as SQL that both dialects read: in double quotes where PostgreSQL needs them."""
-    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name if _PLAIN.fullmatch(name) else identifier(name)
 
 
 def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
