@@ -19,9 +19,10 @@ from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.cursor import Cursor, Engine
 from tallyveil.rewriter.engine.watchdog import Watchdog
-from tallyveil.truth import TRUTH_TEXTS
+from tallyveil.rewriter.postgres.rules import MACROS
+from tallyveil.rewriter.sql.size import BOUNDED_REPLACE
 
-__all__ = ["BOUNDED_REPLACE", "PublicDatabase", "domain_table", "public_table"]
+__all__ = ["PublicDatabase", "domain_table", "public_table"]
 
 
 _SETTINGS: Final = (
@@ -36,61 +37,6 @@ _SETTINGS: Final = (
     "SET arrow_large_buffer_size = false",
     "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it says another
     "SET allowed_configs = ['TimeZone']",  # each session has its own
-)
-
-# What may become of a text by one call of replace, in characters.
-MAX_TEXT: Final = 1_000_000
-BOUNDED_REPLACE: Final = "__replace"
-
-
-def _texts(value: bool) -> str:
-    return ", ".join(f"'{text}'" for text, stands_for in TRUTH_TEXTS.items() if stands_for is value)
-
-
-# What PostgreSQL means by some functions, where DuckDB has no function that means the same, and
-# replace, which could go on for hours.
-_MACROS: Final = (
-    # A text as an integer is digits with a sign and spaces around, or an error.
-    "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
-    "ELSE error('a text of the domain is no integer') END",
-    f"__pg_truth(t) AS list_transform([trim(lower(t), ' \t\n\r\f\v')], lambda w: "
-    f"CASE WHEN w IN ({_texts(True)}) THEN true WHEN w IN ({_texts(False)}) THEN false "
-    "WHEN w IS NOT NULL THEN error('a text of the domain is no truth value') END)[1]",
-    # The length of the text is looked at before there is too much of it, and each argument stands
-    # in the list once, since a macro writes its arguments out.
-    f"{BOUNDED_REPLACE}(t, f, r) AS list_transform([{{'t': t, 'f': f, 'r': r}}], lambda x: "
-    f"CASE WHEN length(x.t) * (1 + length(x.r)) > {MAX_TEXT} "
-    "THEN error('replace could make too long a text here') "
-    "ELSE replace(x.t, x.f, x.r) END)[1]",
-    # Places below 1 are counted, though nothing stands there.
-    "__pg_substring_from(t, place) AS "
-    "CASE WHEN place IS NOT NULL THEN substring(t, greatest(place, 1)) END",
-    "__pg_substring(t, place, length) AS "
-    "CASE WHEN length < 0 THEN error('negative substring length not allowed') "
-    "WHEN place IS NOT NULL AND length IS NOT NULL "
-    "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
-    "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
-    "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
-    "__bc_year(y) AS list_transform([y], lambda v: CASE WHEN v > 0 THEN v WHEN v < 0 THEN v + 1 "
-    "END)[1]",
-    "__finite_time(d) AS list_transform([d], lambda v: CASE WHEN isfinite(v) THEN v END)[1]",
-    "__pg_finite_time(d, message) AS list_transform([d], lambda v: CASE WHEN isinf(v) "
-    "THEN error(message) ELSE v END)[1]",
-    # A lambda names its argument, which a macro would write out as often as it is used.
-    "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
-    "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",
-    "__pg_positive(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v <= 0 "
-    "THEN error('cannot take logarithm of a number that is not positive') ELSE v END)[1]",
-    "__pg_ln(x) AS ln(__pg_positive(x))",
-    "__pg_log(x) AS log10(__pg_positive(x))",
-    "__pg_finite(x) AS list_transform([x], lambda v: CASE WHEN isinf(v) "
-    "THEN error('value out of range: overflow') ELSE v END)[1]",
-    "__pg_exp(x) AS __pg_finite(exp(x))",
-    "__pg_power(x, y) AS list_transform([CAST(x AS DOUBLE)], lambda a: "
-    "list_transform([CAST(y AS DOUBLE)], lambda b: CASE WHEN a = 0 AND b < 0 "
-    "THEN error('zero raised to a negative power is undefined') WHEN a < 0 AND b <> floor(b) "
-    "THEN error('a negative number raised to a non-integer power yields a complex result') "
-    "ELSE __pg_finite(pow(a, b)) END)[1])[1]",
 )
 
 # A variance from n, s = Σ (x − c) and q = Σ (x − c)², with noise: see `moments`.
@@ -168,7 +114,7 @@ def _opened(
             _create_domain_table(connection, domain, attribute)
     for name, table in public.items():
         _create(connection, public_table(name), "SELECT * FROM __table", __table=table)
-    for macro in (*_MACROS, _VARIANCE):
+    for macro in (*MACROS, BOUNDED_REPLACE, _VARIANCE):
         connection.execute(f"CREATE MACRO {macro}")
     for setting in _SETTINGS:
         connection.execute(setting)

@@ -24,7 +24,7 @@ from tallyveil.rewriter.engine.duckdb_words import in_postgresqls_words, with_po
 
 __all__ = ["BROKEN", "as_duckdb", "translate"]
 
-# How what the macros of `database` raise begins.
+# How what the macros of `rewriter.postgres` raise begins.
 _NO_VALUE: Final = (
     "cannot take", "zero raised", "a negative number raised", "value out of range: overflow",
     "date field value out of range: years",

@@ -19,12 +19,13 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.numbers import refuse_inexact
 from tallyveil.rewriter.postgres.times import check_time_text
+from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
-from tallyveil.truth import truth
+from tallyveil.truth import TRUTH_TEXTS, truth
 
-__all__ = ["SPELLED_ALIKE", "WHOLE", "cast", "read_truth"]
+__all__ = ["MACROS", "RULES", "SPELLED_ALIKE", "WHOLE", "read_truth"]
 
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
@@ -240,3 +241,19 @@ _BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Scope], exp.Expr | None]]
     exp.DType.DOUBLE: _to_double,
     exp.DType.BOOLEAN: _to_truth,
 }
+
+RULES: Final[Rules] = {exp.Cast: (cast,)}
+
+
+def _texts(value: bool) -> str:
+    return ", ".join(f"'{text}'" for text, stands_for in TRUTH_TEXTS.items() if stands_for is value)
+
+
+MACROS: Final = (
+    # A text as an integer is digits with a sign and spaces around, or an error.
+    "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
+    "ELSE error('a text of the domain is no integer') END",
+    f"__pg_truth(t) AS list_transform([trim(lower(t), ' \t\n\r\f\v')], lambda w: "
+    f"CASE WHEN w IN ({_texts(True)}) THEN true WHEN w IN ({_texts(False)}) THEN false "
+    "WHEN w IS NOT NULL THEN error('a text of the domain is no truth value') END)[1]",
+)

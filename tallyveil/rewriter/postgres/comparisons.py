@@ -22,11 +22,12 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
 from tallyveil.rewriter.postgres.times import check_time_text
+from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spoken
 
-__all__ = ["any_element", "between", "case", "compare", "row", "test", "values", "within"]
+__all__ = ["RULES"]
 
 
 _LONGEST: Final = 38  # digits of an exact number of DuckDB's
@@ -170,3 +171,15 @@ def _malformed(literal: exp.Literal) -> InvalidTextRepresentation:
         hint="Write it like '{1,2,3}', one-dimensional, with quotes around odd elements.",
         position=position(literal),
     )
+
+
+RULES: Final[Rules] = {
+    **each((*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), compare),
+    exp.Between: (between,),
+    exp.In: (within,),
+    exp.Is: (test,),
+    exp.Tuple: (row,),
+    exp.Any: (any_element,),
+    exp.Case: (case,),
+    **each((exp.Coalesce, exp.Greatest, exp.Least), values),
+}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
+from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import is_star
 
-__all__ = ["column", "relation"]
+__all__ = ["RULES"]
 
 _HINT = "Choose names that differ in more than upper and lower case."
 
@@ -94,3 +96,6 @@ def relation(node: exp.TableAlias, scope: Scope) -> None:
         raise FeatureNotSupported(
             f'the names "{other}" and "{node.name}" are not told apart here', hint=_HINT
         )
+
+
+RULES: Final[Rules] = {exp.Column: (column,), exp.TableAlias: (relation,)}

@@ -12,20 +12,12 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.rewriter.postgres.topic import Rules, each, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import as_type, call, function_name
-from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, spoken
 
-__all__ = [
-    "divide",
-    "divide_whole",
-    "exact_operands",
-    "guard",
-    "refuse_inexact",
-    "remainder",
-    "round_half",
-    "truncate",
-]
+__all__ = ["MACROS", "RULES", "refuse_inexact"]
 
 
 def divide(node: exp.Div, scope: Scope) -> exp.Expr:
@@ -167,3 +159,53 @@ def _passes_on(parent: exp.Expr, child: exp.Expr) -> bool:
     if isinstance(parent, exp.Cast):
         return parent.to.this is exp.DType.DOUBLE
     return isinstance(parent, _SMOOTH)
+
+
+def _root(node: exp.Sqrt, scope: Scope) -> None:
+    if not is_literal_text(node.this):
+        scope.need_family(node, node.this, ("number",), "Give it a number.")
+
+
+# DuckDB adds up booleans, and reads numbers from texts.
+_NUMBERS: Final = takes(
+    "number",
+    "duration",
+    None,
+    hint="count(*) FILTER (WHERE …) counts the records a condition holds for.",
+)
+
+RULES: Final[Rules] = {
+    **each((exp.Mul, exp.Add, exp.Sub, exp.Cbrt), exact_operands),
+    exp.Div: (exact_operands, divide),
+    exp.IntDiv: (divide_whole,),
+    exp.Mod: (remainder,),
+    exp.Round: (round_half,),
+    exp.Trunc: (truncate,),
+    **each((exp.Log, exp.Pow, exp.Ln, exp.Exp), exact_operands, guard),
+    exp.Sqrt: (_root, exact_operands, guard),
+    **each(
+        (
+            exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
+            exp.StddevSamp,
+        ),
+        _NUMBERS,
+    ),
+}  # fmt: skip
+
+# A lambda names its argument, which a macro would write out as often as it is used.
+MACROS: Final = (
+    "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
+    "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",
+    "__pg_positive(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v <= 0 "
+    "THEN error('cannot take logarithm of a number that is not positive') ELSE v END)[1]",
+    "__pg_ln(x) AS ln(__pg_positive(x))",
+    "__pg_log(x) AS log10(__pg_positive(x))",
+    "__pg_finite(x) AS list_transform([x], lambda v: CASE WHEN isinf(v) "
+    "THEN error('value out of range: overflow') ELSE v END)[1]",
+    "__pg_exp(x) AS __pg_finite(exp(x))",
+    "__pg_power(x, y) AS list_transform([CAST(x AS DOUBLE)], lambda a: "
+    "list_transform([CAST(y AS DOUBLE)], lambda b: CASE WHEN a = 0 AND b < 0 "
+    "THEN error('zero raised to a negative power is undefined') WHEN a < 0 AND b <> floor(b) "
+    "THEN error('a negative number raised to a non-integer power yields a complex result') "
+    "ELSE __pg_finite(pow(a, b)) END)[1])[1]",
+)

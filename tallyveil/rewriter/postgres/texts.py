@@ -10,19 +10,11 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
+from tallyveil.rewriter.postgres.topic import Rules, each, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 
-__all__ = [
-    "escape",
-    "join",
-    "join_all",
-    "like",
-    "refuse_reverse",
-    "regular",
-    "split_part",
-    "substring",
-]
+__all__ = ["MACROS", "RULES"]
 
 
 def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
@@ -149,3 +141,28 @@ def _written_out(pattern: str) -> int:
         else:
             single += count
     return single * around
+
+
+_TEXT: Final = takes("text", hint="Cast the value to text.")
+
+RULES: Final[Rules] = {
+    **each((exp.Lower, exp.Upper, exp.Trim), _TEXT),
+    exp.Substring: (substring,),
+    exp.SplitPart: (split_part,),
+    exp.Reverse: (refuse_reverse,),
+    exp.DPipe: (join,),
+    **each((exp.Concat, exp.ConcatWs), join_all),
+    **each((exp.Like, exp.ILike), like),
+    exp.Escape: (escape,),
+    **each((exp.RegexpLike, exp.RegexpILike), regular),
+}
+
+MACROS: Final = (
+    # Places below 1 are counted, though nothing stands there.
+    "__pg_substring_from(t, place) AS "
+    "CASE WHEN place IS NOT NULL THEN substring(t, greatest(place, 1)) END",
+    "__pg_substring(t, place, length) AS "
+    "CASE WHEN length < 0 THEN error('negative substring length not allowed') "
+    "WHEN place IS NOT NULL AND length IS NOT NULL "
+    "THEN substring(t, greatest(place, 1), greatest(place + length - greatest(place, 1), 0)) END",
+)

@@ -15,12 +15,13 @@ from tallyveil.errors import (
     InvalidDatetimeFormat,
     InvalidTimeZoneDisplacement,
 )
+from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
 from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import spoken
 
-__all__ = ["check_time_text", "extract", "finite", "make", "subtract", "truncate", "write"]
+__all__ = ["MACROS", "RULES", "check_time_text"]
 
 # Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
@@ -201,3 +202,22 @@ def _exists(year: int, month: int, day: int, hour: int, minute: int, second: flo
     if minute > 59 or second >= 60 or 3600 * hour + 60 * minute + second > 86_400:
         return False
     return year > 0 and 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]
+
+
+RULES: Final[Rules] = {
+    exp.Sub: (subtract,),
+    exp.Extract: (extract,),
+    **each((exp.TimestampTrunc, exp.DateTrunc), truncate),
+    exp.TimeToStr: (write,),
+    exp.Anonymous: (finite, make),
+}
+
+MACROS: Final = (
+    "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
+    "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
+    "__bc_year(y) AS list_transform([y], lambda v: CASE WHEN v > 0 THEN v WHEN v < 0 THEN v + 1 "
+    "END)[1]",
+    "__finite_time(d) AS list_transform([d], lambda v: CASE WHEN isfinite(v) THEN v END)[1]",
+    "__pg_finite_time(d, message) AS list_transform([d], lambda v: CASE WHEN isinf(v) "
+    "THEN error(message) ELSE v END)[1]",
+)

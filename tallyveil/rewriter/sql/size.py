@@ -8,13 +8,23 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
-from tallyveil.rewriter.engine.database import BOUNDED_REPLACE
-from tallyveil.rewriter.sql.nodes import position
+from tallyveil.rewriter.sql.nodes import call, position
 
-__all__ = ["Size", "bound_texts"]
+__all__ = ["BOUNDED_REPLACE", "Size", "bound_texts"]
 
 
 MAX_NODES: Final = 50_000
+
+# What may become of a text by one call of replace, in characters.
+MAX_TEXT: Final = 1_000_000
+# The length of the text is looked at before there is too much of it, and each argument stands in
+# the list once, since a macro writes its arguments out.
+BOUNDED_REPLACE: Final = (
+    "__replace(t, f, r) AS list_transform([{'t': t, 'f': f, 'r': r}], lambda x: "
+    f"CASE WHEN length(x.t) * (1 + length(x.r)) > {MAX_TEXT} "
+    "THEN error('replace could make too long a text here') "
+    "ELSE replace(x.t, x.f, x.r) END)[1]"
+)
 
 
 class Size:
@@ -52,5 +62,4 @@ def bound_texts(tree: exp.Expr) -> None:
                 "replace takes three arguments: a text, what to look for, and what to put there",
                 position=position(node),
             )
-        arguments = [node.this, node.expression, node.args["replacement"]]
-        node.replace(exp.Anonymous(this=BOUNDED_REPLACE, expressions=arguments))
+        node.replace(call("__replace", node.this, node.expression, node.args["replacement"]))
