@@ -33,7 +33,7 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
     Raises SourceError, for the custodian.
     """
     with opened(policy, source) as cursor:
-        if source is not None or (policy.source is not None and policy.source.kind == "duckdb"):
+        if source is not None or (policy.source is not None and policy.source.kind.several):
             for table in policy.tables.values():
                 _check_whole(table, cursor)
         return {name: _load(table, cursor) for name, table in policy.tables.items()}
@@ -65,8 +65,8 @@ def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[
 
 def _file(table: Table) -> str | None:
     """The file that is one relation, whatever the table calls it."""
-    url = table.source_url
-    return url if url is not None and source_kind(url) != "duckdb" else None
+    kind = source_kind(table.source_url or "")
+    return None if kind is None or kind.several else table.source_url
 
 
 def _relations(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:

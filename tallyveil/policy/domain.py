@@ -100,7 +100,7 @@ class Attribute:
     @property
     def ordered(self) -> bool:
         """Whether the declared cells follow each other without a gap."""
-        return self.kind != "values"
+        return self.kind in ("range", "bins")
 
     @property
     def stepped(self) -> bool:

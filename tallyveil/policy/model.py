@@ -18,7 +18,7 @@ from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
 from tallyveil.policy.server import CatalogChoice, Serving
-from tallyveil.policy.source_kinds import SourceKind, every_record_is_a_row, source_kind
+from tallyveil.policy.source_kinds import SourceKind, source_kind
 
 __all__ = [
     "Budget",
@@ -212,12 +212,13 @@ class Table:
         """
         named = is_table_reference(self.origin)
         alone = self.privacy_unit.column is None
-        return named and alone and every_record_is_a_row(self.source_url)
+        return named and alone and self.left_out is None
 
     @property
-    def from_csv(self) -> bool:
-        """Whether the source is a CSV file, some lines of which may not be readable."""
-        return source_kind(self.source_url or "") == "csv"
+    def left_out(self) -> str | None:
+        """As `SourceKind.left_out`; a table in memory has none such."""
+        kind = source_kind(self.source_url or "")
+        return None if kind is None else kind.left_out
 
     @property
     def total_public(self) -> bool:

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["SUPPORTED", "SourceKind", "every_record_is_a_row", "source_kind"]
+__all__ = ["SUPPORTED", "SourceKind", "source_kind"]
 
-SourceKind: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
-_ENDINGS: Final = MappingProxyType[str, SourceKind](
-    {
-        ".parquet": "parquet",
-        ".csv": "csv",
-        ".csv.gz": "csv",
-        ".duckdb": "duckdb",
-        ".ddb": "duckdb",
-        ".db": "duckdb",
-    }
+@dataclass(frozen=True)
+class SourceKind:
+    """``several``: whether a file holds relations that go by names of their own. ``left_out`` are
+    the records that cannot be read; None where each record is a row.
+    """
+
+    name: str
+    words: str
+    endings: tuple[str, ...]
+    several: bool = False
+    left_out: str | None = None
+
+
+_KINDS: Final = (
+    SourceKind("parquet", "a Parquet file", (".parquet",)),
+    SourceKind(
+        "csv",
+        "a CSV file",
+        (".csv", ".csv.gz"),
+        left_out="lines that are not UTF-8, or longer than 2 MB",
+    ),
+    SourceKind("duckdb", "a DuckDB file", (".duckdb", ".ddb", ".db"), several=True),
 )
 
-# Of other kinds, records that cannot be read are left out.
-_WHOLE: Final = frozenset[SourceKind]({"parquet", "duckdb"})
-
-
-SUPPORTED: Final = (
-    "a Parquet file (.parquet), a CSV file (.csv, .csv.gz) or a DuckDB file (.duckdb, .ddb, .db)"
-)
+*_FIRST, _LAST = (f"{kind.words} ({', '.join(kind.endings)})" for kind in _KINDS)
+SUPPORTED: Final = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 def source_kind(url: str) -> SourceKind | None:
     """By the file's ending; None for anything else."""
-    endings = (end for end in _ENDINGS if url.lower().endswith(end) and "://" not in url)
-    return next((_ENDINGS[end] for end in endings), None)
-
-
-def every_record_is_a_row(url: str | None) -> bool:
-    """Whether no record of the source can be unreadable. A table in memory (None) has none such."""
-    return url is None or source_kind(url) in _WHOLE
+    plain = "://" not in url
+    return next((k for k in _KINDS if plain and url.lower().endswith(k.endings)), None)

@@ -68,8 +68,8 @@ def _counted(table: Table) -> str:
     counted = "all records"
     if column is not None:
         counted = f"at most {most} of each {column}, and none without a {column}"
-    if table.from_csv:
-        counted += "; lines that are not UTF-8, or longer than 2 MB, are left out"
+    if table.left_out:
+        counted += f"; {table.left_out}, are left out"
     return counted
 
 

@@ -130,7 +130,7 @@ def read_copies(policy: Policy, public: Mapping[str, pa.Table]) -> dict[str, Cop
     """
     copies = {}
     for name, table in policy.public.items():
-        if table.file is None or table.file.kind != "parquet":
+        if table.file is None or table.file.kind.name != "parquet":
             continue
         if not is_table_reference(table.origin):
             continue

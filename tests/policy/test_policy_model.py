@@ -62,7 +62,7 @@ def test_a_policy_file(tmp_path: Path) -> None:
     person = policy.tables["person"]
     assert policy.source is not None
     assert policy.source.path == tmp_path / "data/people.parquet"
-    assert policy.source.kind == "parquet"
+    assert policy.source.kind.name == "parquet"
     assert policy.ledger == tmp_path / "people.ledger.sqlite"
     assert person.origin == "people"
     assert (person.privacy_unit.column, person.privacy_unit.max_rows) == ("pid", 3)

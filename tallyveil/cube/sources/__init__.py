@@ -21,11 +21,10 @@ from tallyveil.cube.sources.file_kind import FileKind
 from tallyveil.cube.sources.parquet_file import PARQUET
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
-from tallyveil.policy.source_kinds import SourceKind
 
 __all__ = ["Given", "check_files", "connected", "opened", "opened_public"]
 
-_KINDS: Final[Mapping[SourceKind, FileKind]] = MappingProxyType(
+_KINDS: Final[Mapping[str, FileKind]] = MappingProxyType(
     {"parquet": PARQUET, "csv": CSV, "duckdb": DUCKDB}
 )
 
@@ -101,12 +100,13 @@ def _file(
 ) -> duckdb.DuckDBPyConnection:
     if not file.path.is_file():
         raise _missing([(key, file)])
-    kind = _KINDS[file.kind]
+    kind = _KINDS[file.kind.name]
     try:
         return (kind.public if public else kind.confidential)(file.path, names)
     except duckdb.Error as error:
         # DuckDB's own message may quote what it found in the file.
         raise SourceError(
-            f"{key}: {file.path} cannot be opened as {file.kind} (DuckDB's {type(error).__name__})",
+            f"{key}: {file.path} cannot be opened as {file.kind.name} (DuckDB's"
+            f" {type(error).__name__})",
             hint="If this process has the file open already, pass that connection as source.",
         ) from None
