@@ -8,13 +8,12 @@ function as a column. ``*`` leaves it out.
 from __future__ import annotations
 
 from itertools import count
-from typing import TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
-from tallyveil.rewriter.resolve.lookup import Columns
+from tallyveil.rewriter.resolve.lookup import Columns, Place, items_for
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import (
     aggregates,
@@ -22,10 +21,8 @@ from tallyveil.rewriter.resolve.records import (
     is_aggregate,
     level_nodes,
     reads_records,
-    renamed,
-    sources,
 )
-from tallyveil.rewriter.sql.nodes import function_name, is_star, leaves, position
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["hand_on"]
@@ -46,14 +43,10 @@ def hand_on(tree: exp.Expr, catalog: Catalog) -> None:
     handing.leave_out(tree)
 
 
-_Place: TypeAlias = tuple[exp.Expr, int | str]
-"""A column of an item of FROM: the item, and the column's number or name in its query."""
-
-
 class _Handing:
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._names: dict[tuple[int, int | str, str, tuple[exp.Expr, ...]], str] = {}
+        self._columns = Columns(catalog)
+        self._names: dict[tuple[int, int, str, tuple[exp.Expr, ...]], str] = {}
         self._added: dict[int, list[str]] = {}
         self._numbers = count()
 
@@ -74,77 +67,54 @@ class _Handing:
             for item in select.expressions:
                 if not is_star(item):
                     continue
-                table = item.table if isinstance(item, exp.Column) else ""
-                found = [s for s in sources(select) if not table or s.alias_or_name == table]
-                names = [name for s in found for name in self._added.get(id(_query(s)), ())]
+                queries = map(_query, items_for(item, select))
+                names = [name for query in queries for name in self._added.get(id(query), ())]
                 star = item.this if isinstance(item, exp.Column) else item
                 if names:
                     star.set("except_", [exp.to_identifier(name, quoted=True) for name in names])
 
-    def _place(self, column: exp.Column, select: exp.Select) -> _Place | None:
-        """Where FROM has the column, if it does."""
-        found: list[_Place] = []
-        for source in sources(select):
-            if not column.table or source.alias_or_name == column.table:
-                place = self._find(source, column.name)
-                found += [] if place is None else [(source, place)]
+    def _place(self, column: exp.Column, select: exp.Select) -> Place | None:
+        """Where a query in FROM has the column, if one does."""
+        found = [p for p in self._columns.places(column, select) if _query(p[0]) is not None]
         if len(found) > 1:
             raise AmbiguousColumn(
                 f'column reference "{column.name}" is ambiguous', position=position(column)
             )
         return found[0] if found else None
 
-    def _find(self, source: exp.Expr, name: str) -> int | str | None:
-        """The column's number in the item's query, or its name where ``*`` may bring it; None
-        without either.
-        """
-        query, item = _query(source), definition_of(source)
-        if query is None:
-            return None
-        given = renamed(source, [] if item is None else renamed(item, ()))
-        starred = any(is_star(item) for leaf in leaves(query) for item in leaf.expressions)
-        if given.count(name) == 1:
-            return None if starred else given.index(name)
-        names = Columns(self._catalog).names(source)
-        if name not in names[len(given) :]:
-            return None
-        return name if starred else names.index(name, len(given))
-
-    def _handed_on(self, place: _Place | None, node: exp.Anonymous) -> exp.Column:
+    def _handed_on(self, place: Place | None, node: exp.Anonymous) -> exp.Column:
         """What is asked about a column of FROM, as another one that its query gives."""
         query = None if place is None else _query(place[0])
         if place is None or query is None:
             raise _refused(node)
-        source, column = place
-        key = (id(query), column, function_name(node), tuple(node.expressions[1:]))
+        source, number = place
+        key = (id(query), number, function_name(node), tuple(node.expressions[1:]))
         if key not in self._names:
             written = node.expressions[0].unnest().name
             name = f"{function_name(node)}({written})#{next(self._numbers)}"
-            self._add(query, column, node, name)
+            self._add(query, number, node, name)
             self._names[key] = name
             self._added.setdefault(id(query), []).append(name)
         # No other column has such a name, so that a subquery without one of its own is as good.
         table = exp.to_identifier(source.alias_or_name or None, quoted=True)
         return exp.column(exp.to_identifier(self._names[key], quoted=True), table)
 
-    def _add(self, query: exp.Expr, column: int | str, node: exp.Anonymous, name: str) -> None:
+    def _add(self, query: exp.Expr, number: int, node: exp.Anonymous, name: str) -> None:
         if isinstance(query, exp.Subquery):
-            self._add(query.this, column, node, name)
-        elif (
-            isinstance(query, exp.Union) and not query.args["distinct"] and isinstance(column, int)
-        ):
+            self._add(query.this, number, node, name)
+        elif isinstance(query, exp.Union) and not query.args["distinct"]:
             for side in (query.this, query.expression):
-                self._add(side, column, node, name)
+                self._add(side, number, node, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            value = self._asked(query, column, node)
+            value = self._asked(query, number, node)
             query.append("expressions", exp.alias_(value, name, quoted=True))
         else:
             raise _refused(node)
 
-    def _asked(self, select: exp.Select, column: int | str, node: exp.Anonymous) -> exp.Expr:
+    def _asked(self, select: exp.Select, number: int, node: exp.Anonymous) -> exp.Expr:
         """What is asked about one of a SELECT's columns, in its own words."""
-        number = column if isinstance(column, int) else _number(select, column)
-        item = None if number is None else select.expressions[number].unalias().unnest()
+        found = self._columns.value(select, number)
+        item = found.unnest() if isinstance(found, exp.Expr) else None
         if reads_records(select):
             if item is None or not any(map(is_aggregate, level_nodes(item))):
                 raise _refused(node)
@@ -154,22 +124,15 @@ class _Handing:
             return asked
         if aggregates(select):
             raise _refused(node)
-        if item is None:
-            item = exp.column(exp.to_identifier(str(column), quoted=True))
-        found = self._place(item, select) if isinstance(item, exp.Column) else None
-        return self._handed_on(found, node)
+        if isinstance(item, exp.Column):
+            found = self._place(item, select)
+        return self._handed_on(found if isinstance(found, tuple) else None, node)
 
 
 def _query(source: exp.Expr) -> exp.Expr | None:
     """The query an item of FROM stands for."""
     holder = source if isinstance(source, exp.Subquery) else definition_of(source)
     return None if holder is None else holder.this
-
-
-def _number(select: exp.Select, name: str) -> int | None:
-    """The item called by the name; None where ``*`` brings it."""
-    found = [n for n, item in enumerate(select.expressions) if item.alias_or_name == name]
-    return found[0] if found and not is_star(select.expressions[found[0]]) else None
 
 
 def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:

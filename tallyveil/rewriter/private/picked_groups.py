@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.resolve.lookup import Columns
 from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import aggregates, reads_records, sources
+from tallyveil.rewriter.resolve.records import aggregates, reads_records
 from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
 
 __all__ = ["pick_groups"]
@@ -61,21 +61,40 @@ def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
 def _pairs(
     select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
 ) -> Sequence[_Pair]:
-    """What ON compares; nothing where the join is of another kind."""
+    """What ON compares; nothing where the join is of another kind, or more than ON reads one of
+    its columns, or may.
+    """
     plain = not (join.side or join.args.get("using") or join.this.args["alias"].columns)
     on = join.args.get("on")
     if not plain or join.kind not in ("", "INNER") or on is None:
         return ()
-    columns = _Columns(select, join, query, catalog)
+    columns = Columns(catalog)
+
+    def whose(column: exp.Column) -> list[bool]:
+        """Of the columns that it may mean, which are the joined query's."""
+        return [source is join.this for source, _ in columns.places(column, select)]
+
+    def pair(part: exp.Expr) -> _Pair | None:
+        sides = (part.expression, part.this) if isinstance(part, exp.EQ) else ()
+        for key, group in zip(sides, reversed(sides), strict=True):
+            clear = isinstance(key, exp.Column) and whose(key) == [True]
+            if clear and [True] not in map(whose, group.find_all(exp.Column)):
+                return group, key.name
+        return None
+
     inner = on.unnest()
     parts = inner.flatten() if isinstance(inner, exp.And) else [inner]
-    pairs = [columns.pair(part) for part in parts]
+    pairs = [pair(part) for part in parts]
     found = [pair for pair in pairs if pair is not None and pair[0] in _groups(select)]
     items = {item.alias_or_name: item.unalias() for item in query.expressions}
     compared, keys = [items[name] for _, name in found], _groups(query)
     same = all(key in compared for key in keys) and all(key in keys for key in compared)
     clear = len(found) == len(pairs) and len(items) == len(query.expressions)
-    return found if keys and same and clear and not columns.read() else ()
+    if not (keys and same and clear) or any(map(is_star, select.expressions)):
+        return ()
+    own = {id(column) for column in join.find_all(exp.Column)}
+    others = [column for column in select.find_all(exp.Column) if id(column) not in own]
+    return () if any(True in whose(column) for column in others) else found
 
 
 def _groups(select: exp.Select) -> list[exp.Expr]:
@@ -88,41 +107,3 @@ def _groups(select: exp.Select) -> list[exp.Expr]:
         known = 1 <= number <= len(select.expressions)
         groups.append(select.expressions[number - 1].unalias() if known else each)
     return groups
-
-
-class _Columns:
-    """Which columns of a SELECT are of the query that a join adds."""
-
-    def __init__(
-        self, select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
-    ) -> None:
-        self._select, self._join = select, join
-        self._names = {item.alias_or_name for item in query.expressions}
-        others = [source for source in sources(select) if source is not join.this]
-        names = Columns(catalog).names
-        self._others = {name for one in others for name in names(one)}
-
-    def pair(self, part: exp.Expr) -> _Pair | None:
-        """The sides of an equality, where one is a column of the query and the other has none."""
-        if not isinstance(part, exp.EQ):
-            return None
-        for key, group in ((part.expression, part.this), (part.this, part.expression)):
-            if self._is_of(key) and not any(map(self._is_of, group.find_all(exp.Column))):
-                return group, key.name
-        return None
-
-    def read(self) -> bool:
-        """Whether anything but the join's own condition reads one, or may."""
-        own = {id(column) for column in self._join.find_all(exp.Column)}
-        return any(map(is_star, self._select.expressions)) or any(
-            self._is_of(column) or (not column.table and column.name in self._names)
-            for column in self._select.find_all(exp.Column)
-            if id(column) not in own
-        )
-
-    def _is_of(self, node: exp.Expr) -> bool:
-        if not isinstance(node, exp.Column) or node.name not in self._names:
-            return False
-        return node.table == self._join.this.alias or (
-            not node.table and node.name not in self._others
-        )

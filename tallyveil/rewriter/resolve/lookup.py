@@ -16,18 +16,20 @@ from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import KIND, definition_of, renamed, sources
 from tallyveil.rewriter.sql.nodes import is_star, leaves
 
-__all__ = ["Columns", "Lookup"]
+__all__ = ["Columns", "Lookup", "Place", "items_for"]
 
 MAX_COLUMNS: Final = 10_000
 
 T = TypeVar("T")
 
-_Column: TypeAlias = tuple[str, exp.Expr | tuple[exp.Expr, int]]
-"""A name, and an expression or the column of that number of an item of FROM."""
+Place: TypeAlias = tuple[exp.Expr, int]
+"""An item of FROM, and the number of one of its columns."""
+
+_Column: TypeAlias = tuple[str, exp.Expr | Place]
 
 
 class Columns:
-    """The names of the columns of each item of one statement's FROMs, each found once."""
+    """The columns of each item of one statement's FROMs, each found once and kept as they were."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -44,14 +46,24 @@ class Columns:
         while select is not None:
             if not column.table and column.name in _merged(select):
                 return [column.name]
-            found: list[str] = []
-            for source in sources(select):
-                if not column.table or column.table == source.alias_or_name:
-                    found += self.names(source)
+            found = [n for source in items_for(column, select) for n in self.names(source)]
             if any(name.lower() == column.name.lower() for name in found):
                 return found
             select = _enclosing(select)
         return []
+
+    def places(self, column: exp.Column, select: exp.Select) -> list[Place]:
+        """Where the SELECT's own FROM has columns that the column may mean."""
+        return [
+            (source, self.names(source).index(column.name))
+            for source in items_for(column, select)
+            if column.name in self.names(source)
+        ]
+
+    def value(self, select: exp.Select, number: int) -> exp.Expr | Place | None:
+        """What a SELECT's column of that number is: of FROM where ``*`` brings it."""
+        columns = self._columns(select)
+        return columns[number][1] if number < len(columns) else None
 
     def names(self, source: exp.Expr) -> list[str]:
         """The names of the columns of an item of FROM, as it renames them.
@@ -113,14 +125,12 @@ class Columns:
 
     def _star(self, query: exp.Select, item: exp.Expr) -> list[_Column]:
         """What * or table.* stands for: * has a column of USING once."""
-        table = item.table if isinstance(item, exp.Column) else ""
         columns: list[_Column] = [
             (name, (source, number))
-            for source in sources(query)
-            if not table or source.alias_or_name == table
+            for source in items_for(item, query)
             for number, name in enumerate(self.names(source))
         ]
-        if table:
+        if isinstance(item, exp.Column) and item.table:
             return columns
         once, met = _merged(query), set[str]()
         kept = []
@@ -187,11 +197,10 @@ class Lookup(Columns, ABC, Generic[T]):
     def _column(self, column: exp.Column) -> T | None:
         select = column.find_ancestor(exp.Select)
         while select is not None:
-            for source in sources(select):
-                if not column.table or column.table == source.alias_or_name:
-                    found = self.in_source(source, column.name)
-                    if found is not None:
-                        return found
+            for place in self.places(column, select):
+                found = self._in_place(*place)
+                if found is not None:
+                    return found
             if not column.table:
                 for item in select.expressions:
                     if isinstance(item, exp.Alias) and item.alias == column.name:
@@ -234,11 +243,14 @@ class Lookup(Columns, ABC, Generic[T]):
         if isinstance(query, exp.Values):
             rows = [row.expressions for row in query.expressions]
             return self._united([self.of(row[number]) for row in rows if number < len(row)])
-        columns = self._columns(query) if isinstance(query, exp.Select) else []
-        if number >= len(columns):
-            return None
-        value = columns[number][1]
+        value = self.value(query, number) if isinstance(query, exp.Select) else None
         return self._in_place(*value) if isinstance(value, tuple) else self.of(value)
+
+
+def items_for(node: exp.Expr, select: exp.Select) -> list[exp.Expr]:
+    """The items of FROM that a column, or ``*``, may be of by the table that it names, if any."""
+    table = node.table if isinstance(node, exp.Column) else ""
+    return [item for item in sources(select) if not table or item.alias_or_name == table]
 
 
 def _merged(select: exp.Select) -> set[str]:
