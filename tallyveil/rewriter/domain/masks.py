@@ -26,6 +26,7 @@ from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.cells import comparisons
 from tallyveil.rewriter.resolve.branches import RECORD
+from tallyveil.rewriter.sql.literals import as_written
 
 __all__ = ["Axis", "BoolArray", "Truth"]
 
@@ -156,22 +157,20 @@ def _constant(node: exp.Expr, kind: str) -> Any:
     """A constant as it is compared with values of a DuckDB type; ``_UNREAD`` where only DuckDB
     knows.
     """
-    target = None
     if kind == "DATE" and type(node) in _SIGNS:
         return _days_after(node)
-    if type(node) is exp.Cast and not node.to.expressions:
-        target, node = node.to.this, node.this.unnest()
-    if isinstance(node, exp.Null) and target is None:
-        return None
-    if isinstance(node, exp.Boolean):
-        own = kind == "BOOLEAN" and target in (None, exp.DType.BOOLEAN)
-        return bool(node.this) if own else _UNREAD
-    negative = isinstance(node, exp.Neg)
-    literal = node.this.unnest() if negative else node
-    if not isinstance(literal, exp.Literal) or (negative and literal.is_string):
+    found = as_written(node)
+    if found is None or len(found.casts) > 1 or any(cast.expressions for cast in found.casts):
         return _UNREAD
-    text = f"-{literal.this}" if negative else str(literal.this)
-    return _READERS[kind](text, target, literal.is_string)
+    target = found.casts[0].this if found.casts else None
+    match found.value:
+        case None:
+            return None if target is None else _UNREAD
+        case bool():
+            own = kind == "BOOLEAN" and target in (None, exp.DType.BOOLEAN)
+            return found.value if own else _UNREAD
+        case text:
+            return _READERS[kind](text, target, found.quoted)
 
 
 def _days_after(node: exp.Expr) -> Any:

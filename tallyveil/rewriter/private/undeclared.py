@@ -19,12 +19,8 @@ from tallyveil.rewriter.domain.cells import comparisons, place_of
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution
-from tallyveil.rewriter.private.compared_constants import (
-    NO_CONSTANT,
-    as_compared,
-    moment,
-    written_constant,
-)
+from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, moment
+from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
@@ -69,7 +65,7 @@ def cautions(
     for operator, other in found:
         for node in _listed(other, constants):
             value = as_compared(node, attribute)
-            if value is NO_CONSTANT or value is None:
+            if value is NO_CONSTANT:
                 continue
             if operator in _ORDERS:
                 if _meets_nothing(operator, value, attribute):
@@ -167,9 +163,9 @@ def _of_values(
 
 
 def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) -> Iterator[Caution]:
-    pattern = written_constant(node.expression)
-    escape = written_constant(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
-    if not isinstance(pattern, str) or not isinstance(escape, str):
+    pattern = _text(node.expression)
+    escape = _text(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
+    if pattern is None or escape is None:
         return
     if attribute.sql_type != "VARCHAR" or attribute.size > MAX_TRIED:
         return
@@ -184,6 +180,11 @@ def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) ->
     which, negation = ("every", "NOT ") if _is_negated(node) else ("no", "")
     message = f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}"
     yield _caution(message, node.expression, attribute, table, alike[:1])
+
+
+def _text(node: exp.Expr) -> str | None:
+    found = as_written(node)
+    return None if found is None else found.text
 
 
 def _regular(pattern: str, escape: str) -> str:

@@ -18,6 +18,7 @@ from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import reads_records
+from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name
 from tallyveil.rewriter.sql.types import common_type, declared_type, family, spoken
 from tallyveil.rewriter.sql.vocabulary import static_type
@@ -202,9 +203,9 @@ _FINITE: Final = (
 
 def is_infinite(node: exp.Expr) -> bool:
     """Of a constant, whether it says infinity."""
-    while isinstance(node, exp.Paren | exp.Cast):
-        node = node.this
-    return node.is_string and node.name.strip().lower().lstrip("+-").startswith("inf")
+    found = as_written(node)
+    text = found.value if found is not None and found.quoted else ""
+    return isinstance(text, str) and text.strip().lower().lstrip("+-").startswith("inf")
 
 
 class Finiteness(Lookup[bool]):

@@ -20,6 +20,7 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
 )
 from tallyveil.rewriter.sql.constants import replaced
+from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
@@ -250,26 +251,19 @@ def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
         ) from None
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
-    """A constant as it is written, also where it was passed as a parameter."""
-    inner = node.unnest()
-    return inner.this.unnest() if isinstance(inner, exp.Cast) else inner
-
-
 def _text(node: exp.Expr | None) -> str | None:
-    inner = None if node is None else _bare(node)
-    return str(inner.this) if isinstance(inner, exp.Literal) and inner.is_string else None
+    found = None if node is None else as_written(node)
+    return None if found is None else found.text
 
 
 def since_epoch(node: exp.UnixToTime) -> dt.datetime:
-    inner = _bare(node.this)
-    sign, inner = (-1, inner.this.unnest()) if isinstance(inner, exp.Neg) else (1, inner)
-    if not isinstance(inner, exp.Literal) or node.args.get("scale") is not None:
+    found = as_written(node.this)
+    if found is None or not isinstance(found.value, str) or node.args.get("scale") is not None:
         raise FeatureNotSupported(
             "to_timestamp of a value that is no constant is not answered",
             hint="Write the seconds since 1970 as a number.",
         )
     try:
-        return _EPOCH + dt.timedelta(seconds=sign * float(inner.this))
+        return _EPOCH + dt.timedelta(seconds=float(found.value))
     except (ValueError, OverflowError):
-        raise NumericValueOutOfRange(f"timestamp out of range: {inner.this[:60]}") from None
+        raise NumericValueOutOfRange(f"timestamp out of range: {found.value[:60]}") from None
