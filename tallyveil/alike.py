@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["alike", "coded", "scrambled"]
+__all__ = ["alike", "coded", "scrambled", "stretches"]
 
 _Ints = npt.NDArray[np.int64]
 _Marks = npt.NDArray[np.uint64]
+_List = tuple[_Ints, Sequence[_Ints]]
 
 
-def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _Ints:
+def alike(labels: Sequence[_Ints], *lists: _List) -> _Ints:
     """For each of some things the first that is equal to it: in all ``labels``, and in ``lists``,
     of which each has the stretch ``starts[i]`` to ``starts[i + 1]`` for the i-th.
 
     Found by sums of scrambled numbers, and then compared; what only seemed equal is left apart.
     """
     number = len(lists[0][0]) - 1
-    if number == 1:
-        return np.zeros(1, dtype=np.int64)
-    sums = np.zeros(number, dtype=np.uint64)
-    for label in labels:
-        sums = _mixed(sums + label.astype(np.uint64))
+    every = np.arange(number)
+    labels = [*labels, *(np.diff(starts).astype(np.int64) for starts, _ in lists)]
+    sums = scrambled(*labels)
+    _, sort, times = np.unique(sums, return_inverse=True, return_counts=True)
+    some = np.flatnonzero(times[sort.ravel()] > 1)  # the others are told apart by labels alone
+    if len(some) < number:
+        if len(some):
+            every[some] = some[alike([label[some] for label in labels], *_taken(lists, some))]
+        return every
     for starts, columns in lists:
         places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
         mixed = places.astype(np.uint64)
         for column in columns:
             mixed = _mixed(mixed + column.view(np.uint64))
         total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
-        sums = _mixed(sums + np.diff(starts).astype(np.uint64))
         sums = _mixed(sums + total[starts[1:]] - total[starts[:-1]])
     _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
     result: _Ints = first[sort.ravel()]
@@ -43,11 +47,19 @@ def alike(labels: Sequence[_Ints], *lists: tuple[_Ints, Sequence[_Ints]]) -> _In
         offsets = np.arange(len(columns[0])) - mine
         for column in columns:
             differs = column != column[theirs + offsets]
-            same[np.repeat(np.arange(number), lengths)[differs]] = False
-        result = np.where(same, result, np.arange(number))
+            same[np.repeat(every, lengths)[differs]] = False
+        result = np.where(same, result, every)
     for label in labels:
-        result = np.where(label == label[result], result, np.arange(number))
+        result = np.where(label == label[result], result, every)
     return result
+
+
+def _taken(lists: Sequence[_List], which: _Ints) -> Iterator[_List]:
+    """The stretches of some things."""
+    for starts, columns in lists:
+        of, places = stretches(starts, which)
+        ends = np.bincount(of, minlength=len(which)).cumsum()
+        yield np.append(0, ends), [column[places] for column in columns]
 
 
 def coded(values: _Ints) -> tuple[_Ints, _Ints]:
@@ -59,6 +71,15 @@ def coded(values: _Ints) -> tuple[_Ints, _Ints]:
         return rank[values], distinct
     distinct, codes = np.unique(values, return_inverse=True)
     return codes.reshape(values.shape).astype(np.int64, copy=False), distinct
+
+
+def stretches(starts: npt.NDArray[np.integer], which: _Ints) -> tuple[_Ints, _Ints]:
+    """Of the stretches ``starts[i]`` to ``starts[i + 1]`` of some i, one after the other, the
+    places in them, each with the number of its i among these."""
+    lengths = starts[which + 1] - starts[which]
+    ends = np.cumsum(lengths)
+    of = np.repeat(np.arange(len(which)), lengths)
+    return of, np.arange(len(of)) + (starts[which] - ends + lengths)[of]
 
 
 def scrambled(*columns: _Ints) -> _Marks:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tallyveil.alike import alike
+from tallyveil.alike import alike, stretches
 from tallyveil.inference.estimates.pruning import Entries, entries_of
 from tallyveil.inference.laws.noise import Noises
 
@@ -117,9 +117,6 @@ class Parts:
 
     def queries(self, parts: Sequence[int], cells: int) -> sparse.csr_matrix:
         """A row for each of some parts, over the cells of their block."""
-        lengths = self.starts[1:][parts] - self.starts[:-1][parts]
-        ends = np.cumsum(lengths)
-        own = np.arange(lengths.sum()) + np.repeat(self.starts[parts] - ends + lengths, lengths)
-        rows = np.repeat(np.arange(len(parts)), lengths)
+        rows, own = stretches(self.starts, np.array(parts))
         shape = (len(parts), cells)
         return sparse.csr_matrix((self.coefficients[own], (rows, self.ranks[own])), shape=shape)

@@ -41,7 +41,7 @@ from tallyveil.inference.estimates.exchangeable import (
     without_dust,
 )
 from tallyveil.inference.estimates.partitions import Partition
-from tallyveil.inference.estimates.pruning import Pruned, entries_of
+from tallyveil.inference.estimates.pruning import Pruned
 from tallyveil.inference.laws.noise import FloatArray, Noises
 
 __all__ = ["Solved", "best_combinations", "solved"]
@@ -81,7 +81,7 @@ def best_combinations(
 def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix) -> Solved:
     """As `best_combinations`."""
     result: list[Combination | None] = [None] * question.shape[0]
-    pruned = Pruned(entries_of(history), entries_of(question), history.shape, question.shape[0])
+    pruned = Pruned(history, question)
     laws, kind_of = noises.numbers, dict[int, int]()
     for number, row in pruned.own.items():
         kind = kind_of.setdefault(int(laws[row]), len(kind_of))
@@ -264,6 +264,10 @@ class _Together:
     @classmethod
     def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
         """None if that is too much work."""
+        marks = np.random.default_rng(0).integers(0, 2**64, matrix.shape[0], dtype=np.uint64)
+        least = len(np.unique(matrix.T.astype(np.uint64) @ marks))  # cells are told apart
+        if least_norm_work(matrix.shape[0], least) > LARGEST:
+            return None
         stacked = sparse.vstack([matrix, queries], format="csc")
         stacked.sort_indices()
         starts = stacked.indptr.astype(np.int64)

@@ -120,19 +120,11 @@ class Exchangeable:
             weights = least_weighed(system, spreads, asked)
             self._weights[key] = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
         used = self._weights[key][:, sorts]
-        combine = map(self._combines, used, queries)
+        # Whether A H = q, on every cell.
+        terms = (np.abs(used) * abs(rows).max(axis=1).toarray()[:, 0]).max(axis=1)
+        off = np.abs((rows.T @ used.T).T - queries).max(axis=1)
+        combine = off <= EXACT * np.maximum(np.abs(queries).max(axis=1), terms)
         return [one if own else None for one, own in zip(used, combine, strict=True)]
-
-    def _combines(self, coefficients: FloatArray, query: npt.NDArray[np.int64]) -> bool:
-        """Whether A H = q, on every cell."""
-        terms = self._rows.data * np.repeat(coefficients, np.diff(self._rows.indptr))
-        largest = max(float(np.abs(query).max()), float(np.abs(terms).max(initial=0.0)))
-        off = np.abs(self._across @ coefficients - query).max()
-        return bool(off <= EXACT * largest)
-
-    @cached_property
-    def _across(self) -> sparse.csr_matrix:
-        return self._rows.astype(np.float64).T.tocsr()
 
     @cached_property
     def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
@@ -141,7 +133,7 @@ class Exchangeable:
         return own, own.T.tocsr()
 
     # Colours are numbers to tell public coefficients apart, and no noise. They are the same in all
-    # processes, so that estimates are; whether their solution is one is checked (`_combines`).
+    # processes, so that estimates are; whether their solution is one is checked.
 
     @cached_property
     def _own_colours(self) -> _Colouring:

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil.alike import stretches
+
 __all__ = ["Entries", "Pruned", "entries_of"]
 
 _ROUNDS: Final = 64
@@ -39,62 +41,65 @@ def entries_of(matrix: sparse.csr_matrix) -> Entries:
 
 class Pruned:
     """``rows`` of the history can have a part in the queries ``open``, which may be determined;
-    ``own[i]`` is the row that is query i and the only one that can answer it."""
+    ``own[i]`` is the row that is query i and the only one that can answer it. What touches a cell
+    is counted once, and those rows that have no part are taken off."""
 
-    def __init__(
-        self, history: Entries, question: Entries, shape: tuple[int, int], queries: int
-    ) -> None:
-        height, cells = shape
-        kept, open_ = np.ones(height, dtype=bool), np.zeros(queries, dtype=bool)
-        open_[question.rows] = True
+    def __init__(self, history: sparse.csr_matrix, question: sparse.csr_matrix) -> None:
+        history, question = (_in_order(matrix) for matrix in (history, question))
+        entries, cells = entries_of(history), history.shape[1]
+        touched = np.bincount(entries.cells, minlength=cells)
+        rows = _sums(entries.cells, entries.rows, cells)  # that touch a cell: of one, its number
+        left = entries_of(question)
+        kept = np.ones(history.shape[0], dtype=bool)
+        open_ = np.diff(question.indptr) > 0
         self.own: dict[int, int] = {}
         for _ in range(_ROUNDS):
-            touched = np.bincount(history.cells, minlength=cells)
-            closed = np.unique(question.rows[touched[question.cells] == 0])
+            closed = left.rows[touched[left.cells] == 0]
             open_[closed] = False
-            answered = _own_rows(history, question, touched, open_)
+            lone = touched == 1
+            answered = _own_rows(history, question, rows, left.take(lone[left.cells]), open_)
             open_[list(answered)] = False
             self.own |= answered
-            question = question.take(open_[question.rows])
-            lone = touched == 1
-            lone[question.cells] = False
-            useless = np.unique(history.rows[lone[history.cells]])
+            if len(closed) + len(answered):
+                left = left.take(open_[left.rows])
+            lone[left.cells] = False
+            useless = np.unique(rows[lone])
             kept[useless] = False
-            history = history.take(kept[history.rows])
-            if not len(question.rows) or not len(closed) + len(useless) + len(answered):
+            of, places = stretches(history.indptr, useless)
+            touched -= np.bincount(entries.cells[places], minlength=cells)
+            rows -= _sums(entries.cells[places], useless[of], cells)
+            if not len(left.rows) or not len(closed) + len(useless) + len(answered):
                 break
-        touched = np.bincount(history.cells, minlength=cells)
-        open_[question.rows[touched[question.cells] == 0]] = False
+        open_[left.rows[touched[left.cells] == 0]] = False
         self.rows, self.open = np.flatnonzero(kept), np.flatnonzero(open_)
 
 
+def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """With the cells of each row ascending."""
+    return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
+
+
+def _sums(cells: _Ints, rows: _Ints, number: int) -> _Ints:
+    """Of the numbers of rows, by cell."""
+    return np.bincount(cells, rows, number).astype(np.int64)
+
+
 def _own_rows(
-    history: Entries, question: Entries, touched: _Ints, open_: npt.NDArray[np.bool_]
+    history: sparse.csr_matrix,
+    question: sparse.csr_matrix,
+    only: _Ints,
+    lone: Entries,
+    open_: npt.NDArray[np.bool_],
 ) -> dict[int, int]:
-    """By open query, the row of the history that is the same, if it alone touches some cell."""
-    only = np.zeros(len(touched), dtype=np.int64)
-    only[history.cells] = history.rows
-    lone = np.flatnonzero((touched[question.cells] == 1) & open_[question.rows])
-    asked, first = np.unique(question.rows[lone], return_index=True)
-    rows = only[question.cells[lone[first]]]
-    if not len(asked):
-        return {}
-    mine, theirs = _gathered(question, asked), _gathered(history, rows)
-    same = np.diff(mine[0]) == np.diff(theirs[0])
-    for a, b in zip(mine[1:], theirs[1:], strict=True):
-        lengths = np.where(same, np.diff(mine[0]), 0)
-        pair = np.repeat(np.arange(len(asked)), lengths)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        differs = a[mine[0][pair] + place] != b[theirs[0][pair] + place]
-        same[pair[differs]] = False
+    """By open query, the row of the history that is the same, if it alone touches some cell, of
+    those in ``lone``; ``only`` is the row that touches it."""
+    asked, first = np.unique(lone.rows, return_index=True)
+    asked, first = asked[open_[asked]], first[open_[asked]]
+    rows = only[lone.cells[first]]
+    same = np.diff(question.indptr)[asked] == np.diff(history.indptr)[rows]
+    asked, rows = asked[same], rows[same]
+    (of, mine), (_, theirs) = stretches(question.indptr, asked), stretches(history.indptr, rows)
+    differs = question.indices[mine] != history.indices[theirs]
+    differs |= question.data[mine] != history.data[theirs]
+    same = np.bincount(of[differs], minlength=len(asked)) == 0
     return dict(zip(asked[same].tolist(), rows[same].tolist(), strict=True))
-
-
-def _gathered(entries: Entries, rows: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """Of some rows where each begins, and their cells, ascending, and coefficients."""
-    order = np.lexsort((entries.cells, entries.rows))
-    low, high = (np.searchsorted(entries.rows[order], rows, side) for side in ("left", "right"))
-    lengths = high - low
-    ends = np.cumsum(lengths)
-    picked = order[np.arange(ends[-1]) + np.repeat(low - ends + lengths, lengths)]
-    return np.append(0, ends), entries.cells[picked], entries.coefficients[picked]

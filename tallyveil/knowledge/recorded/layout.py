@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.alike import stretches
 from tallyveil.knowledge.recorded.prepared import Prepared
 from tallyveil.workload.workload import Factor, IntArray
 
@@ -130,7 +131,7 @@ class Written:
         line = np.arange(len(rows))
         cells, coefficients = np.zeros_like(line), np.ones_like(line)
         for laid, row in reversed(own):
-            again, entry = laid.entries_of(row[line])
+            again, entry = stretches(laid.ends, row[line])
             line = line[again]
             cells = cells[again] + laid.cells[entry]
             coefficients = coefficients[again] * laid.coefficients[entry]
@@ -141,7 +142,8 @@ class Written:
 
 class _Laid:
     """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
-    ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row."""
+    ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row, and
+    those of row i are from ``ends[i]`` to ``ends[i + 1]``."""
 
     def __init__(
         self, layout: Layout, axes: _Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
@@ -154,13 +156,6 @@ class _Laid:
         rows = np.concatenate([factor.rows for factor in factors]) + np.repeat(ends[:-1], lengths)
         self.coefficients = np.concatenate([factor.coefficients for factor in factors])[kept]
         self.counts = np.bincount(rows[kept], minlength=ends[-1])
-        self._ends = np.cumsum([0, *self.counts])
+        self.ends = np.cumsum([0, *self.counts])
         self.first = dict(zip(factors, ends.tolist(), strict=False))
-        self.sizes = dict(zip(factors, np.diff(self._ends[ends]).tolist(), strict=True))
-
-    def entries_of(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """The entries of some rows, one row after the other, and of which place each is."""
-        counts = self.counts[rows]
-        places = np.repeat(np.arange(len(rows)), counts)
-        first = self._ends[rows] - (np.cumsum(counts) - counts)
-        return places, np.arange(len(places)) + first[places]
+        self.sizes = dict(zip(factors, np.diff(self.ends[ends]).tolist(), strict=True))
