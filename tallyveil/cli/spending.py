@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant import (
-    Account,
-    Accountant,
-    Amount,
-    Balance,
-    Ledger,
-    Reading,
-    Room,
-    Spending,
-)
+from tallyveil.accountant import Accountant, Balance, Ledger, Reading, Room, Spending
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.plotting import spending as draw_spending
 from tallyveil.cli.text import Said, down, table, up
@@ -69,38 +59,40 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
 
 
 def _rows(policy: Policy) -> list[dict[str, Any]]:
-    with _read(policy) as (accountant, every, charges):
-        spending = accountant.spending()
+    with _read(policy) as accountants:
+        spending = [one for each in set(accountants.values()) for one in each.spending()]
         return [
             {
                 "table": name,
-                **_balance(accountant.balance(name) if charges[name] else account.balance(0, True)),
-                "charges": charges[name],
-                "most_expensive": accountant.most_expensive(name) if charges[name] else None,
-                **_room(accountant.room(name) if charges[name] else account.room(Amount())),
+                **_balance(accountant.balance(name)),
+                "charges": len(accountant.history(name)),
+                "most_expensive": accountant.most_expensive(name),
+                **_room(accountant.room(name)),
                 "analysts": [
                     _of_analyst(one) | _room(accountant.room(name, one.analyst))
                     for one in spending
                     if one.table == name
-                ]
-                or _unspent(account),
+                ],
             }
-            for name, account in every.items()
+            for name, accountant in accountants.items()
         ]
 
 
 @contextmanager
-def _read(policy: Policy) -> Iterator[tuple[Accountant, Mapping[str, Account], Counter[str]]]:
-    """The accountant of the tables that have charges, all accounts, and how many charges each has.
-
-    An accountant writes down a table it has not met; looking must leave no trace.
+def _read(policy: Policy) -> Iterator[dict[str, Accountant]]:
+    """An accountant by table; for those without charges one whose ledger is not kept, since it
+    writes down a table it has not met: looking must leave no trace.
     """
-    found = policy.ledger.exists()
-    with closing(Ledger(policy.ledger if found else ":memory:", create=False)) as ledger:
+    path, every = policy.ledger, accounts(policy)
+    with (
+        closing(Ledger(path if path.exists() else ":memory:", create=False)) as ledger,
+        closing(Ledger(":memory:")) as empty,
+    ):
         with ledger.reading():
-            charges = Counter(charge.table for charge in ledger.history(None))
-        every = accounts(policy)
-        yield Accountant(ledger, {n: every[n] for n in every if charges[n]}), every, charges
+            charged = ledger.charged_tables()
+        known = Accountant(ledger, {name: every[name] for name in every if name in charged})
+        fresh = Accountant(empty, {name: every[name] for name in every if name not in charged})
+        yield {name: known if name in charged else fresh for name in every}
 
 
 def _room(room: Room) -> dict[str, Any]:
@@ -138,17 +130,6 @@ def _of_analyst(one: Spending) -> dict[str, Any]:
     return row | {"unit": one.measure, "spent": spent, "exact": one.exact} | nothing
 
 
-def _unspent(account: Account) -> list[dict[str, Any]]:
-    """The shares of a table nobody has asked about."""
-    rows = []
-    for analyst in sorted(account.shares or ()):
-        balance = account.share_balance(analyst, 0, True)
-        if balance is not None:
-            row = {"analyst": analyst, "charges": 0, "most_expensive": None}
-            rows.append(row | _balance(balance) | _room(account.room(Amount(), Amount())))
-    return rows
-
-
 def history(path: Path, name: str | None, plot: Path | None) -> Said:
     """The charges about a table or all, oldest first; draw the spending to ``plot``.
 
@@ -159,11 +140,11 @@ def history(path: Path, name: str | None, plot: Path | None) -> Said:
     """
     policy = load_policy(path)
     names = list(policy.tables) if name is None else [protected(policy, name).name]
-    with _read(policy) as (accountant, every, charges):
-        readings = [one for one in accountant.odometer() if one.entry.table in names]
-        balances = {
-            n: accountant.balance(n) if charges[n] else every[n].balance(0, True) for n in names
-        }
+    with _read(policy) as accountants:
+        own = {name: accountants[name] for name in names}
+        read = [one for each in set(own.values()) for one in each.odometer()]
+        balances = {name: accountant.balance(name) for name, accountant in own.items()}
+    readings = [one for one in read if one.entry.table in names]
     rows = [_charge(reading) for reading in readings]
     if plot is not None:
         drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]

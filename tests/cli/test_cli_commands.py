@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
-from typer.testing import CliRunner, Result
 
-from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
+from tallyveil.cli.demo_data import write_people
 from tallyveil.proxy.inprocess import login_name
+from tests.cli.shell import shell
 
 ROOM = [("recorded", "rows"), ("recorded", "bytes"), ("rows", "left"), ("bytes", "left")]
-Shell = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("people") / "people.parquet"
-    write_people(path, 2_000)
-    return path
-
-
-@pytest.fixture
-def policy(data: Path, tmp_path: Path) -> Path:
-    shutil.copy(data, tmp_path)
-    return copy_example(tmp_path)
-
-
-@pytest.fixture
-def shell() -> Shell:
-    def run(*arguments: object) -> Any:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-    return run
-
-
-def test_help_names_every_command(shell: Shell) -> None:
+def test_help_names_every_command() -> None:
     found = shell("--help")
     assert found.exit_code == 0
     for command in ("serve", "sql", "explain", "check", "budget", "audit", "mechanism", "demo"):
@@ -51,11 +25,11 @@ def test_help_names_every_command(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["sql"], ["serve", "x", "--port", "70000"]])
-def test_a_wrong_command_line_is_status_2(shell: Shell, arguments: list[str]) -> None:
+def test_a_wrong_command_line_is_status_2(arguments: list[str]) -> None:
     assert shell(*arguments).exit_code == 2
 
 
-def test_sql_prints_rows_and_says_the_cost_on_standard_error(shell: Shell, policy: Path) -> None:
+def test_sql_prints_rows_and_says_the_cost_on_standard_error(policy: Path) -> None:
     found = shell("sql", policy, "SELECT sex, count(*) AS n FROM person GROUP BY sex ORDER BY sex")
     assert found.exit_code == 0
     lines = found.stdout.splitlines()
@@ -65,7 +39,7 @@ def test_sql_prints_rows_and_says_the_cost_on_standard_error(shell: Shell, polic
     assert found.stderr.startswith("NOTICE: cost epsilon 0.05; ")
 
 
-def test_sql_as_json_gives_one_object_per_statement(shell: Shell, policy: Path) -> None:
+def test_sql_as_json_gives_one_object_per_statement(policy: Path) -> None:
     query = "SET dp.confidence = 0.9; SELECT count(*) AS n, avg(age) AS a FROM person"
     found = shell("sql", policy, query, "--json", "--epsilon", "0.2")
     first, second = map(json.loads, found.stdout.splitlines())
@@ -80,7 +54,7 @@ def test_sql_as_json_gives_one_object_per_statement(shell: Shell, policy: Path) 
     assert (notice["severity"], notice["sqlstate"], notice["position"]) == ("NOTICE", "00000", None)
 
 
-def test_sql_as_json_says_all_of_a_warning(shell: Shell, policy: Path) -> None:
+def test_sql_as_json_says_all_of_a_warning(policy: Path) -> None:
     query = "SELECT 1; SELECT count(*) FROM person WHERE sex = 'f'"
     found = shell("sql", policy, query, "--json")
     assert found.stderr == ""
@@ -95,12 +69,12 @@ def test_sql_as_json_says_all_of_a_warning(shell: Shell, policy: Path) -> None:
     }
 
 
-def test_sql_speaks_duckdb_where_asked(shell: Shell, policy: Path) -> None:
+def test_sql_speaks_duckdb_where_asked(policy: Path) -> None:
     query = "SELECT count(*) AS n FROM person GROUP BY ALL"
     assert shell("sql", policy, query, "--dialect", "duckdb").exit_code == 0
 
 
-def test_an_error_shows_the_place_in_the_sql(shell: Shell, policy: Path) -> None:
+def test_an_error_shows_the_place_in_the_sql(policy: Path) -> None:
     found = shell("sql", policy, "SELECT count(*)\nFROM persn")
     assert found.exit_code == 1
     assert found.stdout == ""
@@ -111,7 +85,7 @@ def test_an_error_shows_the_place_in_the_sql(shell: Shell, policy: Path) -> None
 
 
 @pytest.mark.parametrize("command", ["sql", "explain"])
-def test_an_error_as_json_points_into_the_sql(shell: Shell, policy: Path, command: str) -> None:
+def test_an_error_as_json_points_into_the_sql(policy: Path, command: str) -> None:
     query = "SELECT count(*) FROM person WHERE income > 50000"
     found = shell(command, policy, query, "--json")
     assert found.exit_code == 1
@@ -121,28 +95,28 @@ def test_an_error_as_json_points_into_the_sql(shell: Shell, policy: Path, comman
     assert "30000 and 60000" in error["hint"]
 
 
-def test_what_cannot_be_paid_is_status_1_and_charges_nothing(shell: Shell, policy: Path) -> None:
+def test_what_cannot_be_paid_is_status_1_and_charges_nothing(policy: Path) -> None:
     found = shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "4")
     assert found.exit_code == 1
     assert found.stderr.startswith("ERROR 53400: ")
     assert json.loads(shell("budget", policy, "--json").stdout)[0]["charges"] == 0
 
 
-def test_explain_is_free(shell: Shell, policy: Path) -> None:
+def test_explain_is_free(policy: Path) -> None:
     found = shell("explain", policy, "SELECT count(*) FROM person", "--half-width", "100")
     assert found.exit_code == 0
     assert "interval ±100" in found.stdout
     assert json.loads(shell("budget", policy, "--json").stdout)[0]["spent"] == 0
 
 
-def test_explain_runs_nothing_that_follows(shell: Shell, policy: Path) -> None:
+def test_explain_runs_nothing_that_follows(policy: Path) -> None:
     found = shell("explain", policy, "SELECT 1; SELECT count(*) FROM person")
     assert found.exit_code == 1
     assert "one query" in found.stderr
     assert json.loads(shell("budget", policy, "--json").stdout)[0]["charges"] == 0
 
 
-def test_budget_needs_no_data_and_leaves_no_trace(shell: Shell, policy: Path) -> None:
+def test_budget_needs_no_data_and_leaves_no_trace(policy: Path) -> None:
     (policy.parent / "people.parquet").unlink()
     found = shell("budget", policy)
     assert found.exit_code == 0
@@ -150,7 +124,7 @@ def test_budget_needs_no_data_and_leaves_no_trace(shell: Shell, policy: Path) ->
     assert sorted(path.name for path in policy.parent.iterdir()) == ["people.toml", "region.csv"]
 
 
-def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
+def test_budget_says_what_was_spent(policy: Path) -> None:
     shell("sql", policy, "SELECT count(*) FROM person", "--epsilon", "0.3")
     (policy.parent / "people.parquet").unlink()
     [row] = json.loads(shell("budget", policy, "--json").stdout)
@@ -187,7 +161,7 @@ def test_budget_says_what_was_spent(shell: Shell, policy: Path) -> None:
     assert "2.7" in shell("budget", policy).stdout
 
 
-def test_budget_does_not_tie_the_ledger_to_a_draft(shell: Shell, policy: Path) -> None:
+def test_budget_does_not_tie_the_ledger_to_a_draft(policy: Path) -> None:
     """A table that nobody asked about may still be declared differently after a look."""
     shell("sql", policy, "SELECT count(*) FROM person")
     draft = '\n[tables.draft]\nfrom = "people"\nbudget = { epsilon = 1 }\nbeside = ["person"]\n'
@@ -198,14 +172,14 @@ def test_budget_does_not_tie_the_ledger_to_a_draft(shell: Shell, policy: Path) -
     assert shell("sql", policy, "SELECT count(*) FROM draft").exit_code == 0
 
 
-def test_budget_refuses_a_file_that_is_no_ledger(shell: Shell, policy: Path) -> None:
+def test_budget_refuses_a_file_that_is_no_ledger(policy: Path) -> None:
     policy.with_name("people.ledger.sqlite").write_text("not a ledger")
     found = shell("budget", policy)
     assert found.exit_code == 1
     assert "people.ledger.sqlite" in found.stderr
 
 
-def test_check_sums_the_policy_up(shell: Shell, policy: Path) -> None:
+def test_check_sums_the_policy_up(policy: Path) -> None:
     found = shell("check", policy, "--source")
     assert found.exit_code == 0
     assert "budget ε = 3" in found.stdout
@@ -213,7 +187,7 @@ def test_check_sums_the_policy_up(shell: Shell, policy: Path) -> None:
     assert json.loads(shell("check", policy, "--json").stdout)["summary"]
 
 
-def test_check_says_what_invariants_give_away(shell: Shell, policy: Path, tmp_path: Path) -> None:
+def test_check_says_what_invariants_give_away(policy: Path, tmp_path: Path) -> None:
     """The ledger is not written by it, and a small count is named as the policy has to name it."""
     text = policy.read_text().replace('"add_remove"', '"replace"')
     sql = "SELECT state, count(*) FROM person GROUP BY state"
@@ -242,7 +216,7 @@ def test_check_says_what_invariants_give_away(shell: Shell, policy: Path, tmp_pa
     assert not list(tmp_path.glob("*.sqlite"))
 
 
-def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None:
+def test_check_says_everything_that_is_wrong(policy: Path) -> None:
     text = (
         policy.read_text().replace("epsilon = 3.0", "epsilon = -3").replace("\nsex  ", "\n1sex  ")
     )
@@ -255,9 +229,7 @@ def test_check_says_everything_that_is_wrong(shell: Shell, policy: Path) -> None
 
 
 @pytest.mark.parametrize("options", [[], ["--source"]])
-def test_check_says_every_file_that_is_missing(
-    shell: Shell, policy: Path, options: list[str]
-) -> None:
+def test_check_says_every_file_that_is_missing(policy: Path, options: list[str]) -> None:
     (policy.parent / "people.parquet").unlink()
     (policy.parent / "region.csv").unlink()
     found = shell("check", policy, *options)
@@ -271,7 +243,7 @@ def test_check_says_every_file_that_is_missing(
 
 @pytest.mark.parametrize("options", [[], ["--source"]])
 def test_check_says_that_a_view_names_a_table_that_is_missing(
-    shell: Shell, policy: Path, options: list[str]
+    policy: Path, options: list[str]
 ) -> None:
     text = policy.read_text()
     policy.write_text(f'{text}\n[views.west]\nsql = "SELECT state FROM regions"\n')
@@ -286,7 +258,7 @@ def test_check_says_that_a_view_names_a_table_that_is_missing(
 
 @pytest.mark.parametrize("command", [["check"], ["check", "--source"], ["sql", "SELECT 1 AS one"]])
 def test_a_public_table_with_instants_is_refused_by_check_as_by_serving(
-    shell: Shell, policy: Path, command: list[str]
+    policy: Path, command: list[str]
 ) -> None:
     event = policy.parent / "event.parquet"
     duckdb.execute(f"COPY (SELECT TIMESTAMPTZ '2020-01-01 01:00+00' AS at) TO '{event}'")
@@ -306,7 +278,7 @@ def test_a_public_table_with_instants_is_refused_by_check_as_by_serving(
     ("wrong", "right"), [("people.parquet", "poeple.parquet"), ("\nsex  ", "\nsexx ")]
 )
 def test_a_mistake_that_keeps_a_source_from_being_read_can_be_mended(
-    shell: Shell, policy: Path, wrong: str, right: str
+    policy: Path, wrong: str, right: str
 ) -> None:
     text = policy.read_text()
     assert wrong in text
@@ -316,9 +288,7 @@ def test_a_mistake_that_keeps_a_source_from_being_read_can_be_mended(
     assert shell("sql", policy, "SELECT count(*) FROM person").exit_code == 0
 
 
-def test_a_ledger_of_another_policy_without_charges_may_be_deleted(
-    shell: Shell, policy: Path
-) -> None:
+def test_a_ledger_of_another_policy_without_charges_may_be_deleted(policy: Path) -> None:
     shell("sql", policy, "SELECT 1")
     text = policy.read_text()
     assert "\nsex  " in text
@@ -332,7 +302,7 @@ def test_a_ledger_of_another_policy_without_charges_may_be_deleted(
     assert shell("sql", policy, "SELECT 1").exit_code == 0
 
 
-def test_check_compares_data_and_ledger(shell: Shell, policy: Path) -> None:
+def test_check_compares_data_and_ledger(policy: Path) -> None:
     shell("sql", policy, "SELECT count(*) FROM person")
     ledger = policy.with_suffix(".ledger.sqlite")
     before = ledger.read_bytes()
@@ -353,7 +323,7 @@ def with_shares(policy: Path) -> None:
     policy.write_text(policy.read_text() + shares + "budget = { epsilon = 1 }\n")
 
 
-def test_budget_tells_what_each_analyst_spent(shell: Shell, policy: Path) -> None:
+def test_budget_tells_what_each_analyst_spent(policy: Path) -> None:
     women = "SELECT count(*) FROM person WHERE sex = 'F'"
     assert shell("sql", policy, women, "--epsilon", "0.25", "--user", "carol").exit_code == 0
     with_shares(policy)
@@ -375,7 +345,7 @@ def test_budget_tells_what_each_analyst_spent(shell: Shell, policy: Path) -> Non
     assert "bob     | person | epsilon" in shown
 
 
-def test_budget_tells_shares_nobody_used(shell: Shell, policy: Path) -> None:
+def test_budget_tells_shares_nobody_used(policy: Path) -> None:
     with_shares(policy)
     [row] = json.loads(shell("budget", policy, "--json").stdout)
     assert [(one["analyst"], one["remaining"]) for one in row["analysts"]] == [
@@ -385,7 +355,7 @@ def test_budget_tells_shares_nobody_used(shell: Shell, policy: Path) -> None:
     assert not list(policy.parent.glob("*ledger*"))
 
 
-def test_the_custodian_warms_up_without_a_share(shell: Shell, policy: Path) -> None:
+def test_the_custodian_warms_up_without_a_share(policy: Path) -> None:
     with_shares(policy)
     warm = ("warm", policy, "person", "--strategy", "tree:age", "--epsilon", "0.5", "--json")
     assert shell(*warm, "--dry-run").exit_code == 0
@@ -396,14 +366,14 @@ def test_the_custodian_warms_up_without_a_share(shell: Shell, policy: Path) -> N
     assert "free" in shell(*asked, "--user", "dave").stderr
 
 
-def test_check_says_who_may_spend(shell: Shell, policy: Path) -> None:
+def test_check_says_who_may_spend(policy: Path) -> None:
     with_shares(policy)
     lines = shell("check", policy).stdout.splitlines()
     assert "analyst alice may spend: ε = 0.5 of person" in lines
     assert "nobody else may spend; what history knows is free to all" in lines
 
 
-def test_source_history_never_spends(shell: Shell, policy: Path) -> None:
+def test_source_history_never_spends(policy: Path) -> None:
     query = "SELECT count(*) AS n FROM person"
     unknown = json.loads(shell("sql", policy, query, "--source", "history", "--json").stdout)
     assert unknown["rows"] == [[None]]
@@ -420,6 +390,6 @@ def test_source_history_never_spends(shell: Shell, policy: Path) -> None:
     + [f"mechanism {one}" for one in ("list", "show", "compare")],
 )
 def test_the_commands_the_guide_names_take_json(command: str) -> None:
-    shown = CliRunner().invoke(app, [*command.split(), "--help"])
+    shown = shell(*command.split(), "--help")
     assert shown.exit_code == 0
     assert "--json" in shown.output

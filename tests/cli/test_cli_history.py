@@ -5,23 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 500)
-    return copy_example(tmp_path)
-
-
-def shell(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from tests.cli.shell import shell
 
 
 def test_the_odometer_composes_as_the_budget_does(policy: Path) -> None:
@@ -57,10 +44,17 @@ def test_it_can_be_drawn(policy: Path, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "s.svg").read_text()
 
 
+GM = ("mechanism", "show", "GM", "--n", "4", "--alpha", "0.9")
+
+
+@pytest.mark.parametrize(
+    "asked", [("history",), ("history", "--posterior", "SELECT count(*) FROM person"), GM]
+)
 def test_without_matplotlib_it_says_what_to_install(
-    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    policy: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    found = shell("history", policy, "--plot", tmp_path / "s.svg")
+    about = (policy,) if asked[0] == "history" else ()
+    found = shell(*asked, *about, "--plot", policy.parent / "s.svg")
     assert found.exit_code == 1
     assert "pip install 'tallyveil[plot]'" in found.stderr

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from tallyveil.cli.app import app
 from tallyveil.mechanisms.noise.staircase import Staircase
-
-
-def shell(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from tests.cli.shell import shell
 
 
 def test_the_list_names_every_mechanism_and_its_guarantee() -> None:
@@ -223,23 +216,6 @@ def test_drawings(ending: str, tmp_path: Path) -> None:
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[ending]
     assert drawing.read_bytes().startswith(start)
     assert curves.read_bytes().startswith(start)
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = builtins.__import__
-
-    def absent(name: str, *arguments: Any, **more: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return found(name, *arguments, **more)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    path = tmp_path / "x.png"
-    shown = shell("mechanism", "show", "GM", "--n", 4, "--alpha", 0.9, "--plot", path)
-    assert shown.exit_code == 1
-    assert "pip install 'tallyveil[plot]'" in shown.stderr
 
 
 def test_the_audit_prints_a_row_for_each_check() -> None:

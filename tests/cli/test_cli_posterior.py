@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.gate import Gate
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.policy import load_policy
+from tests.cli.shell import shell, spent
 
 WOMEN = "SELECT count(*) AS n FROM person WHERE sex = 'F'"
 BY_SEX = "SELECT sex, count(*) AS n FROM person GROUP BY sex"
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 500)
-    return copy_example(tmp_path)
-
-
-def shell(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def posterior(policy: Path, query: str, *more: object) -> list[dict[str, Any]]:
@@ -37,11 +24,6 @@ def posterior(policy: Path, query: str, *more: object) -> list[dict[str, Any]]:
     assert found.exit_code == 0, found.stdout + found.stderr
     rows: list[dict[str, Any]] = json.loads(found.stdout)
     return rows
-
-
-def spent(policy: Path) -> float:
-    [row] = json.loads(shell("budget", policy, "--json").stdout)
-    return float(row["spent"])
 
 
 def test_an_answer_of_its_own_has_the_law_of_its_noise(policy: Path) -> None:
@@ -154,15 +136,6 @@ def test_what_is_refused(policy: Path, arguments: list[str], words: str) -> None
     assert found.exit_code == 1
     assert words in found.stderr
     assert spent(policy) == 0
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    found = shell("history", policy, "--posterior", WOMEN, "--plot", tmp_path / "s.svg")
-    assert found.exit_code == 1
-    assert "pip install 'tallyveil[plot]'" in found.stderr
 
 
 def test_groups_of_several_sets_stand_apart(policy: Path) -> None:

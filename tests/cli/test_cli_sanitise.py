@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
+from tests.cli.shell import shell, spent
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 2_000)
-    path = copy_example(tmp_path)
-    text = path.read_text()
-    path.write_text(text.replace('neighbours = "add_remove"', 'neighbours = "replace"'))
-    return path
-
-
-def shell(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def spent(policy: Path) -> float:
-    [row] = json.loads(shell("budget", policy, "--json").stdout)
-    return float(row["spent"])
+def policy(policy: Path) -> Path:
+    policy.write_text(policy.read_text().replace('"add_remove"', '"replace"'))
+    return policy
 
 
 def test_from_the_table_to_free_queries(policy: Path, tmp_path: Path) -> None:

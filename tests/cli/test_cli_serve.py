@@ -21,16 +21,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
 from tests.programs import TALLYVEIL, Program, of_its_own, start
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 1_000)
-    return copy_example(tmp_path)
 
 
 @contextmanager

@@ -5,30 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tallyveil.cli import warming
-from tallyveil.cli.app import app
-from tallyveil.cli.demo_data import copy_example, write_people
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    write_people(tmp_path / "people.parquet", 2_000)
-    return copy_example(tmp_path)
-
-
-def shell(*arguments: object, typed: str | None = None) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=typed)
-
-
-def spent(policy: Path) -> float:
-    [row] = json.loads(shell("budget", policy, "--json").stdout)
-    return float(row["spent"])
-
+from tests.cli.shell import shell, spent
 
 WARM = ("person", "--strategy", "marginals:2", "--attributes", "sex,education,age")
 
