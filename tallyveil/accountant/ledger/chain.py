@@ -1,9 +1,9 @@
 """The chain through each table of the ledger: no row can be altered or taken out unnoticed; and a
 charge as a row.
 
-A row's ``chain`` is BLAKE2b(chain of the row before ‖ its own number and values). A row that was
-altered, or taken out of the middle, breaks it; one taken off the end is missed because SQLite
-keeps the highest number it has ever given.
+A row's ``chain`` is a digest of the chain of the row before, its own number and its values
+(`linked`). A row that was altered, or taken out of the middle, breaks it; one taken off the end is
+missed because SQLite keeps the highest number it has ever given.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from tallyveil.mechanisms.measure import Measure
 
-__all__ = ["FIELDS", "START", "Position", "StoredCharge", "charge_link", "linked"]
+__all__ = ["FIELDS", "START", "Position", "StoredCharge", "linked"]
 
 Value = str | bytes | int
 
@@ -29,13 +29,15 @@ class Position:
 START = Position(0, b"")
 
 
-def linked(before: bytes, number: int, *values: Value) -> bytes:
-    """The chain of row ``number``. Values of different types, or cut elsewhere, never collide."""
-    parts = [before]
-    for value in (number, *values):
-        held = value if isinstance(value, bytes) else str(value).encode()
-        parts += (type(value).__name__.encode(), len(held).to_bytes(8, "big"), held)
-    return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
+def linked(before: bytes, *row: Value) -> bytes:
+    """The chain of a row, its number first.
+
+    BLAKE2b(before ‖ its values as a list of Python's, in ASCII, in which bytes are their length
+    alone ‖ these bytes): a list says where it ends, so that no two rows are written alike.
+    """
+    plain = [(len(value),) if isinstance(value, bytes) else value for value in row]
+    held = b"".join([value for value in row if isinstance(value, bytes)])
+    return hashlib.blake2b(before + ascii(plain).encode() + held, digest_size=16).digest()
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,6 @@ class StoredCharge:
     height: int
     columns: bytes
     measure: Measure = "epsilon"
-
-
-def charge_link(
-    before: bytes, number: int, time: str, analyst: str, table: str, mechanism: str, sql: str,
-    cost: int, height: int, columns: bytes, measure: Measure = "epsilon",
-) -> bytes:  # fmt: skip
-    """A charge's chain."""
-    held = [before]
-    for value in (time, analyst, table, mechanism, sql):
-        text = value.encode()
-        held += (len(text).to_bytes(8, "big"), text)
-    # Of epsilon it is left out.
-    own = () if measure == "epsilon" else (measure,)
-    held += (repr((number, cost, height, *own)).encode(), columns)
-    return hashlib.blake2b(b"".join(held), digest_size=16).digest()
 
 
 _COLUMN_NAMES = {"table": "table_name"}

@@ -15,7 +15,7 @@ restore a backup only if nothing was asked since.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,6 @@ from tallyveil.accountant.ledger.chain import (
     START,
     Position,
     StoredCharge,
-    charge_link,
     linked,
 )
 from tallyveil.accountant.ledger.database import Database
@@ -42,12 +41,11 @@ class _Table:
 
     name: str
     columns: tuple[str, ...]
-    link: Callable[..., bytes] = linked
 
 
 _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
 _SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
-_CHARGE = _Table("charge", FIELDS[1:], charge_link)
+_CHARGE = _Table("charge", FIELDS[1:])
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
 _INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns", "added"))
 _DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
@@ -197,7 +195,7 @@ class Ledger(Database):
         query = f"SELECT {columns} FROM {table.name} WHERE id > ? ORDER BY id LIMIT ?"
         left = most
         for *row, chain in self._execute(query, (seen.number, most)):
-            seen = Position(row[0], table.link(seen.chain, *row))
+            seen = Position(row[0], linked(seen.chain, *row))
             if seen.chain != chain:
                 raise self._tampered()
             left -= 1
@@ -213,7 +211,7 @@ class Ledger(Database):
     def _add(self, table: _Table, values: tuple[Any, ...], before: Position) -> Position:
         """Append a row to ``table``, which ends ``before`` it."""
         row = (self._numbers_used(table) + 1, *values)
-        after = Position(row[0], table.link(before.chain, *row))
+        after = Position(row[0], linked(before.chain, *row))
         columns, marks = ", ".join(("id", *table.columns, "chain")), ", ?" * len(row)
         self._execute(
             f"INSERT INTO {table.name} ({columns}) VALUES (?{marks})", (*row, after.chain)
