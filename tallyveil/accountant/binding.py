@@ -37,12 +37,13 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     """
     known = ledger.tables()
     for table, account in accounts.items():
-        if known.get(table, account.fingerprint) != account.fingerprint:
+        if table in known and known[table][0] != account.fingerprint:
             raise _redeclared(ledger, table)
-    charged, added = ledger.charged_tables(), ledger.added()
+    charged = ledger.charged_tables()
     for table in (name for name in accounts if name not in charged):
         # Of what had been charged when it was added, the custodian has said so.
-        since = {name for name, first in charged.items() if first > added.get(table, "")}
+        _, added = known.get(table, ("", ""))
+        since = {name for name, first in charged.items() if first > added}
         unsaid = sorted(since - set(accounts[table].beside))
         gone = [name for name in unsaid if name not in accounts]
         if gone:

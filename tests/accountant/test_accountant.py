@@ -224,18 +224,6 @@ def test_history_says_who_asked_what_at_which_cost(cubes: Any, open_accountant: 
     assert entry.time.tzinfo is not None
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_reopening_changes_nothing(cubes: Any, open_accountant: Any, neighbours: str) -> None:
-    accountant = open_accountant(neighbours=neighbours, max_rows=2)
-    for n in range(12):
-        dense = [[n % 3, 1, 0], [0, -1, n % 2]]
-        (receipt,) = accountant.charge([one(cubes, dense, 100.0, ("age",))], f"analyst{n % 2}")
-        accountant.record(receipt, [[n, -n]])
-    again = open_accountant(neighbours=neighbours, max_rows=2)
-    assert again.balance("person") == accountant.balance("person")
-    assert again.history() == accountant.history()
-
-
 def test_a_changed_table_does_not_get_an_old_ledger(cubes: Any, open_accountant: Any) -> None:
     open_accountant()
     with pytest.raises(LedgerMismatch, match="person") as refused:
@@ -261,20 +249,6 @@ def test_a_lowered_budget_leaves_nothing(cubes: Any, open_accountant: Any) -> No
     assert accountant.balance("person").remaining == 0
     with pytest.raises(BudgetExceeded):
         accountant.charge([one(cubes, [[0, 1]], 100.0)], "alice")
-
-
-def test_two_processes_cannot_overdraw(cubes: Any, open_accountant: Any) -> None:
-    accountants = [open_accountant(budget=1), open_accountant(budget=1)]
-    charge = one(cubes, [[1, 1]], 10.0)
-    made = 0
-    for n in range(14):
-        try:
-            accountants[n % 2].charge([charge], "alice")
-            made += 1
-        except BudgetExceeded:
-            pass
-    assert made == 10
-    assert {a.balance("person").remaining for a in accountants} == {Fraction(0)}
 
 
 def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: Any) -> None:

@@ -100,22 +100,6 @@ def test_the_file_alone_is_the_ledger_while_it_is_in_use(
         assert known(cubes, copy)[:2] == (accountant.balance("person"), accountant.history())
 
 
-@pytest.mark.parametrize("beside", ["-journal", "-wal", "-shm"])
-def test_deleting_what_is_beside_it_sells_nothing_twice(
-    cubes: Any, charge: Charge, path: Path, beside: str
-) -> None:
-    with closing(Ledger(path)) as first:
-        accountant = Accountant(first, {"person": cubes.account()})
-        accountant.charge([charge], "alice")
-        path.with_name(path.name + beside).unlink(missing_ok=True)
-        accountant.charge([charge], "alice")
-        with closing(Ledger(path)) as second:
-            other = Accountant(second, {"person": cubes.account()})
-            assert other.balance("person") == accountant.balance("person")
-            other.charge([charge], "bob")
-        assert len(accountant.history()) == 11
-
-
 def test_a_copy_made_in_the_middle_of_a_write_loses_no_charge(cubes: Any, path: Path) -> None:
     """The worst moment: pages of a transaction are in the file already, its journal is not."""
     expected, copies = known(cubes, path), 0

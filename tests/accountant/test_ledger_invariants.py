@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +16,7 @@ from tallyveil.errors import LedgerError, ReceiptError
 from tallyveil.mechanisms.constrained.release import published
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
+from tests.accountant.ledgers import altered
 
 DOMAIN = Domain("person", (Attribute("day", "range", "BIGINT", tuple(range(6))),))
 ACCOUNTS = {"person": Account(DOMAIN, "replace", 1, Fraction(1), "f")}
@@ -29,11 +29,6 @@ def days(*cells: int) -> Workload:
 
 
 COUNTS = {"SELECT 1": days(1), "SELECT 2": days(2, 3)}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "budget.ledger"
 
 
 def recorded(path: Path, event: str) -> list[tuple[str, bytes]]:
@@ -88,13 +83,6 @@ def test_they_are_opened_by_a_receipt_for_no_noise_only(path: Path) -> None:
 def test_what_was_altered_or_lost_is_found(path: Path, change: str) -> None:
     with closing(Ledger(path)) as ledger:
         Accountant(ledger, ACCOUNTS).publish_exact("person", COUNTS)
-    with closing(sqlite3.connect(path)) as raw, raw:
-        triggers = "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'invariant' AND sql LIKE"
-        kept = raw.execute(f"{triggers} '%append-only%'").fetchall()
-        for name, _ in kept:
-            raw.execute(f"DROP TRIGGER {name}")
-        raw.execute(change)
-        for _, sql in kept:
-            raw.execute(sql)
+    altered(path, change)
     with pytest.raises(LedgerError, match="lost or altered"):
         recorded(path, PUBLISHED)

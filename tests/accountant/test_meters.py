@@ -153,23 +153,18 @@ def test_both_bounds_hold_for_every_pair(cubes: Any, measure: Measure, data: st.
         assert sum(t.two_highest for t in bound) >= exact
 
 
-def test_each_bound_is_tight_where_it_should_be(cubes: Any) -> None:
-    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True, "epsilon")
-    assert sum(t.two_highest for t in one.from_midrange) == one.bound == 4 * 10**12
-    eye = pairs.PairLoss(
-        (cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True, "epsilon"
-    )
+@pytest.mark.parametrize(("measure", "apart"), [("epsilon", 4), ("rho", 16)])
+def test_each_bound_is_tight_where_it_should_be(cubes: Any, measure: Measure, apart: int) -> None:
+    def loss(dense: Any) -> Any:
+        return pairs.PairLoss((cubes.column(["age"], dense),), (Fraction(1),), True, measure)
+
+    one, eye = loss([[3, -1, 1]]), loss(np.eye(3, dtype=int))
+    assert sum(t.two_highest for t in one.from_midrange) == one.bound == apart * 10**12
     assert sum(t.two_highest for t in eye.from_zero) == eye.bound == 2 * 10**12
 
 
-def test_each_bound_is_tight_in_rho_where_it_should_be(cubes: Any) -> None:
-    one = pairs.PairLoss((cubes.column(["age"], [[3, -1, 1]]),), (Fraction(1),), True, "rho")
-    assert sum(t.two_highest for t in one.from_midrange) == one.bound == 16 * 10**12
-    eye = pairs.PairLoss(
-        (cubes.column(["age"], np.eye(3, dtype=int)),), (Fraction(1),), True, "rho"
-    )
-    assert sum(t.two_highest for t in eye.from_zero) == eye.bound == 2 * 10**12
-    # Coefficients of both signs: (2 − (−1))² is more than 2² + 1².
+def test_coefficients_of_both_signs_are_squared_together(cubes: Any) -> None:
+    """(2 − (−1))² is more than 2² + 1²."""
     mixed = pairs.PairLoss((cubes.column(["age"], [[2, -1, 0]]),), (Fraction(1),), True, "rho")
     assert mixed.bound == 9 * 10**12
     assert sum(t.two_highest for t in mixed.from_zero) >= 9 * 10**12

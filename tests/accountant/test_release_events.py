@@ -31,11 +31,6 @@ class Retired(DiscreteLaplace):
     name = "retired"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "budget.ledger"
-
-
 def one(cubes: Any, name: str = "laplace", scale: float = 20.0) -> Charge:
     workload = Workload("person", (cubes.column(["hue"], [[1, 0]]),))
     return Charge(workload, name, (scale,), "SELECT 1")

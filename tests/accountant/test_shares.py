@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import signal
@@ -188,19 +187,6 @@ def test_every_share_and_the_odometer_by_brute_force(
     spending = {s.analyst: (s.charges, s.spent) for s in accountant.spending()}
     names = {"alice", "bob", *asked}
     assert spending == {a: (asked.count(a), bought_by(a)) for a in names}
-
-
-def test_reopening_rebuilds_the_shares(cubes: Any, tmp_path: Path) -> None:
-    shares = of(alice="0.5", bob="0.5")
-    first = opened(cubes, tmp_path / "l", budget=3, shares=shares)
-    for n, analyst in zip(range(6), itertools.cycle(["alice", "bob"]), strict=False):
-        first.charge([one(cubes, [[1, n % 3]], 20.0)], analyst)
-    again = opened(cubes, tmp_path / "l", budget=3, shares=shares)
-    for analyst in shares:
-        assert again.share("person", analyst) == first.share("person", analyst)
-        assert again.most_expensive("person", analyst) == first.most_expensive("person", analyst)
-    assert again.odometer() == first.odometer()
-    assert again.spending() == first.spending()
 
 
 def test_what_was_bought_before_there_were_shares_counts(cubes: Any, tmp_path: Path) -> None:

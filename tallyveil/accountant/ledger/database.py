@@ -142,7 +142,8 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self, doing: str, *begin: str) -> Iterator[None]:
-        self._check_own()
+        self._check_process()
+        self._check_identity()
         with self._reported(doing):
             self._keeping = False
             try:
@@ -244,10 +245,6 @@ class Database:
             return None
         stat = self.path.stat()
         return stat.st_dev, stat.st_ino
-
-    def _check_own(self) -> None:
-        self._check_process()
-        self._check_identity()
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -96,9 +96,10 @@ class Ledger(Database):
         found = self._execute(query, (position.number,)).fetchone()
         return found is not None and found[0] == position.chain
 
-    def tables(self) -> dict[str, str]:
-        """The tables it knows, each with the fingerprint of its declaration; inside `reading`."""
-        return {row[1]: row[2] for row, _ in self._after(_PROTECTED, START)}
+    def tables(self) -> dict[str, tuple[str, str]]:
+        """The tables it knows, each with the fingerprint of its declaration, and when it was added;
+        inside `reading`."""
+        return {row[1]: row[2:4] for row, _ in self._after(_PROTECTED, START)}
 
     def add_table(self, table: str, fingerprint: str) -> None:
         """Inside `writing`."""
@@ -108,10 +109,6 @@ class Ledger(Database):
         """The tables that it has charges of, each with the time of the first; inside `reading`."""
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
         return dict(self._execute(query).fetchall())
-
-    def added(self) -> dict[str, str]:
-        """When each table that it knows was added; inside `reading`."""
-        return {row[1]: row[3] for row, _ in self._after(_PROTECTED, START)}
 
     def snapshot(self, table: str) -> Snapshot | None:
         """The data that the table's answers are about, if it is known yet; inside `reading`."""
