@@ -16,6 +16,7 @@ from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import (
     CountMechanism,
+    DiscreteLaplace,
     Measure,
     Mechanism,
     Relation,
@@ -23,6 +24,7 @@ from tallyveil.mechanisms import (
     mechanism,
     mechanism_names,
 )
+from tallyveil.mechanisms.registry import register
 from tallyveil.workload.workload import Column, Workload
 
 Floats = npt.NDArray[np.float64]
@@ -213,6 +215,7 @@ def test_integers_of_any_size_stay_integers(noise: Mechanism) -> None:
         assert max(values) > edge > min(values)
     assert all(type(value) is int for value in values)
     assert release(noise, [5, 2**70], 0.0) == (5, 2**70)
+    assert release(noise, [], 20.0) == ()
 
 
 @EVERY
@@ -220,3 +223,15 @@ def test_its_name_is_what_a_ledger_finds_it_by(noise: Mechanism) -> None:
     assert mechanism(noise.name) == noise
     assert mechanism(noise.name) is mechanism(noise.name)
     assert noise.guarantee
+
+
+def test_a_name_stands_for_one_mechanism() -> None:
+    with pytest.raises(InvalidParameterValue, match="gumbel") as refused:
+        mechanism("gumbel")
+    assert all(name in str(refused.value) for name in mechanism_names())
+    with pytest.raises(ValueError, match="already"):
+        register(DiscreteLaplace())
+
+
+def test_a_half_width_has_the_largest_scale_there_is() -> None:
+    assert DiscreteLaplace().scale_for_half_width(2**53 - 1, 0.5) == 2.0**52

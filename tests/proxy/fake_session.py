@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import threading
-import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from decimal import Decimal
 from typing import Any
 
 from tallyveil import deadline
@@ -40,41 +37,8 @@ REPORTED = (
     "application_name",
 )
 
-SAMPLE_COLUMNS = (
-    ColumnType("flag", "BOOLEAN"),
-    ColumnType("small", "SMALLINT"),
-    ColumnType("n", "BIGINT"),
-    ColumnType("total", "HUGEINT"),
-    ColumnType("share", "DOUBLE"),
-    ColumnType("price", "DECIMAL(18,3)"),
-    ColumnType("city", "VARCHAR"),
-    ColumnType("day", "DATE"),
-    ColumnType("at", "TIMESTAMP"),
-    ColumnType("id", "UUID"),
-    ColumnType("raw", "BLOB"),
-    ColumnType("tags", "VARCHAR[]"),
-)
-SAMPLE_ROWS = (
-    (
-        True,
-        -7,
-        2**40,
-        10**25,
-        0.25,
-        Decimal("12.500"),
-        "Zürich, \"'\\",
-        dt.date(2024, 2, 29),
-        dt.datetime(2024, 2, 29, 12, 30, 0, 250_000),
-        uuid.UUID(int=5),
-        b"\x00\xff",
-        ["a", None, 'b "c"'],
-    ),
-    (None,) * 12,
-)
-
 _FIRST_WORDS: dict[str, tuple[Kind, str]] = {
     "select": ("select", "SELECT"),
-    "explain": ("explain", "EXPLAIN"),
     "set": ("set", "SET"),
     "reset": ("set", "RESET"),
     "discard": ("set", "DISCARD ALL"),
@@ -168,17 +132,13 @@ class FakeSession:
         sql = statement.sql.lower()
         if statement.kind == "show":
             return (ColumnType(sql.split(maxsplit=1)[1], "VARCHAR"),)
-        if statement.kind == "explain":
-            return (ColumnType("QUERY PLAN", "VARCHAR"),)
-        if sql == "select * from sample":
-            return SAMPLE_COLUMNS
         if "$1 + 1" in sql or re.search(r"series|wait|select \d|notices|fail|crash", sql):
             return (ColumnType("n", "INTEGER" if sql == "select 1" else "BIGINT"),)
         if match := re.search(r"\$1::(\w+(?:\[\])?)", sql):
             return (ColumnType("value", match[1].upper()),)
         if "$" in sql:
             return tuple(ColumnType(f"value{i}", t) for i, t in enumerate(types, 1))
-        if re.search(r"version\(\)|current_schema\(\)|wide|fickle|unlock_all", sql):
+        if re.search(r"wide|fickle|unlock_all", sql):
             return (ColumnType("text", "VARCHAR"),)
         if "struct" in sql:
             return (ColumnType("s", "STRUCT(a INTEGER)"),)
@@ -231,8 +191,6 @@ class FakeSession:
         return Result(None, (), statement.tag)
 
     def _rows(self, sql: str, parameters: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
-        if sql == "select * from sample":
-            return SAMPLE_ROWS
         if "fail" in sql:
             raise BudgetExceeded("budget exhausted", requested=1.0, remaining=0.5, hint="history")
         if "crash" in sql:
@@ -244,8 +202,6 @@ class FakeSession:
             return [(i,) if match[1] == "series" else ("x" * 1000,) for i in numbers]
         if "$1 + 1" in sql:
             return [(parameters[0] + 1,)]
-        if "to_regtype" in sql:
-            return []  # psycopg asks for hstore on behalf of SQLAlchemy
         if "$" in sql:
             return [tuple(parameters)]
         return [(self._scalar(sql),)]
@@ -253,14 +209,8 @@ class FakeSession:
     def _scalar(self, sql: str) -> Any:
         if sql.startswith("show "):
             return self.show(sql.split(maxsplit=1)[1])
-        if sql.startswith("explain"):
-            return "plan"
         if match := re.match(r"select (\d+)", sql):
             return int(match[1])
-        if "schema" in sql:
-            return "public"
-        if "version" in sql:
-            return "PostgreSQL 18.0 (tallyveil)"
         return 1 if "fickle" in sql or "notices" in sql else None
 
     def _wait(self) -> Sequence[tuple[Any, ...]]:

@@ -193,33 +193,6 @@ def test_rows_without_columns_are_still_rows(talk: Talk) -> None:
     assert talk.kinds(parse("select nothing"), m.Describe("S", "")) == "1tT"
 
 
-def test_transaction_status(talk: Talk) -> None:
-    steps = [
-        ("commit", "NC", "COMMIT", "I"),
-        ("rollback", "NC", "ROLLBACK", "I"),
-        ("begin", "C", "BEGIN", "T"),
-        ("begin", "NC", "BEGIN", "T"),
-        ("savepoint a", "C", "SAVEPOINT", "T"),
-        ("select fail()", "E", "53400", "E"),
-        ("select 1", "E", "25P02", "E"),
-        ("show jit", "E", "25P02", "E"),
-        ("savepoint b", "E", "25P02", "E"),
-        ("rollback to b", "E", "3B001", "E"),
-        ("rollback to a", "C", "ROLLBACK", "T"),
-        ("release a", "C", "RELEASE", "T"),
-        ("release a", "E", "3B001", "E"),
-        ("commit", "C", "ROLLBACK", "I"),
-        ("savepoint a", "E", "25P01", "I"),
-    ]
-    for sql, kinds, said, status in steps:
-        answer = talk(query(sql))
-        assert "".join(k for k, _ in answer[:-1]) == kinds, sql
-        last = answer[-2][1]
-        assert (last if kinds[-1] == "C" else last["C"]) == said, sql
-        assert answer[-1] == ("Z", status), sql
-    assert talk.session.executed == ["select fail()"]
-
-
 def test_a_failed_block_refuses_the_extended_protocol_too(talk: Talk) -> None:
     talk(parse("select 1", "s"), parse("rollback", "r"), query("begin; select fail()"))
     for messages in (

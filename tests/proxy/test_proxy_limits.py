@@ -5,28 +5,18 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tallyveil.proxy import Limits, Server, ServerThread, Tls
+from tallyveil.proxy import Limits, Tls
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, write
+from tests.proxy.serving import serving
 from tests.proxy.test_proxy_tls import ask_for_tls
 
 IDLE = 0.5
-
-
-@contextmanager
-def serving(sessions: Sessions, **given: Any) -> Iterator[int]:
-    tls = given.pop("tls", None)
-    limits = Limits(**{"startup_timeout": 5, "close_timeout": 0.5} | given)
-    server = Server(sessions, port=0, limits=limits, tls=tls)
-    with ServerThread(server):
-        yield server.port
 
 
 def refusal(client: RawClient, user: str) -> str:

@@ -11,28 +11,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tallyveil.proxy import InsecureAddress, Limits, Server, ServerThread, Tls, Trust
+from tallyveil.proxy import InsecureAddress, Server, ServerThread, Tls, Trust
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.server import is_loopback
 from tests.programs import start
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import RawClient, write
 from tests.proxy.scram_users import with_passwords
+from tests.proxy.serving import serving
 
 STARTUP = write(m.Startup(3 << 16, (("user", "a"),)))
-
-
-@contextmanager
-def serving(sessions: Sessions, **limits: Any) -> Iterator[Server]:
-    chosen = {"startup_timeout": 5, "close_timeout": 1} | limits
-    server = Server(sessions, port=0, limits=Limits(**chosen))
-    with ServerThread(server):
-        yield server
 
 
 def error_of(answer: list[tuple[str, Any]]) -> str:
@@ -83,7 +75,7 @@ def test_half_messages_and_gone(server: Server, bystander: RawClient, cut: int) 
 
 @pytest.mark.parametrize("sent", [b"", STARTUP[:9], write(m.SSLRequest())])
 def test_slow_and_silent_clients_are_closed(sessions: Sessions, sent: bytes) -> None:
-    with serving(sessions, startup_timeout=0.2) as server, RawClient(server.port) as client:
+    with serving(sessions, startup_timeout=0.2) as port, RawClient(port) as client:
         client.socket.sendall(sent)
         if sent == write(m.SSLRequest()):
             assert client.exactly(1) == b"N"
@@ -91,7 +83,7 @@ def test_slow_and_silent_clients_are_closed(sessions: Sessions, sent: bytes) -> 
 
 
 def test_who_has_logged_in_may_be_silent(sessions: Sessions) -> None:
-    with serving(sessions, startup_timeout=0.2) as server, RawClient(server.port) as client:
+    with serving(sessions, startup_timeout=0.2) as port, RawClient(port) as client:
         client.start()
         client.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
@@ -101,18 +93,18 @@ def test_who_has_logged_in_may_be_silent(sessions: Sessions) -> None:
 
 
 def test_too_many_clients(sessions: Sessions) -> None:
-    with serving(sessions, max_connections=2, max_waiting=2) as server:
-        with RawClient(server.port) as one, RawClient(server.port) as two:
+    with serving(sessions, max_connections=2, max_waiting=2) as port:
+        with RawClient(port) as one, RawClient(port) as two:
             one.start()
             two.start()
-            with RawClient(server.port) as three:
+            with RawClient(port) as three:
                 three.send(m.Startup(3 << 16, (("user", "c"),)))
                 assert error_of(three.until("E")) == "53300"
                 assert three.at_end()
             assert one.ask("select 1")[-1] == ("Z", "I")
         sessions.all[0].closed.wait(5)
         sessions.all[1].closed.wait(5)
-        with RawClient(server.port) as again:
+        with RawClient(port) as again:
             assert again.start()[-1] == ("Z", "I")
 
 
@@ -122,15 +114,15 @@ def test_who_is_slow_to_log_in_gives_way_to_newcomers(
     packet = write(m.Startup(3 << 16, (("user", "slow"),)))
     with (
         contextlib.ExitStack() as opened,
-        serving(sessions, max_waiting=4, startup_timeout=2) as server,
+        serving(sessions, max_waiting=4, startup_timeout=2) as port,
     ):
-        slow = [opened.enter_context(RawClient(server.port)) for _ in range(12)]
+        slow = [opened.enter_context(RawClient(port)) for _ in range(12)]
         for byte in packet[:-1]:
             for client in slow:
                 with contextlib.suppress(OSError):
                     client.socket.sendall(bytes([byte]))
         for _ in range(24):
-            with RawClient(server.port) as newcomer:
+            with RawClient(port) as newcomer:
                 newcomer.start()
                 assert newcomer.ask("select 1")[-1] == ("Z", "I")
         assert all(client.at_end() for client in slow)
@@ -138,11 +130,11 @@ def test_who_is_slow_to_log_in_gives_way_to_newcomers(
 
 
 def test_who_has_logged_in_gives_way_to_nobody(sessions: Sessions) -> None:
-    with serving(sessions, max_waiting=1) as server, RawClient(server.port) as client:
+    with serving(sessions, max_waiting=1) as port, RawClient(port) as client:
         client.start()
         with contextlib.ExitStack() as opened:
             for _ in range(5):
-                opened.enter_context(RawClient(server.port)).socket.sendall(b"\0")
+                opened.enter_context(RawClient(port)).socket.sendall(b"\0")
             assert client.ask("select 1")[-1] == ("Z", "I")
 
 
@@ -177,9 +169,9 @@ def test_cancel_needs_the_secret_and_hits_only_what_runs(
 
 def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> None:
     with (
-        serving(sessions, threads=1) as server,
-        RawClient(server.port) as busy,
-        RawClient(server.port) as waiting,
+        serving(sessions, threads=1) as port,
+        RawClient(port) as busy,
+        RawClient(port) as waiting,
     ):
         busy.start()
         waiting.start()
@@ -188,7 +180,7 @@ def test_cancel_gets_through_when_every_worker_is_busy(sessions: Sessions) -> No
         # The second statement waits for the only worker; its cancel stops it before it begins.
         waiting.send(m.Query(b"select 1"))
         for client in (waiting, busy):
-            with RawClient(server.port) as other:
+            with RawClient(port) as other:
                 # The query must have been read first; a round trip on the same loop shows it.
                 other.send(m.SSLRequest())
                 assert other.exactly(1) == b"N"
@@ -254,8 +246,8 @@ def test_all_of_an_answer_comes_after_the_end_of_the_stream(
 @pytest.mark.parametrize("sent", [b"", b"Q\0\0", STARTUP[:9], write(m.SSLRequest())])
 def test_who_has_asked_nothing_ends_with_the_stream(sessions: Sessions, sent: bytes) -> None:
     with (
-        serving(sessions, close_timeout=60, startup_timeout=60) as server,
-        RawClient(server.port) as client,
+        serving(sessions, close_timeout=60, startup_timeout=60) as port,
+        RawClient(port) as client,
     ):
         if sent.startswith(b"Q"):
             client.start()
@@ -269,7 +261,7 @@ def test_who_has_asked_nothing_ends_with_the_stream(sessions: Sessions, sent: by
 def test_a_statement_is_cancelled_some_time_after_the_end_of_the_stream(
     sessions: Sessions,
 ) -> None:
-    with serving(sessions, close_timeout=0.3) as server, RawClient(server.port) as client:
+    with serving(sessions, close_timeout=0.3) as port, RawClient(port) as client:
         client.start()
         client.send(m.Query(b"select wait()"), m.Query(b"select 2"))
         ends_its_stream(client)
@@ -281,7 +273,7 @@ def test_a_statement_is_cancelled_some_time_after_the_end_of_the_stream(
 
 
 def test_who_reads_nothing_after_the_end_of_the_stream_is_dropped(sessions: Sessions) -> None:
-    with serving(sessions, close_timeout=0.3) as server, RawClient(server.port) as client:
+    with serving(sessions, close_timeout=0.3) as port, RawClient(port) as client:
         client.start()
         client.send(m.Query(b"select wide(50000)"))
         ends_its_stream(client)
@@ -289,14 +281,14 @@ def test_who_reads_nothing_after_the_end_of_the_stream_is_dropped(sessions: Sess
 
 
 def test_a_place_is_free_again_after_the_end_of_the_stream(sessions: Sessions) -> None:
-    with serving(sessions, max_connections=1, close_timeout=0.3) as server:
+    with serving(sessions, max_connections=1, close_timeout=0.3) as port:
         for sql in (b"select 1", b"select wait()", b"select wide(50000)"):
-            with RawClient(server.port) as client:
+            with RawClient(port) as client:
                 client.start()
                 client.send(m.Query(sql))
                 ends_its_stream(client)
                 assert sessions.last.closed.wait(10)
-        with RawClient(server.port) as client:
+        with RawClient(port) as client:
             assert client.start()[-1] == ("Z", "I")
 
 
@@ -353,8 +345,8 @@ def test_a_large_result_waits_for_its_reader(
 
 
 def test_shutdown_says_goodbye_and_stops_what_runs(sessions: Sessions) -> None:
-    with serving(sessions) as server:
-        idle, busy, silent = (RawClient(server.port) for _ in range(3))
+    with serving(sessions) as port:
+        idle, busy, silent = (RawClient(port) for _ in range(3))
         idle.start()
         busy.start()
         busy.send(m.Query(b"select wait()"))
@@ -411,24 +403,6 @@ def test_port_before_start(sessions: Sessions) -> None:
     with pytest.raises(RuntimeError, match="not listening"):
         _ = server.port
     asyncio.run(server.close())
-
-
-def test_on_plain_asyncio(sessions: Sessions) -> None:
-    """uvloop is optional: the same on the loop of the standard library."""
-
-    def talk(port: int) -> list[tuple[str, Any]]:
-        with RawClient(port) as client:
-            client.start()
-            return client.ask("select n from series(3)")
-
-    async def main() -> None:
-        server = Server(sessions, port=0)
-        await server.start()
-        answer = await asyncio.to_thread(talk, server.port)
-        assert answer[-2:] == [("C", "SELECT 3"), ("Z", "I")]
-        await server.close()
-
-    asyncio.run(main())
 
 
 def test_sessions_are_used_by_one_thread_at_a_time(sessions: Sessions) -> None:

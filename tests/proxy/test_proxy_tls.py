@@ -8,7 +8,6 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,17 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives import hashes
 
-from tallyveil.proxy import Limits, Server, ServerThread, Tls, Trust
+from tallyveil.proxy import Server, Tls
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.certificates import Authority, write_pair
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, split, write
 from tests.proxy.scram_client import ScramClient
 from tests.proxy.scram_users import with_passwords
+from tests.proxy.serving import serving
 
 STARTUP = m.Startup(3 << 16, (("user", "alice"),))
 ONE = [("C", "SELECT 1"), ("Z", "I")]
-
-
-@contextmanager
-def serving(sessions: Sessions, tls: Tls | None, auth: Any = None, **limits: Any) -> Iterator[int]:
-    chosen = {"startup_timeout": 5, "close_timeout": 1} | limits
-    server = Server(sessions, port=0, auth=auth or Trust(), tls=tls, limits=Limits(**chosen))
-    with ServerThread(server):
-        yield server.port
 
 
 def context(*protocols: str) -> ssl.SSLContext:
@@ -55,7 +47,7 @@ def ask_for_tls(client: RawClient) -> ssl.SSLSocket:
 
 @pytest.fixture
 def port(sessions: Sessions, tls: Tls) -> Iterator[int]:
-    with serving(sessions, tls) as port:
+    with serving(sessions, tls=tls) as port:
         yield port
 
 
@@ -191,7 +183,7 @@ def test_garbage_after_the_handshake_ends_it(port: int) -> None:
 
 @pytest.mark.parametrize("begun", [write(m.SSLRequest()), b"\x16\x03\x01\x02\0\x01"])
 def test_handshakes_that_stop_are_closed(sessions: Sessions, tls: Tls, begun: bytes) -> None:
-    with serving(sessions, tls, startup_timeout=0.3) as port, RawClient(port) as client:
+    with serving(sessions, tls=tls, startup_timeout=0.3) as port, RawClient(port) as client:
         client.socket.sendall(begun)
         if begun[0] == 0:
             assert client.exactly(1) == b"S"
@@ -199,7 +191,7 @@ def test_handshakes_that_stop_are_closed(sessions: Sessions, tls: Tls, begun: by
 
 
 def test_handshakes_that_stop_give_way_to_newcomers(sessions: Sessions, tls: Tls) -> None:
-    with contextlib.ExitStack() as opened, serving(sessions, tls, max_waiting=3) as port:
+    with contextlib.ExitStack() as opened, serving(sessions, tls=tls, max_waiting=3) as port:
         half = [opened.enter_context(RawClient(port)) for _ in range(9)]
         for client in half:
             with contextlib.suppress(OSError):
@@ -255,7 +247,7 @@ def test_libpq_binds_to_any_certificate_that_can_be_bound_to(
 ) -> None:
     path = write_pair(tmp_path / "server.crt", kind, digest)
     users = with_passwords({"alice": "x"})
-    with serving(sessions, Tls(path, path.with_suffix(".key")), users) as port:
+    with serving(sessions, tls=Tls(path, path.with_suffix(".key")), auth=users) as port:
         for binding, works in (("prefer", True), ("require", plus)):
             address = f"host=127.0.0.1 port={port} user=alice dbname=d password=x sslmode=require"
             if works:
@@ -268,7 +260,7 @@ def test_libpq_binds_to_any_certificate_that_can_be_bound_to(
 def test_a_relayed_login_fails(sessions: Sessions, tls: Tls, tmp_path: Path) -> None:
     """Who stands between with a certificate of his own gives the client another end point."""
     users = with_passwords({"alice": "x"})
-    with serving(sessions, tls, users) as port, RawClient(port) as client:
+    with serving(sessions, tls=tls, auth=users) as port, RawClient(port) as client:
         ask_for_tls(client)
         client.send(STARTUP)
         code, mechanisms = client.read()[1]
@@ -303,7 +295,7 @@ def test_certificates_of_clients(sessions: Sessions, certificate: Path, tmp_path
     alice, two = authority.client("alice"), authority.client("alice", "bob")
     users = {"alice": "x", "bob": "x"}
 
-    with serving(sessions, tls, with_passwords(users, clientcert="cert")) as port:
+    with serving(sessions, tls=tls, auth=with_passwords(users, clientcert="cert")) as port:
         assert connect(port, "alice", **alice) == "in"
         assert "certificate authentication failed" in connect(port, "bob", password="x", **alice)
         assert "certificate authentication failed" in connect(port, "alice", **two)
@@ -311,7 +303,7 @@ def test_certificates_of_clients(sessions: Sessions, certificate: Path, tmp_path
         assert "password" in connect(port, "bob", password="y")
         assert connect(port, "alice", password="x", **stranger.client("alice")) != "in"
         assert connect(port, "alice", password="x", **authority.client("alice", days=-1)) != "in"
-    with serving(sessions, tls, with_passwords(users, clientcert="verify-full")) as port:
+    with serving(sessions, tls=tls, auth=with_passwords(users, clientcert="verify-full")) as port:
         assert connect(port, "alice", password="x", **alice) == "in"
         assert "password" in connect(port, "alice", password="y", **alice)
         assert "certificate authentication failed" in connect(port, "bob", password="x", **alice)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +13,6 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
-import sqlalchemy
 
 from tallyveil.proxy import Tls, self_sign
 from tests.wire.conftest import House
@@ -76,15 +73,6 @@ def test_psycopg(secured: Secured, negotiation: str) -> None:
         assert [cursor.fetchone() for cursor in found] == [(i,) for i in range(10)]
 
 
-def test_psycopg_async(secured: Secured) -> None:
-    async def ask() -> Any:
-        address = secured.address()
-        async with await psycopg.AsyncConnection.connect(address) as connection:
-            return await (await connection.execute(COUNT)).fetchone()
-
-    assert isinstance(asyncio.run(ask())[0], int)
-
-
 def test_psycopg_cancels_over_tls(secured: Secured) -> None:
     done = threading.Event()
     with psycopg.connect(secured.address(), autocommit=True) as connection:
@@ -142,62 +130,3 @@ def test_asyncpg(secured: Secured) -> None:
     count, after = asyncio.run(ask())
     assert isinstance(count, int)
     assert after == 42
-
-
-def test_sqlalchemy(secured: Secured) -> None:
-    engine = sqlalchemy.create_engine(
-        "postgresql+psycopg://alice:se%3Acret@localhost/people",
-        connect_args={
-            "port": secured.house.port,
-            "sslmode": "verify-full",
-            "sslrootcert": str(secured.certificate),
-        },
-    )
-    try:
-        with engine.connect() as connection:
-            assert connection.execute(sqlalchemy.text(COUNT)).scalar_one() is not None
-    finally:
-        engine.dispose()
-
-
-def test_psycopg2(secured: Secured) -> None:
-    psycopg2 = pytest.importorskip("psycopg2", reason="psycopg2 is not installed")
-    connection = psycopg2.connect(secured.address())
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(COUNT)
-            assert isinstance(cursor.fetchone()[0], int)
-    finally:
-        connection.close()
-
-
-def test_pg8000(secured: Secured) -> None:
-    pg8000 = pytest.importorskip("pg8000.dbapi", reason="pg8000 is not installed")
-    connection = pg8000.connect(
-        user="alice",
-        password="se:cret",
-        host="localhost",
-        port=secured.house.port,
-        database="people",
-        ssl_context=secured.context,
-    )
-    try:
-        cursor = connection.cursor()
-        cursor.execute(COUNT)
-        assert isinstance(cursor.fetchone()[0], int)
-    finally:
-        connection.close()
-
-
-@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
-def test_psql(secured: Secured) -> None:
-    found = subprocess.run(
-        ["psql", secured.address(), "-At", "-c", COUNT, "-c", "\\conninfo"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    count, info = found.stdout.splitlines()[:2]
-    assert int(count) > 0
-    assert 'user "alice"' in info
-    assert "TLS" in found.stdout
