@@ -20,25 +20,14 @@ from tallyveil.accountant import Account, Charge
 from tallyveil.mechanisms import Measure, Neighbours, Relation
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
+from tests import matrices
 
 SIZES = {"hue": 2, "age": 3, "sex": 2}
 
 
 def column(axes: Sequence[str], dense: Sequence[Sequence[int]], multiplier: object = 1) -> Column:
     """A column from its dense matrix over the product of ``axes``."""
-    matrix = np.array(dense, dtype=np.int64)
-    rows, cells = np.nonzero(matrix)
-    shape = tuple(SIZES[name] for name in axes)
-    assert matrix.shape[1] == math.prod(shape)
-    return Column.joint(
-        tuple(axes),
-        shape,
-        len(matrix),
-        rows.astype(np.int64),
-        cells.astype(np.int64),
-        matrix[rows, cells],
-        Fraction(multiplier),
-    )
+    return matrices.column(dense, axes, [SIZES[name] for name in axes], multiplier)
 
 
 def dense(column: Column) -> np.ndarray:

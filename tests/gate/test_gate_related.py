@@ -13,19 +13,11 @@ from tallyveil.knowledge.recorded.prepared import Prepared
 from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.recorded.spans import Spans
 from tallyveil.workload.workload import Column, Factor
-
-
-def factor(axis: str, rows: Sequence[Sequence[int]]) -> Factor:
-    dense = np.array(rows, dtype=np.int64)
-    at = np.nonzero(dense)
-    return Factor(
-        (axis,), (dense.shape[1],), dense.shape[0],
-        at[0].astype(np.int64), at[1].astype(np.int64), dense[at],
-    )  # fmt: skip
+from tests.matrices import factor
 
 
 def column(**factors: Sequence[Sequence[int]]) -> Column:
-    return Column(tuple(factor(axis, rows) for axis, rows in factors.items()))
+    return Column(tuple(factor(rows, [axis]) for axis, rows in factors.items()))
 
 
 def nearest(

@@ -11,7 +11,7 @@ import pytest
 from tallyveil.mechanisms import Measure, Neighbours, Relation
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
-from tallyveil.workload.workload import Column
+from tests.matrices import column
 
 ROWS = {
     "one cell": [[1, 0, 0, 0]],
@@ -25,12 +25,6 @@ INVARIANTS = {
     "both margins of 2×2": [[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]],
     "one group": [[1, 1, 0, 0]],
 }
-
-
-def column(rows: list[list[int]]) -> Column:
-    dense = np.array(rows, dtype=np.int64)
-    at, cells = np.nonzero(dense)
-    return Column.joint(("a",), (4,), len(dense), at, cells, dense[at, cells])
 
 
 @pytest.mark.parametrize("declared", INVARIANTS)

@@ -10,7 +10,8 @@ import pytest
 
 from tallyveil.invariants import Span, disclosure
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.workload.workload import Column, Factor
+from tallyveil.workload.workload import Column
+from tests.matrices import column, factor
 
 DOMAIN = Domain(
     "person",
@@ -22,20 +23,8 @@ DOMAIN = Domain(
 SIZES = {"sex": 2, "age": 3}
 
 
-def by(axis: str, *rows: Sequence[int]) -> Column:
-    dense = np.array(rows, dtype=np.int64)
-    at, cells = np.nonzero(dense)
-    return Column.joint((axis,), (dense.shape[1],), len(dense), at, cells, dense[at, cells])
-
-
-SEX = by("sex", [1, 0], [0, 1])
-AGE = by("age", [1, 0, 0], [0, 1, 0], [0, 0, 1])
-GIRLS = Column(
-    (
-        Factor(("sex",), (2,), 1, *(np.array([v]) for v in (0, 0, 1))),
-        Factor(("age",), (3,), 1, *(np.array([v]) for v in (0, 0, 1))),
-    )
-)
+SEX, AGE = column(np.eye(2), ["sex"]), column(np.eye(3), ["age"])
+GIRLS = Column((factor([[1, 0]], ["sex"]), factor([[1, 0, 0]], ["age"])))
 
 
 def values(columns: Sequence[Column], counts: np.ndarray) -> list[int]:

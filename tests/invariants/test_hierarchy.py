@@ -6,18 +6,15 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from tallyveil.invariants import Hierarchy, Span, hierarchy
 from tallyveil.workload.workload import Column
+from tests import matrices
 
 Sets = Sequence[frozenset[int]]
 
 
 def column(sets: Sets, size: int) -> Column:
-    entries = sorted((row, cell) for row, own in enumerate(sets) for cell in own)
-    rows, cells = (np.array(one, dtype=np.int64) for one in zip(*entries, strict=True))
-    return Column.joint(("cell",), (size,), len(sets), rows, cells, np.ones_like(rows))
+    return matrices.column([[cell in own for cell in range(size)] for own in sets], ["cell"])
 
 
 def found(asked: Sets, exact: Sets, size: int) -> Hierarchy | str:

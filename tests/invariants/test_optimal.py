@@ -17,6 +17,7 @@ from tallyveil.mechanisms import Neighbours, Relation, sensitivity
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
+from tests.matrices import column
 
 TABLE = np.vstack([np.kron(np.eye(3), np.ones(4)), np.kron(np.ones(3), np.eye(4))])
 PREFIXES = np.tril(np.ones((8, 8)))
@@ -33,19 +34,6 @@ TRACES = {
 }
 
 
-def column(rows: np.ndarray) -> Column:
-    at, cells = np.nonzero(rows)
-    entries = rows[at, cells].astype(np.int64)
-    return Column.joint(("a",), (rows.shape[1],), len(rows), at, cells, entries)
-
-
-def dense(own: Column) -> np.ndarray:
-    (factor,) = own.factors
-    found = np.zeros((factor.height, factor.size), dtype=np.int64)
-    found[factor.rows, factor.cells] = factor.coefficients
-    return found
-
-
 @pytest.mark.parametrize("name", TRACES)
 def test_the_trace_is_the_least_there_is(name: str) -> None:
     """Within 1.5 % of the reference, at the charge of the integer rows; and unbiased."""
@@ -58,7 +46,7 @@ def test_the_trace_is_the_least_there_is(name: str) -> None:
     cost = sensitivity(charged, Relation("add_remove"), "rho") / found.translate.denominator**2
     assert found.bound <= expected * (1 + 1e-5)
     assert expected * (1 - 1e-5) <= cost * (found.deviations**2).sum() <= 1.015 * expected
-    decoded = np.vstack([dense(found.column), exact])
+    decoded = np.vstack([found.column.factors[0].dense(), exact])
     weights, *_ = np.linalg.lstsq(decoded.T, rows.T, rcond=None)
     assert np.allclose(weights.T @ decoded, rows)
 
@@ -112,7 +100,7 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
         if (kept @ d).any() or (closed and d.sum()):
             continue
         moved = int(np.abs(d).sum())
-        told = rate * int(((dense(found.column) @ d) ** 2).sum())
+        told = rate * int(((found.column.factors[0].dense() @ d) ** 2).sum())
         limit = cost * (Fraction(moved, 2) if closed else moved) ** 2
         assert told <= limit
         worst = max(worst, told / limit)

@@ -14,19 +14,17 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants import Span
 from tallyveil.invariants.modular import Modular
 from tallyveil.workload.workload import Column, Factor
+from tests import matrices
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 
 
 def factor(axes: Sequence[str], matrix: Sequence[Sequence[int]], sizes: dict[str, int]) -> Factor:
-    dense = np.array(matrix, dtype=np.int64)
-    rows, cells = np.nonzero(dense)
-    shape = tuple(sizes[axis] for axis in axes)
-    return Factor(tuple(axes), shape, len(dense), rows, cells, dense[rows, cells])
+    return matrices.factor(matrix, axes, [sizes[axis] for axis in axes])
 
 
 def identity(axis: str, sizes: dict[str, int]) -> Factor:
-    return factor([axis], np.eye(sizes[axis], dtype=np.int64).tolist(), sizes)
+    return Factor.identity((axis,), (sizes[axis],))
 
 
 def written(column: Column, sizes: dict[str, int]) -> list[list[int]]:

@@ -16,15 +16,13 @@ from tallyveil.mechanisms import Measure, Neighbours, Relation
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
+from tests import matrices
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 
 
 def dense(axes: Sequence[str], matrix: Sequence[Sequence[int]], sizes: dict[str, int]) -> Column:
-    rows = np.array(matrix, dtype=np.int64)
-    at, cells = np.nonzero(rows)
-    shape = tuple(sizes[axis] for axis in axes)
-    return Column.joint(tuple(axes), shape, len(rows), at, cells, rows[at, cells])
+    return matrices.column(matrix, axes, [sizes[axis] for axis in axes])
 
 
 def groups(*axes: str, sizes: dict[str, int] = SIZES) -> Column:

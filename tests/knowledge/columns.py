@@ -7,6 +7,7 @@ import numpy as np
 from tallyveil.accountant import Charge, Release
 from tallyveil.accountant.joint import CONDITIONED, Joint
 from tallyveil.workload.workload import Column, Factor, Workload
+from tests import matrices
 
 __all__ = ["SHAPE", "any_column", "release"]
 
@@ -14,10 +15,7 @@ SHAPE = {"a": 4, "b": 5, "c": 3}
 
 
 def factor(axes: tuple[str, ...], dense: np.ndarray) -> Factor:
-    rows, cells = np.nonzero(dense)
-    shape = tuple(SHAPE[axis] for axis in axes)
-    ints = (array.astype(np.int64) for array in (rows, cells, dense[rows, cells]))
-    return Factor(axes, shape, len(dense), *ints)
+    return matrices.factor(dense, axes, [SHAPE[axis] for axis in axes])
 
 
 def ranged(axis: str, random: np.random.Generator) -> Factor:

@@ -17,15 +17,14 @@ from tallyveil.knowledge import Aim, Knowledge, Known
 from tallyveil.mechanisms import mechanism
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
+from tests import matrices
 
 LEVEL = Fraction("0.95")
 LAPLACE = mechanism("laplace")
 
 
 def days(*rows: Sequence[int]) -> Column:
-    dense = np.array(rows, dtype=np.int64)
-    at, cells = (place.astype(np.int64) for place in np.nonzero(dense))
-    return Column.joint(("day",), (6,), len(dense), at, cells, dense[at, cells])
+    return matrices.column(rows, ["day"])
 
 
 Asks = Callable[[Column], list[Known | None]]

@@ -17,21 +17,15 @@ from tallyveil.mechanisms import Neighbours, Relation, mechanism, sensitivity
 from tallyveil.mechanisms.losses import cells, tensors
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.units import units
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Workload
+from tests.matrices import column
 
 LAPLACE = mechanism("laplace")
 ADD_REMOVE = Relation("add_remove")
 
 
-def column(dense: list[list[int]], axis: str = "a") -> Column:
-    matrix = np.array(dense, dtype=np.int64)
-    rows, where = np.nonzero(matrix)
-    shape = (matrix.shape[1],)
-    return Column.joint((axis,), shape, len(matrix), rows, where, matrix[rows, where])
-
-
 def workload(*dense: list[list[int]]) -> Workload:
-    return Workload("t", tuple(column(d) for d in dense))
+    return Workload("t", tuple(map(column, dense)))
 
 
 rows = st.lists(st.sampled_from([0, 0, 1, 2, -5, 7]), min_size=3, max_size=3)
@@ -50,9 +44,7 @@ def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fr
     def loss(j: int, k: int | None) -> Fraction:
         total = Fraction(0)
         for c, b in zip(w.columns, scales, strict=True):
-            full = np.zeros((c.height, c.size + 1), dtype=np.int64)
-            (f,) = c.factors
-            full[f.rows, f.cells] = f.coefficients
+            full = np.pad(c.factors[0].dense(), ((0, 0), (0, 1)))
             move = full[:, j] - (full[:, k] if k is not None else 0)
             total += Fraction(int(np.abs(move).sum())) / Fraction(b) if b else 0
         return relation.max_rows * total

@@ -16,6 +16,7 @@ from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor
+from tests.matrices import factor
 
 SIZES = {"a": 5, "b": 3, "c": 2}
 RELATION = Relation("add_remove")
@@ -33,9 +34,7 @@ def factors(draw: st.DrawFn, axes: tuple[str, ...]) -> Factor:
             max_size=height * math.prod(shape),
         )
     )
-    matrix = np.array(whole, dtype=np.int64).reshape(height, -1)
-    rows, cells = (places.astype(np.int64) for places in np.nonzero(matrix))
-    return Factor(axes, shape, height, rows, cells, matrix[rows, cells])
+    return factor(np.reshape(whole, (height, -1)), axes, shape)
 
 
 @st.composite
@@ -51,11 +50,9 @@ def columns(draw: st.DrawFn) -> Column:
 def moved(column: Column, record: dict[str, int], p: int) -> int:
     """Σ_i |C_ij|^p at the record's cell."""
     total = 1
-    for factor in column.factors:
-        cell = 0
-        for axis, size in zip(factor.axes, factor.shape, strict=True):
-            cell = cell * size + record[axis]
-        total *= sum(abs(c) ** p for c in factor.coefficients[factor.cells == cell].tolist())
+    for own in column.factors:
+        at = tuple(record[axis] for axis in own.axes)
+        total *= int((np.abs(own.dense().reshape(-1, *own.shape)[:, *at]) ** p).sum())
     return total
 
 

@@ -8,12 +8,11 @@ import pytest
 from tallyveil.mechanisms.losses import partition as module
 from tallyveil.mechanisms.losses.partition import partition, too_many
 from tallyveil.workload.workload import Column, Factor
+from tests.matrices import factor
 
 
 def _factor(random: np.random.Generator, axis: str) -> Factor:
-    dense = random.integers(-1, 2, (random.integers(1, 6), random.integers(1, 5)))
-    rows, cells = np.nonzero(dense)
-    return Factor((axis,), dense.shape[1:], len(dense), rows, cells, dense[rows, cells])
+    return factor(random.integers(-1, 2, (random.integers(1, 6), random.integers(1, 5))), [axis])
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -30,9 +29,7 @@ def test_too_many_classes_are_too_many(seed: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_as_many_classes_as_groups_are_seen() -> None:
-    every = np.arange(2_000)
-    groups = Factor(("a",), (2_000,), 2_000, every, every, np.ones_like(every))
-    assert too_many(Column((groups,)))
-    few = Factor(("a",), (40,), 40, *(np.arange(40),) * 2, np.ones(40, dtype=np.int64))
+    assert too_many(Column((Factor.identity(("a",), (2_000,)),)))
+    few, others = (Factor.identity((axis,), (40,)) for axis in "ab")
     assert not too_many(Column((few,)))
-    assert too_many(Column((few, Factor(("b",), (40,), 40, few.rows, few.cells, few.coefficients))))
+    assert too_many(Column((few, others)))

@@ -24,9 +24,7 @@ SIZES = {"a": 3, "b": 2, "c": 4}
 
 
 def identity(*axes: str) -> Column:
-    shape = tuple(SIZES[axis] for axis in axes)
-    cells = np.arange(prod(shape), dtype=np.int64)
-    return Column.joint(axes, shape, len(cells), cells, cells, np.ones_like(cells))
+    return Column((Factor.identity(axes, tuple(SIZES[axis] for axis in axes)),))
 
 
 WORKLOAD = Workload("t", (identity("a"), identity("b", "c")))
@@ -81,9 +79,7 @@ def test_a_product_of_identities_is_an_identity(measure: Measure) -> None:
     scale = float(2 / Fraction(3, 4))
     costs = [Sanitiser().loss(w, (scale,), REPLACE, measure).bound for w in (series, joint)]
     assert costs[0] == costs[1] == -(-(spent(scale) ** power(measure)) * UNIT // power(measure))
-    cells = np.arange(60, dtype=np.int64)
-    ones = np.ones_like(cells)
-    long = [Factor((f"t{n}",), (60,), 60, cells, cells, ones) for n in range(9)]
+    long = [Factor.identity((f"t{n}",), (60,)) for n in range(9)]
     found = Sanitiser().loss(Workload("t", (Column(tuple(long)),)), (scale,), REPLACE, measure)
     assert costs[0] <= found.bound <= costs[0] + 1
     without_one = (parts[0].take(np.array([0, 1], dtype=np.int64)), *parts[1:])

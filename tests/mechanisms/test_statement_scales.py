@@ -22,20 +22,15 @@ from tallyveil.mechanisms import (
     statement_scales,
 )
 from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS, analytic_scale
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Workload
+from tests.matrices import column
 
 GAUSSIAN = mechanism("gaussian")
 ADD_REMOVE = Relation("add_remove")
 
 
 def workload(*dense: list[list[int]]) -> Workload:
-    columns = []
-    for one in dense:
-        matrix = np.array(one, dtype=np.int64)
-        rows, cells = np.nonzero(matrix)
-        shape = (matrix.shape[1],)
-        columns.append(Column.joint(("a",), shape, len(matrix), rows, cells, matrix[rows, cells]))
-    return Workload("t", tuple(columns))
+    return Workload("t", tuple(map(column, dense)))
 
 
 def exact_delta(epsilon: float, scales: list[float], move: list[int]) -> float:
@@ -52,12 +47,7 @@ def exact_delta(epsilon: float, scales: list[float], move: list[int]) -> float:
 
 def moves(w: Workload, neighbours: Neighbours) -> list[list[int]]:
     """What one record can move the rows by, distinct up to the sign."""
-    full = np.zeros((sum(c.height for c in w.columns), w.columns[0].size + 1), dtype=np.int64)
-    start = 0
-    for c in w.columns:
-        (f,) = c.factors
-        full[start + f.rows, f.cells] = f.coefficients
-        start += c.height
+    full = np.pad(np.vstack([c.factors[0].dense() for c in w.columns]), ((0, 0), (0, 1)))
     cells = range(full.shape[1])
     pairs = [(j, full.shape[1] - 1) for j in cells]
     if neighbours == "replace":

@@ -13,24 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.workload.workload import Column, Factor, Workload
+from tests import matrices
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}
 
 
 def factor(axes: Sequence[str], dense: Any) -> Factor:
-    shape = tuple(SIZES[name] for name in axes)
-    matrix = np.array(dense, dtype=np.int64).reshape(-1, math.prod(shape))
-    rows, cells = (index.astype(np.int64) for index in np.nonzero(matrix))
-    return Factor(tuple(axes), shape, len(matrix), rows, cells, matrix[rows, cells])
+    shape = [SIZES[name] for name in axes]
+    return matrices.factor(np.reshape(dense, (-1, math.prod(shape))), axes, shape)
 
 
 def full(column: Column) -> np.ndarray:
     """Its rows over all cells of all axes, as tensors multiplied out by NumPy."""
     tensor, axes = np.ones(1, dtype=np.int64), []
     for f in column.factors:
-        matrix = np.zeros((f.height, f.size), dtype=np.int64)
-        matrix[f.rows, f.cells] = f.coefficients
-        own = matrix.reshape(f.height, *f.shape)
+        own = f.dense().reshape(f.height, *f.shape)
         tensor = np.multiply.outer(tensor, own)
         tensor = np.moveaxis(tensor, 1 + len(axes), 1)
         tensor = tensor.reshape(-1, *tensor.shape[2:])
