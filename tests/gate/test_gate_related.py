@@ -171,7 +171,7 @@ def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
 
 def any_range(axis: str, draw: np.random.Generator) -> Factor:
     values, (low, high) = np.arange(100), np.sort(draw.choice(101, 2, replace=False))
-    return factor(axis, [((values >= low) & (values < high)).astype(int).tolist()])
+    return factor([(values >= low) & (values < high)], [axis])
 
 
 def boxes(number: int, draw: np.random.Generator) -> list[Column]:
