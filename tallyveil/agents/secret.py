@@ -126,7 +126,10 @@ class Secret:
             )
         counts: list[int] | None = begun["counts"]
         if counts is None and number != self.next:
-            raise self._gone(number)
+            raise InvalidParameterValue(
+                f"release {number} was passed over: its key is gone",
+                hint=f"The next release is {self.next}.",
+            )
         return counts
 
     def keep(self, number: int, counts: Sequence[int]) -> None:
@@ -139,19 +142,11 @@ class Secret:
         """Make the number the next one, if a release was begun that cannot be ended."""
         if number == self.next + 1 and str(self.next) in self._document["releases"]:
             self._step()
-        if number < self.next:
-            raise self._gone(number)
-        if number > self.next:
+        if number != self.next:
             raise InvalidParameterValue(
                 f"the next release of this agent is {self.next}, not {number}",
                 hint="Releases are made in their order, by each agent: those it missed come first.",
             )
-
-    def _gone(self, number: int) -> InvalidParameterValue:
-        return InvalidParameterValue(
-            f"release {number} was passed over: its key is gone",
-            hint=f"The next release is {self.next}.",
-        )
 
     def _step(self) -> None:
         self._document["key"] = base64.b64encode(derived(self.key, "next")).decode()

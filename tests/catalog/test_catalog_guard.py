@@ -6,8 +6,6 @@ import contextlib
 import os
 import resource
 import signal
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -129,14 +127,6 @@ def test_what_is_sent_to_the_catalog_by_mistake_is_refused_there(
         catalogued.catalog.relay("alice", "clinic").answer(Question(statement), ())
 
 
-def test_a_refusal_does_not_end_the_connection_or_others_statements(catalogued: Any) -> None:
-    with catalogued.connect() as connection:
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("SELECT pg_read_file('/etc/passwd')")
-        found = connection.execute("SELECT count(*) FROM pg_class WHERE relname = 'patients'")
-        assert found.fetchone() == (1,)
-
-
 def test_settings_of_one_statement_do_not_reach_another(catalogued: Any) -> None:
     with catalogued.connect() as connection:
         connection.execute("SELECT set_config('jit', 'on', false)")
@@ -182,22 +172,6 @@ def _held(pid: int) -> int:
         _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
         return (resident - shared) * resource.getpagesize()
     return 0
-
-
-def test_a_statement_has_the_sessions_time_and_can_be_cancelled(catalogued: Any) -> None:
-    with catalogued.connect() as connection:
-        connection.execute("SET statement_timeout = '300ms'")
-        start = time.monotonic()
-        with pytest.raises(psycopg.errors.QueryCanceled):
-            connection.execute("SELECT count(*) FROM pg_attribute a, pg_proc b, pg_attribute c")
-        assert time.monotonic() - start < 25
-        connection.execute("RESET statement_timeout")
-        timer = threading.Timer(0.3, connection.cancel_safe)
-        timer.start()
-        with pytest.raises(psycopg.errors.QueryCanceled) as cancelled:
-            connection.execute("SELECT pg_sleep(60)")
-        timer.join()
-        assert "user request" in str(cancelled.value)
 
 
 def test_a_statement_that_was_taken_along_is_asked_again(catalogued: Any) -> None:

@@ -142,13 +142,20 @@ def test_a_folder_of_somebody_else_is_not_swept(folder: Path) -> None:
     assert (folder / f"{PREFIX}plain").exists()  # it has no lock: whose it is is not known
 
 
-def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoPostgreSQL, match="there is no initdb"):
-        find_binaries(tmp_path)
-    for name in ("initdb", "postgres"):
-        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (None, "there is no initdb"),
+        ("exit 3", "does not run"),
+        ("echo 'postgres (PostgreSQL) 15.8'", "is version 15; 16 or later is needed"),
+        ("echo 'postgres (PostgreSQL) 19devel'", "no PostgreSQL of a released version"),
+    ],
+)
+def test_what_cannot_be_started_is_said(tmp_path: Path, script: str | None, why: str) -> None:
+    for name in ("initdb", "postgres") if script is not None else ():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    with pytest.raises(NoPostgreSQL, match="does not run"):
+    with pytest.raises(NoPostgreSQL, match=why):
         find_binaries(tmp_path)
 
 
@@ -159,14 +166,6 @@ def test_a_question_without_time_to_wait_hears_that_it_starts() -> None:
         starting.address()
     with Deadline(timeout=0.05).entered(), pytest.raises(QueryCanceled, match="timeout"):
         starting.address()
-
-
-def test_an_older_version_is_not_started(tmp_path: Path) -> None:
-    for name in ("initdb", "postgres"):
-        (tmp_path / name).write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 15.8'\n")
-        (tmp_path / name).chmod(0o755)
-    with pytest.raises(NoPostgreSQL, match="is version 15; 16 or later is needed"):
-        find_binaries(tmp_path)
 
 
 def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

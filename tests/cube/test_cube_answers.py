@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
@@ -121,6 +121,17 @@ def fits(asked: Column) -> bool:
     return len(asked.factors) == 1 or math.prod(largest) < 2**63
 
 
+def diagonal(*names: str) -> Column:
+    """Of a product of single cells the rows whose places are the same."""
+    sizes = [SIZES[name] for name in names]
+    ones = [{(i, i): 1 + i for i in range(size)} for size in sizes]
+    each = [column((n,), (len(own),), len(own), own) for n, own in zip(names, ones, strict=True)]
+    whole = Column(tuple(one.factors[0] for one in each))
+    places = [range(min(sizes))] * len(sizes)
+    return whole.take(int64(np.ravel_multi_index(places, sizes)))
+
+
+@example({(0, 0, 0): 3, (1, 1, 1): 4, (2, 1, 0): 5}, [diagonal("a", "b", "c")], 0)
 @given(
     records=tables,
     asked=st.lists(columns().filter(fits), max_size=3),

@@ -21,6 +21,7 @@ from tallyveil.mechanisms import RandomisedResponse
 from tallyveil.policy import Policy, load_policy
 from tallyveil.sanitise import Plan, read_copies, sanitise
 from tests.programs import run
+from tests.sanitise.copies import serve_copy
 
 Planned = Callable[..., Plan]
 Released = Callable[[Plan, Path], int]
@@ -226,8 +227,7 @@ def test_a_copy_describes_itself(
     plan = planned(10, together=[["state", "member"]], laplace=["age", "joined"])
     out = tmp_path / "copy.parquet"
     released(plan, out)
-    with policy_file.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
+    serve_copy(policy_file)
     (copy,) = read_copies(load_policy(policy_file), {"copy": pq.read_table(out)}).values()
     assert copy.rows == RECORDS
     for part, described in zip(plan.parts, copy.description.parts, strict=True):
@@ -248,8 +248,7 @@ def test_a_description_by_another_hand(
     released(planned(10), out)
     table = pq.read_table(out)
     pq.write_table(table.replace_schema_metadata({b"tallyveil.sanitised": damage}), out)
-    with policy_file.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
+    serve_copy(policy_file)
     with pytest.raises(SourceError, match=r"public\.copy\.url"):
         read_copies(load_policy(policy_file), {"copy": table})
 
@@ -260,8 +259,7 @@ def test_debiased_counts_come_near_the_truth(
     """900 records, p and q known: within 6 standard deviations, false alarm below 10⁻⁷."""
     plan = planned(2, columns=["member"])
     released(plan, tmp_path / "copy.parquet")
-    with policy_file.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
+    serve_copy(policy_file)
     with tallyveil.connect(policy_file) as connection:
         query = "SELECT value, observed, estimate, low, high FROM dp.debiased"
         rows = connection.execute(query).fetchall()

@@ -10,11 +10,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallyveil
-from tallyveil.cli.app import app
 from tallyveil.mechanisms import SeriesNoise
+from tests.cli.shell import shell
+from tests.sanitise.copies import serve_copy
 
 MONTHS = [f"m{n}" for n in range(1, 9)]
 SERIES = "+".join(MONTHS)
@@ -53,9 +53,7 @@ kind = {{ values = ["flat", "house"], other = true }}
 
 def sanitised(meters: Path, *arguments: str) -> Any:
     out = meters.parent / "copy.parquet"
-    return CliRunner().invoke(
-        app, ["sanitise", str(meters), "meter", "--out", str(out), *arguments]
-    )
+    return shell("sanitise", meters, "meter", "--out", out, *arguments)
 
 
 def test_a_series_too_long_to_list_is_charged_once(meters: Path) -> None:
@@ -73,8 +71,7 @@ def test_a_series_too_long_to_list_is_charged_once(meters: Path) -> None:
     assert 0 < series["least_error"] < series["expected_error"] <= 60
     assert series["measured_in"] == f"steps of {SERIES}"
     assert document["cost"] == 4
-    with meters.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
+    serve_copy(meters)
     with tallyveil.connect(meters) as connection:
         assert connection.budget()[0]["spent"] == 4
         [row] = connection.execute(
@@ -153,7 +150,6 @@ def test_the_records_fit_their_description(meters: Path) -> None:
     place = table.schema.get_field_index("m5")
     changed = table.set_column(place, "m5", pa.array([61] * RECORDS, pa.int32()))
     pq.write_table(changed.replace_schema_metadata(table.schema.metadata), out)
-    with meters.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
-    found = CliRunner().invoke(app, ["sql", str(meters), "SELECT count(*) FROM copy"])
+    serve_copy(meters)
+    found = shell("sql", meters, "SELECT count(*) FROM copy")
     assert "do not fit their description" in found.stderr

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tallyveil
-from tallyveil.cli.app import app
 from tallyveil.mechanisms import SetResponse
 from tallyveil.sanitise import least_error
+from tests.cli.shell import shell
+from tests.sanitise.copies import serve_copy
 
 POLICY = """
 [source]
@@ -53,14 +53,7 @@ def club(tmp_path: Path) -> Path:
 
 
 def sanitised(club: Path, *arguments: str) -> Any:
-    out = club.parent / "copy.parquet"
-    command = ["sanitise", str(club), "member", "--out", str(out), *arguments]
-    return CliRunner().invoke(app, command)
-
-
-def served(club: Path) -> None:
-    with club.open("a") as file:
-        file.write('\n[public.copy]\nurl = "copy.parquet"\n')
+    return shell("sanitise", club, "member", "--out", club.parent / "copy.parquet", *arguments)
 
 
 def asked(club: Path, sql: str) -> Sequence[Any]:
@@ -93,7 +86,7 @@ def test_elements_are_counted_behind_the_perturbation(club: Path) -> None:
     10⁻⁷ for nine counts.
     """
     assert sanitised(club, "--epsilon", "4", "--set", "chess+golf+rowing").exit_code == 0
-    served(club)
+    serve_copy(club)
     law = SetResponse((3, 3, 3), Fraction(2))
     columns = "column_name, value, observed, estimate, low, high"
     rows = asked(club, f"SELECT {columns} FROM dp.debiased WHERE column_name <> 'level'")
@@ -115,7 +108,7 @@ def test_elements_are_counted_behind_the_perturbation(club: Path) -> None:
 
 def test_each_element_has_its_law_and_the_name_of_its_set(club: Path) -> None:
     sanitised(club, "--epsilon", "4", "--set", "rowing+chess", "--columns", "level,golf")
-    served(club)
+    serve_copy(club)
     rows = asked(club, "SELECT column_name, part, mechanism, cells FROM dp.sanitised ORDER BY ALL")
     assert [tuple(row) for row in rows] == [
         ("chess", "chess+rowing", "set response", 3),
