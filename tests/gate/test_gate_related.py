@@ -200,10 +200,10 @@ def test_of_very_many_columns_only_about_as_many_are_laid_out_as_fit() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_how_many_columns_fit_is_bounded_before_any_is_laid_out(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    weights = factor("b", [list(range(1, 101))])
+    weights = factor([range(1, 101)], ["b"])
     *every, asked = boxes(301, draw)
     every += [Column((any_range("a", draw), weights)) for _ in range(150)]
-    every += [Column((factor("a", IDENTITY_OF_100), any_range("c", draw))) for _ in range(150)]
+    every += [Column((factor(IDENTITY_OF_100, ["a"]), any_range("c", draw))) for _ in range(150)]
     every = [every[n] for n in draw.permutation(600)]
     relevance = Relevance()
     for number, one in enumerate(every):
@@ -223,7 +223,7 @@ def test_the_nearest_of_very_many_are_the_first_of_all_in_order(seed: int) -> No
     """Of several kinds and variances, some of which have to be added up for the question."""
     draw, relevance = np.random.default_rng(seed), Relevance()
     conditions = [any_range(axis, draw) for axis in "abc" for _ in range(40)]
-    groups = factor("d", IDENTITY)
+    groups = factor(IDENTITY, ["d"])
     for number in range(3_000):
         some = {f.axes: f for f in draw.choice(np.array(conditions, dtype=object), 2)}
         one = Column((*some.values(), groups)) if draw.random() < 0.1 else Column((*some.values(),))
