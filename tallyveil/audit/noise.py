@@ -31,7 +31,7 @@ def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[
     or at several δ, with what the charge allows: where a record is there or not, and where it is
     replaced, which moves two counts. The draws are compared with the law, and their mean with 0.
     """
-    if not family.needs.delta:
+    if not family.needs_delta:
         yield from _in(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
     rho = epsilon**2 / 2
     yield from _in(family, "rho", rho, f"{family.name} at rho {number(rho)}", draws)

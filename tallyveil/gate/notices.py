@@ -269,7 +269,7 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     """In the norm the noise is fitted to."""
-    squared, relation = noise.mechanism.needs.delta, account.relation
+    squared, relation = noise.mechanism.needs_delta, account.relation
     step = float(column.multiplier) * reach(column, relation, squared)
     return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"
 

@@ -122,7 +122,7 @@ class Knowledge:
             self._take_in(bought)
             if not bought.indirect:
                 _put(self._state, found.aims, bought, rows)
-            if bought.indirect or not (found.alone or bought.mechanism.needs.public_range):
+            if bought.indirect or not (found.alone or bought.mechanism.needs_range):
                 _, seen = self._learned()
                 outlooks = self._looks.after(found, bought, seen)
                 for now in outlooks:

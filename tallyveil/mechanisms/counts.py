@@ -31,7 +31,7 @@ from tallyveil.mechanisms.matrix.objective import Objective, score
 from tallyveil.mechanisms.matrix.privacy_level import alpha_for
 from tallyveil.mechanisms.matrix.properties import Property
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.protocol import Mechanism, Needs
+from tallyveil.mechanisms.protocol import Mechanism
 from tallyveil.workload.workload import Workload
 
 __all__ = ["FAMILIES", "CountMechanism"]
@@ -64,7 +64,7 @@ class CountMechanism(Mechanism):
     n: int
     properties: frozenset[Property] = frozenset()
     objective: Objective = _WRONG_ANSWERS
-    needs: ClassVar[Needs] = Needs(public_range=True)
+    needs_range: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Protocol, TypeAlias
 
@@ -16,22 +15,10 @@ from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.relation import Relation
 from tallyveil.workload.workload import Workload
 
-__all__ = ["Charged", "Mechanism", "Needs", "Releasing"]
+__all__ = ["Charged", "Mechanism", "Releasing"]
 
 Releasing: TypeAlias = Callable[[TrueAnswer, Receipt], tuple[tuple[int, ...], ...]]
 """Opens an answer and releases it, as `Mechanism.release` does."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a mechanism asks for before it can serve. All of them release integers.
-
-    ``delta``: it is differentially private with a δ > 0 only, so a ledger of pure ε cannot pay
-    for it. ``public_range``: each answer has a public range 0..n, and its answers do not add up.
-    """
-
-    delta: bool = False
-    public_range: bool = False
 
 
 class Charged(Protocol):
@@ -55,14 +42,17 @@ class Charged(Protocol):
 
 
 class Mechanism(ABC):
-    """A way to release the integer lattice of each column; a scale is in lattice units.
+    """A way to release the integer lattice of each column as integers; a scale is in lattice units.
 
     A scale is all that a mechanism is told for a column besides its own name; what else it
     depends on is part of the name. Scale 0.0 means an exact answer, for columns that no record
     can move. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`).
     """
 
-    needs: ClassVar[Needs] = Needs()
+    needs_delta: ClassVar[bool] = False
+    """Whether it is private with a δ > 0 only, so that a ledger of pure ε cannot pay for it."""
+    needs_range: ClassVar[bool] = False
+    """Whether each answer has a public range 0..n; then its answers do not add up."""
 
     @property
     @abstractmethod
@@ -100,7 +90,7 @@ class Mechanism(ABC):
         return calibrate.scale_loss(workload, scales, relation, measure)
 
     def _check(self, measure: Measure) -> None:
-        if measure == "epsilon" and self.needs.delta:
+        if measure == "epsilon" and self.needs_delta:
             raise FeatureNotSupported(
                 f"{self.name} noise has no cost in a budget of epsilon alone: it is not"
                 " epsilon-differentially private for any epsilon",

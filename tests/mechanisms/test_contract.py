@@ -116,7 +116,7 @@ def test_its_interval_is_the_least_that_holds(
 @ADDITIVE
 @pytest.mark.parametrize("scale", [0.7, 3.0])
 def test_the_cost_in_epsilon_bounds_every_ratio(noise: Mechanism, scale: float) -> None:
-    if noise.needs.delta:
+    if noise.needs_delta:
         with pytest.raises(FeatureNotSupported, match=noise.name):
             noise.loss(moving(1), [scale], ADD_REMOVE, "epsilon")
         return
@@ -147,7 +147,7 @@ def test_the_cost_in_rho_bounds_the_renyi_divergence(noise: Mechanism, scale: fl
 @EVERY
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 def test_it_costs_what_was_asked_and_not_more(noise: Mechanism, measure: Measure) -> None:
-    if noise.needs.delta and measure == "epsilon":
+    if noise.needs_delta and measure == "epsilon":
         with pytest.raises(FeatureNotSupported):
             noise.scales_for(moving(1), "0.1", ADD_REMOVE, measure)
         return

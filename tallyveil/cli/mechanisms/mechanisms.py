@@ -182,7 +182,7 @@ def _short(loss: Objective) -> str:
 
 
 def _kind(family: Additive) -> str:
-    pure = not family.needs.delta
+    pure = not family.needs_delta
     return f"{family.name} noise, " + (
         "for every budget" if pure else "for budgets of rho, or with delta"
     )

@@ -34,13 +34,13 @@ def show_noise(family: Additive, options: Options) -> Said:
     """
     options.only(
         f"{family.name}, noise for any count,",
-        *(("delta", "calibration") if family.needs.delta else ()),
+        *(("delta", "calibration") if family.needs_delta else ()),
     )
     epsilon = options.cost()
     one = np.zeros(1, dtype=np.int64)
     count = Workload("t", (Column.joint(("a",), (1,), 1, one, one, one + 1),))
     row: dict[str, Any] = {"mechanism": family.name}
-    if not family.needs.delta:
+    if not family.needs_delta:
         (scale,) = family.scales_for(count, epsilon, _ADD_REMOVE, "epsilon")
         row |= {"unit": "epsilon", "cost": up(epsilon)}
     elif options.delta is None and options.calibration is None:
@@ -57,7 +57,7 @@ def show_noise(family: Additive, options: Options) -> Said:
     row["standard_deviation"] = rounded(math.sqrt(law.variance))
     row["half_width_95"] = law.half_width(_LEVEL)
     guarantee = family.guarantee
-    if "delta" not in row and family.needs.delta:
+    if "delta" not in row and family.needs_delta:
         guarantee += "; with rho = epsilon^2 / 2, which is less private than epsilon by itself"
     return _said(row, guarantee)
 

@@ -90,11 +90,7 @@ def _value(reader: Reader, name: str, position: int) -> str | bool | tuple[str, 
         raise SQLSyntaxError(f'option "{name}" not recognized', position=position)
     if name == "force_quote":
         return None if reader.take("*") else tuple(reader.in_brackets(reader.name))
-    value = None
-    if reader.word() not in (",", ")"):
-        value = reader.escaped_string()
-        if value is None:
-            value = reader.number() or reader.name()
+    value = reader.option()
     if name == "header":
         return _header(value, position)
     if value is None:
@@ -150,7 +146,7 @@ def _checked(options: _Options) -> CopyFormat:
             raise SQLSyntaxError(f"cannot specify {next(iter(options)).upper()} in BINARY mode")
         return CopyFormat("binary")
     base = CopyFormat() if kind == "text" else CopyFormat("csv", ",", "")
-    quote = str(options.get("quote", base.quote))
+    quote, forced = str(options.get("quote", base.quote)), options.get("force_quote", ())
     found = CopyFormat(
         base.kind,
         str(options.get("delimiter", base.delimiter)),
@@ -158,16 +154,11 @@ def _checked(options: _Options) -> CopyFormat:
         bool(options.get("header", False)),
         quote,
         str(options.get("escape", quote)),
-        _force_quote(options),
+        forced if forced is None or isinstance(forced, tuple) else (),
     )
     for mistake in _mistakes(found, options):
         raise mistake
     return found
-
-
-def _force_quote(options: _Options) -> tuple[str, ...] | None:
-    given = options.get("force_quote", ())
-    return given if given is None or isinstance(given, tuple) else ()
 
 
 def _mistakes(given: CopyFormat, options: _Options) -> Iterator[StatementError]:

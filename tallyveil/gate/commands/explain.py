@@ -8,7 +8,7 @@ from typing import Final
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Statement
-from tallyveil.rewriter import Piece
+from tallyveil.rewriter import QUERY_WORDS, Piece
 from tallyveil.truth import truth
 
 __all__ = ["parse_explain"]
@@ -47,16 +47,13 @@ def parse_explain(reader: Reader) -> Statement:
 
 def _is_query(piece: Piece) -> bool:
     """Whether the bracket is the query's own: ``EXPLAIN (SELECT …)``."""
-    within = next((word for word in piece.words[1:] if word != "("), "")
-    return within in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+    return next((word for word in piece.words[1:] if word != "("), "") in QUERY_WORDS
 
 
 def _option(reader: Reader) -> None:
     position = reader.position()
     name = "analyze" if reader.take("ANALYSE") else reader.name()
-    value = None
-    if reader.word() not in (",", ")"):
-        value = reader.number() or reader.string() or reader.name()
+    value = reader.option()
     if name == "format":
         _need_text(value, position)
     elif name == "serialize":

@@ -11,11 +11,9 @@ from sqlglot.errors import SqlglotError
 from tallyveil.errors import FeatureNotSupported, UndefinedObject
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Argument, Statement
-from tallyveil.rewriter import Dialect, Piece
+from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece
 
 __all__ = ["parse_deallocate", "parse_execute", "parse_prepare"]
-
-_QUERY_WORDS: Final = frozenset({"SELECT", "FROM", "VALUES", "TABLE", "WITH"})
 
 # What DuckDB calls types that it knows by other names too.
 _NAMES: Final = {
@@ -47,7 +45,7 @@ def parse_execute(reader: Reader) -> Statement:
     name = reader.name()
     values = _values(reader)
     for token in (token for value in values for token in value.piece.tokens):
-        if token.text.upper() in _QUERY_WORDS and token.text.isalpha():
+        if token.text.upper() in QUERY_WORDS and token.text.isalpha():
             raise FeatureNotSupported(
                 "cannot use subquery in EXECUTE parameter",
                 position=token.start - reader.piece.offset + 1,

@@ -190,6 +190,13 @@ class Reader:
         self._at += 1
         return token.text
 
+    def option(self) -> str | None:
+        """The value of an option in brackets, if it has one."""
+        if self.word() in (",", ")"):
+            return None
+        text = self.escaped_string()
+        return self.number() or self.name() if text is None else text
+
     def number(self) -> str | None:
         """The digits of a number with its sign, if that comes next."""
         start = self._at

@@ -10,7 +10,7 @@ from typing import Final
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.commands.reader import Reader
 from tallyveil.gate.interface import Change, Kind, Statement
-from tallyveil.gate.settings import refuse_serializable
+from tallyveil.gate.settings import LEVELS, refuse_serializable
 
 __all__ = ["TRANSACTION_WORDS", "parse_modes", "parse_transaction"]
 
@@ -24,13 +24,6 @@ _ENDS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
 )
 
 TRANSACTION_WORDS: Final = frozenset({"BEGIN", "START", "SAVEPOINT", "RELEASE", *_ENDS})
-
-_LEVELS: Final = (
-    ("SERIALIZABLE",),
-    ("REPEATABLE", "READ"),
-    ("READ", "COMMITTED"),
-    ("READ", "UNCOMMITTED"),
-)
 
 _MODES_USAGE: Final = (
     "ISOLATION LEVEL { REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED }, "
@@ -96,11 +89,10 @@ def parse_modes(reader: Reader) -> dict[str, str]:
 def _mode(reader: Reader) -> dict[str, str]:
     if reader.take("ISOLATION", "LEVEL"):
         position = reader.position()
-        for level in _LEVELS:
-            if reader.take(*level):
-                text = " ".join(level).lower()
-                refuse_serializable("transaction_isolation", text, position)
-                return {"transaction_isolation": text}
+        for level in LEVELS:
+            if reader.take(*level.upper().split()):
+                refuse_serializable("transaction_isolation", level, position)
+                return {"transaction_isolation": level}
         raise reader.error()
     if reader.take("NOT"):
         reader.expect("DEFERRABLE")

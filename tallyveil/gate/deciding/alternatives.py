@@ -35,14 +35,14 @@ _NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
 
 def reason_against(noise: Mechanism, measure: Measure) -> str | None:
     """Why the mechanism cannot serve a table whose budget is in ``measure``."""
-    if noise.needs.delta and measure == "epsilon":
+    if noise.needs_delta and measure == "epsilon":
         return "needs a delta, and the budget is of epsilon alone"
     return None
 
 
 def unfit(noise: Mechanism, workload: Workload, additive: bool) -> str | None:
     """Why it does not answer ``workload``, as `Mechanism.unfit`; ``additive``: to be added up."""
-    if noise.needs.public_range and additive:
+    if noise.needs_range and additive:
         return "answers apart, and its answers cannot be added up"
     return noise.unfit(workload)
 

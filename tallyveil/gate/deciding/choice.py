@@ -147,7 +147,7 @@ class Choice:
                     hint="SET dp.epsilon or dp.half_width instead.",
                 )
             return noise.scales_for(workload, target.rho, account.relation, "rho")
-        if target.epsilon is not None and noise.needs.delta:
+        if target.epsilon is not None and noise.needs_delta:
             return self._with_delta(noise, workload, target.epsilon, target)
         if target.epsilon is not None:
             return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
@@ -262,7 +262,7 @@ class Choice:
                 if unfit(noise, workload, additive) is not None:
                     continue
                 origin = known.origin
-            elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs.delta):
+            elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs_delta):
                 continue
             else:
                 seen.append(noise.law(1.0))

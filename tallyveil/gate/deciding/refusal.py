@@ -70,7 +70,7 @@ def _bought(
 ) -> Fraction | None:
     """The half-width that what remains would buy; None if that depends on the answer, or
     it is too little for any noise."""
-    if noise.mechanism.needs.public_range:
+    if noise.mechanism.needs_range:
         return None
     remaining = Fraction(error.remaining)
     target = Target(

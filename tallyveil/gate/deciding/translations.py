@@ -209,7 +209,7 @@ class Translations:
     def saving(self, plain: Charge, charge: Charge) -> Saving:
         """What a charge as translates saves against that of the rows themselves."""
         saved = self._accountant.cost(plain) - self._accountant.cost(charge)
-        squared = mechanism(plain.mechanism).needs.delta
+        squared = mechanism(plain.mechanism).needs_delta
         steps: dict[int, float] = {}
         parts = zip(charge.workload.columns, charge.translates, strict=True)
         for number, (column, translate) in enumerate(parts):

@@ -153,7 +153,7 @@ def _mechanisms(viewer: Viewer) -> Iterator[_Row]:
         yield {
             "name": name,
             "parameters": ", ".join(takes) or None,
-            "budgets": "rho" if noise.needs.delta else "epsilon, rho",
+            "budgets": "rho" if noise.needs_delta else "epsilon, rho",
             "guarantee": noise.guarantee,
         }
 

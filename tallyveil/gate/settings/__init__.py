@@ -3,10 +3,11 @@
 from tallyveil.gate.settings.dp import DESCRIPTIONS
 from tallyveil.gate.settings.postgres import LISTS, REPORTED, SERVER_VERSION
 from tallyveil.gate.settings.session import Answers, Settings, Target
-from tallyveil.gate.settings.values import refuse_serializable
+from tallyveil.gate.settings.values import LEVELS, refuse_serializable
 
 __all__ = [
     "DESCRIPTIONS",
+    "LEVELS",
     "LISTS",
     "REPORTED",
     "SERVER_VERSION",

@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.gate.settings.values import Setting, number, one_of, switch, wrong
+from tallyveil.gate.settings.values import Setting, between, one_of, switch
 from tallyveil.mechanisms import BY_INVARIANTS, canonical_choice, mechanism_names
 from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS
 from tallyveil.policy import Defaults
@@ -36,33 +36,13 @@ def _decimal(value: Fraction) -> str:
     return format(float(value), ".12g")
 
 
-def _positive(name: str, value: str, now: str) -> str:
-    if not 0 < number(name, value) < Fraction(10) ** 15:
-        raise wrong(name, value, "It must be greater than 0 and less than 1e15.")
-    return value
-
-
-def _confidence(name: str, value: str, now: str) -> str:
-    if not _LEAST < number(name, value) < 1 - _LEAST:
-        raise wrong(
-            name, value, "It lies between 0 and 1, not nearer than 1e-9 to either, such as 0.95."
-        )
-    return value
-
-
-def _delta(name: str, value: str, now: str) -> str:
-    if not 0 < number(name, value) < 1:
-        raise wrong(
-            name,
-            value,
-            "It lies between 0 and 1, and well below 1 over the number of units: 1e-6, say.",
-        )
-    return value
-
-
-def _mechanism(name: str, value: str, now: str) -> str:
-    return canonical_choice(value)
-
+_positive: Final = between(0, 10**15, "It must be greater than 0 and less than 1e15.")
+_confidence: Final = between(
+    _LEAST, 1 - _LEAST, "It lies between 0 and 1, not nearer than 1e-9 to either, such as 0.95."
+)
+_delta: Final = between(
+    0, 1, "It lies between 0 and 1, and well below 1 over the number of units: 1e-6, say."
+)
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
@@ -79,7 +59,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "once", one_of("once", "always"),
             "once: an interval holds at one look, chosen beforehand; always: at all"),
         "dp.mechanism": Setting(
-            "", _mechanism,
+            "", lambda name, value, now: canonical_choice(value),
             "the noise: auto, auto(properties=…), "
             + ", ".join((*mechanism_names(), *BY_INVARIANTS))),
         "dp.delta": Setting(

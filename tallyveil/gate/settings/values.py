@@ -19,8 +19,9 @@ from tallyveil.rewriter import zone_by_name
 from tallyveil.truth import truth
 
 __all__ = [
-    "Reading",
+    "LEVELS",
     "Setting",
+    "between",
     "cut",
     "date_style",
     "duration",
@@ -29,7 +30,6 @@ __all__ = [
     "isolation",
     "label",
     "milliseconds",
-    "number",
     "one_of",
     "only",
     "refuse_serializable",
@@ -38,7 +38,6 @@ __all__ = [
     "switch",
     "time_zone",
     "whole",
-    "wrong",
 ]
 
 Reading: TypeAlias = Callable[[str, str, str], str]
@@ -61,10 +60,17 @@ def wrong(name: str, value: str, hint: str | None = None) -> InvalidParameterVal
     return InvalidParameterValue(f'invalid value for parameter "{name}": "{value[:40]}"', hint=hint)
 
 
-def number(name: str, value: str) -> Fraction:
-    if not _NUMBER.fullmatch(value):
-        raise wrong(name, value, "Give a number, such as 0.1.")
-    return Fraction(value)
+def between(least: Fraction | int, most: Fraction | int, hint: str) -> Reading:
+    """A number that lies strictly between two."""
+
+    def read(name: str, value: str, now: str = "") -> str:
+        if not _NUMBER.fullmatch(value):
+            raise wrong(name, value, "Give a number, such as 0.1.")
+        if not least < Fraction(value) < most:
+            raise wrong(name, value, hint)
+        return value
+
+    return read
 
 
 def switch(name: str, value: str, now: str = "") -> str:

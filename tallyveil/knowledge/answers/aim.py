@@ -32,7 +32,7 @@ class Aim:
     @property
     def in_range(self) -> bool:
         """Whether answers of a mechanism with a public range are asked for."""
-        return self.mechanism.needs.public_range and self.scale != 0
+        return self.mechanism.needs_range and self.scale != 0
 
     @property
     def criterion(self) -> Criterion:

@@ -23,7 +23,6 @@ from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.inversion import Integers, Table, chances, random_words
-from tallyveil.mechanisms.protocol import Needs
 
 __all__ = ["DiscreteGaussian"]
 
@@ -36,7 +35,7 @@ class DiscreteGaussian(Additive):
     """For budgets of ρ, or of ε with a δ. A scale is σ."""
 
     name = "gaussian"
-    needs = Needs(delta=True)
+    needs_delta = True
     law_type = DiscreteGaussianLaw
     guarantee = (
         "discrete Gaussian noise of scale sigma: a record that moves an answer by d costs "
