@@ -37,7 +37,7 @@ from bench import two_views
 from bench.measure import report
 from tallyveil.inference.estimates.least_trace import least_trace
 from tallyveil.invariants import Span, design, translated
-from tallyveil.mechanisms import Relation, sensitivity
+from tallyveil.mechanisms import Adjacency, sensitivity
 from tallyveil.workload.workload import Column
 
 SHARED = Path(os.environ.get("SHARED", "../shared"))
@@ -289,7 +289,7 @@ def by_design(rows: Floats, exact: Floats) -> float:
     charged = translated(own.column, own.translate, [declared])
     if charged is None:
         raise ValueError("too many cells")
-    cost = sensitivity(charged, Relation("add_remove"), "rho") / own.translate.denominator**2
+    cost = sensitivity(charged, Adjacency("add_remove"), "rho") / own.translate.denominator**2
     return float(cost * (own.deviations**2).sum())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.signal import fftconvolve
 
-from tallyveil.inference import Bounds
+from tallyveil.inference import ProbabilityBounds
 from tallyveil.inference.laws.noise import FloatArray
 
 __all__ = ["LaplaceSum", "expected_error", "mass_within", "monte_carlo", "probability_calculation"]
@@ -56,17 +56,17 @@ class LaplaceSum:
             start = int(numbers[-1][-1]) + 1
         self._numbers, self._phi = np.concatenate(numbers), np.exp(np.concatenate(logs))
 
-    def within(self, h: float) -> Bounds:
+    def within(self, h: float) -> ProbabilityBounds:
         """Bounds of P(|X| ≤ h)."""
         if len(self.sizes) < 2:
             inside = 1 - math.exp(-h / self.sizes[0]) if len(self.sizes) else 1.0
-            return Bounds(inside, inside)
+            return ProbabilityBounds(inside, inside)
         if h >= self._reach:
-            return Bounds(1 - _WRAPPED, 1.0)
+            return ProbabilityBounds(1 - _WRAPPED, 1.0)
         waves = self._phi * np.sin(self._numbers * (math.pi * h / self._reach)) / self._numbers
         value = h / self._reach + 2 / math.pi * float(waves.sum())
         off = self._left_out + 1e-12
-        return Bounds.clipped(value - off - _WRAPPED, value + off)
+        return ProbabilityBounds.clipped(value - off - _WRAPPED, value + off)
 
     def half_width(self, confidence: float) -> float:
         """The h with P(|X| ≤ h) = confidence."""

@@ -9,7 +9,7 @@ from tallyveil.accountant.accountant import Accountant, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Amount, Balance, Room, Share
 from tallyveil.accountant.budgets.quote import Quote
-from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
+from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.joint import Drawn, Joint
@@ -34,9 +34,9 @@ __all__ = [
     "Entry",
     "Joint",
     "Ledger",
+    "OdometerReading",
     "Overtaken",
     "Quote",
-    "Reading",
     "Release",
     "Room",
     "Share",

@@ -19,7 +19,7 @@ from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.registry import law_name
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Answer", "Charge", "Entry", "Reading", "Spending"]
+__all__ = ["Answer", "Charge", "Entry", "OdometerReading", "Spending"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ class Spending:
 
 
 @dataclass(frozen=True)
-class Reading:
+class OdometerReading:
     """The odometer after a charge: all that its table has ``spent`` by then, in the ``measure`` of
     its budget now; an upper bound where not ``exact``.
     """

@@ -29,7 +29,7 @@ from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.ledger.chain import Position
 from tallyveil.mechanisms.losses.pairs import ClassLoss
-from tallyveil.mechanisms.losses.partition import Partition
+from tallyveil.mechanisms.losses.partition import CellClasses
 from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
@@ -217,6 +217,6 @@ def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
     if about["classes"] is not None:
         axes, kinds, labels, count, outside, matrix = about["classes"]
         of_axes = tuple(arrays[name] for name in kinds)
-        own = Partition(tuple(axes), of_axes, arrays[labels], count, outside)
+        own = CellClasses(tuple(axes), of_axes, arrays[labels], count, outside)
         classes = ClassLoss(own, arrays[matrix])
     return PairMeter(about["measure"], classes, *tallies)

@@ -12,9 +12,18 @@ lives here derives the same noise at all of them (`mechanisms.constrained.shared
 adds up to nothing over all agents, and sees to it that no noise is used twice.
 """
 
-from tallyveil.agents.parts import Combined, Part, combined
-from tallyveil.agents.plan import Plan, load_plan
+from tallyveil.agents.parts import AgentPart, Combined, combined
+from tallyveil.agents.plan import ReleasePlan, load_plan
 from tallyveil.agents.release import agreement, release
 from tallyveil.agents.secret import Secret
 
-__all__ = ["Combined", "Part", "Plan", "Secret", "agreement", "combined", "load_plan", "release"]
+__all__ = [
+    "AgentPart",
+    "Combined",
+    "ReleasePlan",
+    "Secret",
+    "agreement",
+    "combined",
+    "load_plan",
+    "release",
+]

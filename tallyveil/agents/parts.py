@@ -12,13 +12,13 @@ from tallyveil.agents.plan import Counted, written
 from tallyveil.errors import SourceError
 from tallyveil.policy.checks import Declaration
 
-__all__ = ["Combined", "Part", "combined"]
+__all__ = ["AgentPart", "Combined", "combined"]
 
 
 _Key: TypeAlias = list[str | bool | int | float | None]
 
 
-class Part(Declaration):
+class AgentPart(Declaration):
     """``keys`` are the values of ``count_by``, and ``counts`` what the agent released of each.
     ``fingerprint`` is that of all that agents agree on."""
 
@@ -34,7 +34,7 @@ class Part(Declaration):
     counts: list[int]
 
     @classmethod
-    def of(cls, counted: Counted, agent: str, number: int, counts: Sequence[int]) -> Part:
+    def of(cls, counted: Counted, agent: str, number: int, counts: Sequence[int]) -> AgentPart:
         plan, names = counted.plan, [one.name for one in counted.attributes]
         return cls(
             plan=plan.name,
@@ -53,7 +53,7 @@ class Part(Declaration):
         return json.dumps(self.model_dump(), ensure_ascii=False)
 
     @classmethod
-    def read(cls, path: Path) -> Part:
+    def read(cls, path: Path) -> AgentPart:
         """Raises SourceError."""
         try:
             part = cls.model_validate_json(path.read_bytes())
@@ -77,7 +77,7 @@ class Combined:
     totals: list[tuple[_Key, int]] | None
 
 
-def combined(parts: Sequence[Part]) -> Combined:
+def combined(parts: Sequence[AgentPart]) -> Combined:
     """Raises SourceError for parts that are not of one release."""
     first, *others = parts
     for part in others:

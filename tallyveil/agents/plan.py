@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from tallyveil.errors import InvalidParameterValue, PolicyError
 from tallyveil.mechanisms import DiscreteLaplace
 from tallyveil.mechanisms.constrained.shared import SharedNoise
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.policy import Attribute, Policy, Table, checks
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Value
@@ -25,7 +25,7 @@ from tallyveil.policy.mistakes import mistakes, refusal
 from tallyveil.strategies.strategy import marginal
 from tallyveil.workload.workload import Workload
 
-__all__ = ["Counted", "Plan", "load_plan", "written"]
+__all__ = ["Counted", "ReleasePlan", "load_plan", "written"]
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -38,7 +38,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=100)]
 _Names = Annotated[list[_Name], AfterValidator(_distinct)]
 
 
-class Plan(Declaration):
+class ReleasePlan(Declaration):
     """``count_by`` are attributes of ``table``, a count for each combination of their values at
     each of the ``agents``; over all agents, the totals for the values of ``totals``, which are some
     of them, are exact. ``epsilon`` is what a part costs the budget of its table, for a privacy unit
@@ -88,13 +88,13 @@ class Plan(Declaration):
 class Counted:
     """The cells of one agent, in the order of the domain; all agents have the same."""
 
-    def __init__(self, plan: Plan, table: Table) -> None:
+    def __init__(self, plan: ReleasePlan, table: Table) -> None:
         self.plan, self.table = plan, table
         self.attributes: Sequence[Attribute] = [
             one for one in table.domain.attributes if one.name in plan.count_by
         ]
         self.workload = Workload(table.name, (marginal(self.attributes),))
-        relation = Relation("replace")
+        relation = Adjacency("replace")
         laplace = DiscreteLaplace()
         (self.scale,) = laplace.scales_for(self.workload, plan.epsilon, relation, "epsilon")
         SharedNoise.check(len(plan.agents) * max(map(len, self.groups.values())), self.scale)
@@ -126,17 +126,17 @@ def written(value: Value) -> str | int | float | None:
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: Path) -> ReleasePlan:
     """Raises PolicyError, with every mistake at once."""
     try:
         mapping = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-        return Plan.model_validate(mapping)
+        return ReleasePlan.model_validate(mapping)
     except OSError as error:
         raise PolicyError(f"the plan {path} cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PolicyError(f"the plan {path} is not valid TOML: {error}") from error
     except ValidationError as error:
-        raise refusal("the plan", path, list(mistakes(error, Plan))) from None
+        raise refusal("the plan", path, list(mistakes(error, ReleasePlan))) from None
 
 
 def _unfit(found: list[str]) -> PolicyError:

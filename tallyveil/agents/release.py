@@ -7,8 +7,8 @@ from dataclasses import replace
 import duckdb
 
 from tallyveil.accountant import Accountant, Charge, Ledger
-from tallyveil.agents.parts import Part
-from tallyveil.agents.plan import Counted, Plan
+from tallyveil.agents.parts import AgentPart
+from tallyveil.agents.plan import Counted, ReleasePlan
 from tallyveil.agents.secret import Secret
 from tallyveil.cube import load_cubes
 from tallyveil.errors import LedgerError
@@ -28,7 +28,7 @@ def agreement(secret: Secret, counted: Counted) -> str:
 
 def release(
     policy: Policy,
-    plan: Plan,
+    plan: ReleasePlan,
     agent: str,
     number: int,
     secret: Secret,
@@ -36,7 +36,7 @@ def release(
     accountant: Accountant,
     analyst: str,
     source: duckdb.DuckDBPyConnection | None = None,
-) -> Part:
+) -> AgentPart:
     """The agent's counts, each with its part of the noise that adds up to 0 over all agents. Once
     it is released, the same again, free.
 
@@ -63,7 +63,7 @@ def release(
         answer = cube.answer(counted.workload)
         counts = list(AgentNoise().release(answer, receipt, noise))
         secret.keep(number, counts)
-    return Part.of(counted, agent, number, counts)
+    return AgentPart.of(counted, agent, number, counts)
 
 
 def _noise(counted: Counted, place: int, key: bytes) -> list[int]:

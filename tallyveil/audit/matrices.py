@@ -26,7 +26,7 @@ from tallyveil.mechanisms.matrix.privacy_level import alpha_for
 from tallyveil.mechanisms.units import exp_below
 
 __all__ = [
-    "Columns",
+    "MatrixColumns",
     "columns_of",
     "divergence",
     "flaw",
@@ -36,14 +36,14 @@ __all__ = [
     "tightest_alpha",
 ]
 
-Columns: TypeAlias = Sequence[Sequence[Fraction]]
+MatrixColumns: TypeAlias = Sequence[Sequence[Fraction]]
 
 # Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
 RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
 _DRAWN: Final = 7
 
 
-def flaw(columns: Columns) -> str | None:
+def flaw(columns: MatrixColumns) -> str | None:
     """Why the columns are not laws on one set of outputs; None if they are."""
     for j, column in enumerate(columns):
         if len(column) != len(columns[0]):
@@ -55,7 +55,7 @@ def flaw(columns: Columns) -> str | None:
     return None
 
 
-def tightest_alpha(columns: Columns, *, any_two: bool) -> Fraction:
+def tightest_alpha(columns: MatrixColumns, *, any_two: bool) -> Fraction:
     """The largest α with P[i|j] ≥ α P[i|j'] for all outputs i and neighbours j, j'.
 
     Neighbours are adjacent columns, or ``any_two``. That is ε-DP with ε = −ln α, for all events:
@@ -72,7 +72,7 @@ def tightest_alpha(columns: Columns, *, any_two: bool) -> Fraction:
     )
 
 
-def divergence(columns: Columns, factor: Fraction, *, any_two: bool) -> Fraction:
+def divergence(columns: MatrixColumns, factor: Fraction, *, any_two: bool) -> Fraction:
     """The least δ with (ln f, δ)-DP, f = ``factor``: the hockey-stick divergence
 
     max over neighbours j, j' of Σ_i max(0, P[i|j] − f P[i|j']) (METRIC Thm 3, on a finite range).
@@ -95,7 +95,7 @@ def largest_divergence(alpha: Fraction, factor: Fraction) -> Fraction:
 
 
 def _neighbours(
-    columns: Columns, any_two: bool
+    columns: MatrixColumns, any_two: bool
 ) -> Iterator[tuple[Sequence[Fraction], Sequence[Fraction]]]:
     return combinations(columns, 2) if any_two else pairwise(columns)
 
@@ -137,13 +137,13 @@ def _released(name: str, spec: str, epsilon: Fraction, draws: int) -> Iterator[F
         yield follows(f"{name}, truth {truth}", drawn, (0, chances))
 
 
-def columns_of(matrix: CountMatrix) -> Columns:
+def columns_of(matrix: CountMatrix) -> MatrixColumns:
     size = range(matrix.n + 1)
     return [[matrix.probability(i, j) for i in size] for j in size]
 
 
 def law_findings(
-    name: str, laws: Mapping[str, Columns], epsilon: Fraction, *, any_two: bool
+    name: str, laws: Mapping[str, MatrixColumns], epsilon: Fraction, *, any_two: bool
 ) -> Iterator[Finding]:
     """That they are laws, ε-DP, and (ε/2, δ)-DP with a δ that ε-DP allows; all or the first flaw.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tallyveil.audit.finding import Finding, number, subject
 from tallyveil.audit.law import FloatArray
-from tallyveil.audit.matrices import Columns, law_findings
+from tallyveil.audit.matrices import MatrixColumns, law_findings
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.mechanisms import (
     ClampedLaplace,
@@ -67,7 +67,7 @@ def _by_draws(
     yield from drawn(name, one, np.array([float(p) for p in counted(one)[1]]), draws)
 
 
-def counted(law: _ByDraws) -> Columns:
+def counted(law: _ByDraws) -> MatrixColumns:
     """P[output | code] by what `outcome` makes of the draws, each output's draws in one piece.
 
     That they are is taken for granted here; draws of the law would tell.

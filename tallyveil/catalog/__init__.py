@@ -17,16 +17,22 @@ the source, the ledger or the network, and its answers never enter the gate.
 from __future__ import annotations
 
 from tallyveil.catalog.link import CatalogError
-from tallyveil.catalog.pool import Databases, Settings
-from tallyveil.catalog.relay import Answer, Catalog, Column, Question, Relay
+from tallyveil.catalog.pool import Databases, ServerSettings
+from tallyveil.catalog.relay import (
+    CatalogAnswer,
+    CatalogQuestion,
+    CatalogSocket,
+    Relay,
+    ResultColumn,
+)
 
 __all__ = [
-    "Answer",
-    "Catalog",
+    "CatalogAnswer",
     "CatalogError",
-    "Column",
+    "CatalogQuestion",
+    "CatalogSocket",
     "Databases",
-    "Question",
     "Relay",
-    "Settings",
+    "ResultColumn",
+    "ServerSettings",
 ]

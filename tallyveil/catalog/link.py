@@ -26,9 +26,9 @@ __all__ = [
     "GRACE",
     "LOOK",
     "CatalogError",
+    "CatalogLink",
     "Failed",
-    "Link",
-    "Reply",
+    "LinkReply",
     "error",
     "fields",
     "run",
@@ -67,7 +67,7 @@ class Failed(Exception):
     """The connection is gone, or is of no use any more."""
 
 
-class Reply(NamedTuple):
+class LinkReply(NamedTuple):
     """One message: its kind and what is in it; of rows, so many messages in one piece, whole."""
 
     kind: str
@@ -103,7 +103,7 @@ def error(body: bytes) -> CatalogError:
     )
 
 
-class Link:
+class CatalogLink:
     """Logged in as ``role``, with ``settings``. Raises what `ask` raises."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Link:
             return (resident - shared) * mmap.PAGESIZE
         return 0
 
-    def _greeted(self, reply: Reply) -> None:
+    def _greeted(self, reply: LinkReply) -> None:
         if reply.kind == "K":
             self._key = reply.body
         elif reply.kind == "E":
@@ -167,7 +167,7 @@ class Link:
         elif reply.kind == "R" and reply.body != bytes(4):
             raise Failed("it asks for a password")
 
-    def ask(self, messages: bytes, seconds: float = math.inf) -> Iterator[Reply]:
+    def ask(self, messages: bytes, seconds: float = math.inf) -> Iterator[LinkReply]:
         """Send, and yield what is replied, up to ReadyForQuery, which is left out.
 
         Raises what `deadline.check` raises, CatalogError where the answer is too large, and Failed,
@@ -216,7 +216,7 @@ class Link:
         self._asking = False
         return True
 
-    def _whole(self) -> Iterator[Reply]:
+    def _whole(self) -> Iterator[LinkReply]:
         """The messages that have wholly come; rows that follow each other together."""
         buffer, size = self._buffer, len(self._buffer)
         at, rows, count = 0, 0, 0
@@ -228,12 +228,12 @@ class Link:
                 rows, count = (rows, count + 1) if count else (at, 1)
             else:
                 if count:
-                    yield Reply("D", bytes(buffer[rows:at]), count)
+                    yield LinkReply("D", bytes(buffer[rows:at]), count)
                     count = 0
-                yield Reply(chr(buffer[at]), bytes(buffer[at + 5 : end]))
+                yield LinkReply(chr(buffer[at]), bytes(buffer[at + 5 : end]))
             at = end
         if count:
-            yield Reply("D", bytes(buffer[rows:at]), count)
+            yield LinkReply("D", bytes(buffer[rows:at]), count)
         del buffer[:at]
 
     def close(self, closed: Callable[[], object] = lambda: None) -> None:
@@ -278,7 +278,7 @@ class Link:
         return False
 
 
-def run(link: Link, sql: str, seconds: float) -> None:
+def run(link: CatalogLink, sql: str, seconds: float) -> None:
     """Statements of our own, whose rows nobody wants. Raises CatalogError, Failed."""
     first: CatalogError | None = None
     for reply in link.ask(simple(sql), seconds):

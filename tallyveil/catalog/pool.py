@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
-from tallyveil.catalog.link import GRACE, LOOK, CatalogError, Link, run, unavailable
+from tallyveil.catalog.link import GRACE, LOOK, CatalogError, CatalogLink, run, unavailable
 from tallyveil.catalog.messages import SYNC, parse
 from tallyveil.errors import StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
@@ -28,12 +28,12 @@ __all__ = [
     "TEMPLATE",
     "Databases",
     "Pool",
-    "Settings",
+    "ServerSettings",
     "making",
 ]
 
-Settings: TypeAlias = tuple[tuple[str, str], ...]
-_Key: TypeAlias = tuple[str, str, Settings]  # a role and a database
+ServerSettings: TypeAlias = tuple[tuple[str, str], ...]
+_Key: TypeAlias = tuple[str, str, ServerSettings]  # a role and a database
 
 CHECK: Final = "\1check"
 """A prepared statement of each connection, with a sign that clients use in no name: how many
@@ -111,12 +111,12 @@ class Pool:
         self._address = address
         self._lock = ranked_lock(Rank.LEAF)
         self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
-        self._idle: deque[tuple[_Key, Link]] = deque()
+        self._idle: deque[tuple[_Key, CatalogLink]] = deque()
         self._made = {DATABASE}
         self._places: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
-    def link(self, user: str, database: str, settings: Settings) -> Iterator[Link]:
+    def link(self, user: str, database: str, settings: ServerSettings) -> Iterator[CatalogLink]:
         """A connection as the analyst, to the database of that name, which is made where there is
         none. It is kept if nothing is raised here.
 
@@ -148,7 +148,7 @@ class Pool:
         with self._lock:
             return self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
 
-    def _kept(self, key: _Key) -> Link | None:
+    def _kept(self, key: _Key) -> CatalogLink | None:
         with self._lock:
             for entry in reversed(self._idle):
                 if entry[0] == key:
@@ -156,7 +156,7 @@ class Pool:
                     return entry[1]
         return None
 
-    def _keep(self, key: _Key, link: Link) -> None:
+    def _keep(self, key: _Key, link: CatalogLink) -> None:
         if link.held > _HELD:
             link.close()
             return
@@ -166,8 +166,8 @@ class Pool:
         if old is not None:
             old[1].close()
 
-    def _connect(self, key: _Key) -> Link:
-        link = Link(self._address(), *key)
+    def _connect(self, key: _Key) -> CatalogLink:
+        link = CatalogLink(self._address(), *key)
         with ExitStack() as failed:
             failed.callback(link.close)
             prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
@@ -196,7 +196,7 @@ class Pool:
     def _make(self, *statements: str) -> None:
         """What others make at the same time is the same."""
         for statement in statements:
-            with closing(Link(self._address(), SUPERUSER, ADMINISTRATION)) as link:
+            with closing(CatalogLink(self._address(), SUPERUSER, ADMINISTRATION)) as link:
                 try:
                     run(link, statement, GRACE)
                 except CatalogError as error:

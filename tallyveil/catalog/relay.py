@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from tallyveil import deadline
 from tallyveil.catalog import messages as wire
-from tallyveil.catalog.link import CatalogError, Failed, Reply, error, fields, unavailable
-from tallyveil.catalog.pool import CHECK, Pool, Settings
+from tallyveil.catalog.link import CatalogError, Failed, LinkReply, error, fields, unavailable
+from tallyveil.catalog.pool import CHECK, Pool, ServerSettings
 from tallyveil.catalog.routing import Routing
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Notice
 
-__all__ = ["Answer", "Catalog", "Column", "Question", "Relay"]
+__all__ = ["CatalogAnswer", "CatalogQuestion", "CatalogSocket", "Relay", "ResultColumn"]
 
 RECOVERY: Final = 2.0
 PAUSE: Final = 0.05
@@ -30,7 +30,7 @@ PAUSE: Final = 0.05
 _FIELD: Final = struct.Struct("!IHIhih")
 
 
-class Column(NamedTuple):
+class ResultColumn(NamedTuple):
     """A column of an answer, as pg_type and pg_attribute have its type."""
 
     name: str
@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
+class CatalogQuestion:
     """A statement with its parameters, as bytes in these formats, and those of the columns.
 
     ``prepared`` is, of an EXECUTE, what it executes: a name, a statement, its parameters' types.
@@ -55,19 +55,19 @@ class Question:
 
 
 @dataclass
-class Answer:
+class CatalogAnswer:
     """``rows`` are whole messages, so many in a piece; ``copied``: they are CopyData, and their
     beginning and end. ``oids`` are of the parameters."""
 
     oids: tuple[int, ...] = ()
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ResultColumn, ...] | None = None
     rows: list[tuple[int, bytes]] = field(default_factory=list)
     tag: str = ""
     notices: list[Notice] = field(default_factory=list)
     copied: bool = False
 
 
-class Catalog:
+class CatalogSocket:
     """What the wire knows of it. ``address`` gives the path of the socket to ask at, and raises
     CatalogError if there is none; ``names`` are those of the policy's tables and views.
     """
@@ -95,7 +95,9 @@ class Relay:
 
     @deadline.taking(None)  # it is not here that it is worked out
     @deadline.doing(deadline.Phase.CATALOGS)
-    def answer(self, question: Question, settings: Settings, *, described: bool = False) -> Answer:
+    def answer(
+        self, question: CatalogQuestion, settings: ServerSettings, *, described: bool = False
+    ) -> CatalogAnswer:
         """Its answer; where it is to be ``described``, its parameters and columns. Raises
         CatalogError, FeatureNotSupported, and what `deadline.check` raises."""
         until = None
@@ -112,7 +114,9 @@ class Relay:
                 deadline.check()
                 time.sleep(PAUSE)
 
-    def _once(self, question: Question, settings: Settings, *, described: bool) -> Answer:
+    def _once(
+        self, question: CatalogQuestion, settings: ServerSettings, *, described: bool
+    ) -> CatalogAnswer:
         key = question.sql, question.oids, settings
         sound = self._pool.sound.find(key) or False
         reader = _Reader(checked=sound)
@@ -133,12 +137,12 @@ class Relay:
         return answer
 
 
-def _prepare(question: Question) -> bytes:
+def _prepare(question: CatalogQuestion) -> bytes:
     named = b"" if question.prepared is None else wire.parse(*question.prepared)
     return named + wire.parse("", question.sql, question.oids)
 
 
-def _run(question: Question, name: str) -> bytes:
+def _run(question: CatalogQuestion, name: str) -> bytes:
     again = wire.bind(CHECK) + wire.EXECUTE if _is_copy(question.sql) else b""
     bound = wire.bind(name, question.formats, question.values, question.result_formats)
     return bound + wire.DESCRIBE_PORTAL + wire.EXECUTE + again
@@ -149,18 +153,18 @@ class _Reader:
     names its relations only when it runs. ``checked``: there are none at first."""
 
     def __init__(self, *, checked: bool) -> None:
-        self.answer = Answer()
+        self.answer = CatalogAnswer()
         self.error: CatalogError | FeatureNotSupported | None = None
         self._checks = self._ended = int(checked)
 
-    def finish(self) -> Answer:
+    def finish(self) -> CatalogAnswer:
         if self.error is not None:
             raise self.error
         if self._checks < 1 + self.answer.copied:
             raise unavailable("it did not say what the statement names")
         return self.answer
 
-    def read(self, reply: Reply) -> None:
+    def read(self, reply: LinkReply) -> None:
         answer = self.answer
         match reply.kind:
             case "E":
@@ -188,7 +192,7 @@ class _Reader:
                 hint="Ask two statements.",
             )
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: LinkReply) -> None:
         if reply.kind == "D":
             self.answer.rows.append((reply.rows, reply.body))
             return
@@ -201,13 +205,13 @@ def _is_copy(sql: str) -> bool:
     return sql[:4].upper() == "COPY"
 
 
-def columns(body: bytes) -> tuple[Column, ...]:
+def columns(body: bytes) -> tuple[ResultColumn, ...]:
     """Of a RowDescription."""
     found, at = [], 2
     for _ in range(int.from_bytes(body[:2])):
         end = body.index(b"\0", at)
         _, _, oid, size, typmod, _ = _FIELD.unpack_from(body, end + 1)
-        found.append(Column(body[at:end].decode(), oid, size, typmod))
+        found.append(ResultColumn(body[at:end].decode(), oid, size, typmod))
         at = end + 1 + _FIELD.size
     return tuple(found)
 

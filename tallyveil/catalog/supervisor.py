@@ -13,7 +13,7 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
 from tallyveil.catalog.cluster import Cluster, sweep
-from tallyveil.catalog.link import CatalogError, Failed, Link, run, unavailable
+from tallyveil.catalog.link import CatalogError, CatalogLink, Failed, run, unavailable
 from tallyveil.catalog.pool import (
     ADMINISTRATION,
     DATABASE,
@@ -26,7 +26,7 @@ from tallyveil.catalog.schema import Statements
 from tallyveil.errors import StatementTooComplex, TallyveilError
 from tallyveil.events import report
 
-__all__ = ["Supervisor"]
+__all__ = ["CatalogSupervisor"]
 
 PATIENCE: Final = 10.0
 """Seconds that a statement waits for a catalog that is about to start."""
@@ -42,7 +42,7 @@ SOON: Final = 1.0
 """Seconds that it has to run to be sound, and in which statements wait for it to be there again."""
 
 
-class Supervisor:
+class CatalogSupervisor:
     """``setup`` are the statements that fill it, made in its own thread, which also starts the
     processes: with that thread, and so with this process, they end.
     """
@@ -137,24 +137,24 @@ class Supervisor:
     def _answers(self, cluster: Cluster, database: str) -> Iterator[bool]:
         while not self._closing.is_set():
             try:
-                Link(cluster.socket, SUPERUSER, database).close()
+                CatalogLink(cluster.socket, SUPERUSER, database).close()
                 yield True
             except (CatalogError, Failed):
                 yield False
 
     def _fill(self, socket: str) -> None:
-        with contextlib.closing(Link(socket, SUPERUSER, TEMPLATE)) as link:
+        with contextlib.closing(CatalogLink(socket, SUPERUSER, TEMPLATE)) as link:
             run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
             for alternatives in self._setup:
                 _first(link, alternatives)
             # So that who connects to postgres, as tools do at first, has a copy of that name.
             run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
-        with contextlib.closing(Link(socket, SUPERUSER, ADMINISTRATION)) as link:
+        with contextlib.closing(CatalogLink(socket, SUPERUSER, ADMINISTRATION)) as link:
             for statement in making(DATABASE):
                 run(link, statement, PATIENCE)
 
 
-def _first(link: Link, alternatives: Statements) -> None:
+def _first(link: CatalogLink, alternatives: Statements) -> None:
     """Run the first that works; the last has to."""
     for statement in alternatives[:-1]:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from tallyveil.accountant import Accountant, Ledger
-from tallyveil.agents import Part, Secret, agreement, combined, load_plan
+from tallyveil.agents import AgentPart, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
 from tallyveil.cli.serving.security import check_private
 from tallyveil.cli.text import Said, aligned, up_text
@@ -69,7 +69,7 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
 
 def combine(paths: Sequence[Path]) -> Said:
     """Raises SourceError."""
-    parts = [Part.read(path) for path in paths]
+    parts = [AgentPart.read(path) for path in paths]
     found = combined(parts)
     rows = [[*key, n] for key, n in zip(found.keys, found.counts, strict=True)]
     counts = aligned((*parts[0].count_by, "count"), rows)

@@ -14,7 +14,7 @@ from tallyveil.cube import check_files, check_public
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
 from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
-from tallyveil.invariants import Exact
+from tallyveil.invariants import DisclosedCount
 from tallyveil.policy import load_policy, summary
 
 __all__ = ["check"]
@@ -105,7 +105,7 @@ def _said(tables: Mapping[str, _Examined]) -> Iterator[str]:
         yield f"  guaranteed: {guaranteed}"
 
 
-def _listed(counts: Sequence[Exact]) -> Iterator[str]:
+def _listed(counts: Sequence[DisclosedCount]) -> Iterator[str]:
     for count in counts[:_LISTED]:
         yield f"    {count.name}: {count.value:,}"
     if len(counts) > _LISTED:

@@ -16,7 +16,7 @@ import psycopg
 from rich.console import Console
 from rich.text import Text
 
-from tallyveil.catalog import Catalog
+from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.error_messages import laid_out
@@ -235,7 +235,7 @@ def _choice(stay: bool) -> CatalogChoice:
     return CatalogChoice(enabled=False)
 
 
-def _wait(console: Console, port: int, catalog: Catalog | None) -> None:
+def _wait(console: Console, port: int, catalog: CatalogSocket | None) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console.print("Your turn:", dsn(_HOST, port), style="bold")
     if catalog is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallyveil.errors import FeatureNotSupported, OutputError
 
 if TYPE_CHECKING:
-    from tallyveil.accountant import Balance, Reading
+    from tallyveil.accountant import Balance, OdometerReading
     from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 
 __all__ = ["check_drawing", "curves", "heatmap", "posteriors", "spending"]
@@ -82,7 +82,7 @@ def curves(
         axes[0].legend(fontsize=8)
 
 
-def spending(tables: Sequence[tuple[str, Balance, Sequence[Reading]]], path: Path) -> None:
+def spending(tables: Sequence[tuple[str, Balance, Sequence[OdometerReading]]], path: Path) -> None:
     """What each table has spent over time, as steps below the line of its budget."""
     with _figure(path, len(tables), (4.6 * len(tables) + 0.6, 3.4)) as axes:
         for place, (name, balance, readings) in zip(axes, tables, strict=True):

@@ -22,7 +22,7 @@ from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.policy.names import name_mistake
 from tallyveil.proxy.inprocess import login_name
-from tallyveil.sanitise import Options, Part, Plan, least_error, plan, sanitise
+from tallyveil.sanitise import CopyOptions, CopyPlan, PlannedPart, least_error, plan, sanitise
 
 __all__ = ["options", "release"]
 
@@ -38,7 +38,7 @@ def options(
     split: str | None,
     laplace: str | None,
     delta: str | None,
-) -> Options:
+) -> CopyOptions:
     """What the command line says. Raises InvalidParameterValue."""
     shares = {}
     for share in _listed(split):
@@ -48,7 +48,7 @@ def options(
                 f'"{share}" is no share of epsilon', hint="Write --split state=0.5,sex=0.25."
             )
         shares[name] = positive(number, f"the share of {name}")
-    return Options(
+    return CopyOptions(
         positive(epsilon, "epsilon"),
         None if columns is None else _listed(columns),
         [group.split("+") for group in together],
@@ -60,7 +60,7 @@ def options(
     )
 
 
-def release(path: Path, name: str, asked: Options, out: Path, *, dry: bool) -> Said:
+def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) -> Said:
     """What each part's error will be; make the copy unless ``dry``, and say how to serve it.
 
     Raises PolicyError, and what `plan` and `sanitise` raise.
@@ -91,15 +91,15 @@ def release(path: Path, name: str, asked: Options, out: Path, *, dry: bool) -> S
     return Said(document, lines)
 
 
-def _released(policy: Policy, planned: Plan, out: Path) -> int:
+def _released(policy: Policy, planned: CopyPlan, out: Path) -> int:
     with closing(Ledger(policy.ledger)) as ledger:
         accountant = Accountant(ledger, accounts(policy, relations_read(policy)))
         return sanitise(policy, planned, out, accountant, login_name())
 
 
 def _document(
-    planned: Plan,
-    asked: Options,
+    planned: CopyPlan,
+    asked: CopyOptions,
     measure: Measure,
     cost: Fraction,
     records: int | None,
@@ -118,7 +118,7 @@ def _document(
     }
 
 
-def _row(part: Part) -> dict[str, Any]:
+def _row(part: PlannedPart) -> dict[str, Any]:
     law = part.law
     return {
         "columns": part.name,
@@ -130,14 +130,14 @@ def _row(part: Part) -> dict[str, Any]:
     }
 
 
-def _measured_in(part: Part) -> str:
+def _measured_in(part: PlannedPart) -> str:
     law = part.law
     if law.errors != "steps":
         return law.errors
     return f"{'steps' if law.diameter > 1 else 'step'} of {part.name}"
 
 
-def _served(policy: Policy, planned: Plan, out: Path) -> list[str]:
+def _served(policy: Policy, planned: CopyPlan, out: Path) -> list[str]:
     """The lines to paste; the path is relative to the policy, as others in it are."""
     base = policy.path.parent if policy.path is not None else Path()
     stem = re.sub(r"[^a-z0-9_]+", "_", out.name.removesuffix(".parquet").lower())

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant import Accountant, Balance, Ledger, Reading, Room, Spending
+from tallyveil.accountant import Accountant, Balance, Ledger, OdometerReading, Room, Spending
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.plotting import spending as draw_spending
 from tallyveil.cli.text import Said, down, table, up
@@ -153,7 +153,7 @@ def history(path: Path, name: str | None, plot: Path | None) -> Said:
     return Said(rows, [*table(_HISTORY, rows), *bound])
 
 
-def _charge(reading: Reading) -> dict[str, Any]:
+def _charge(reading: OdometerReading) -> dict[str, Any]:
     entry = reading.entry
     return {
         "id": entry.charge_id,

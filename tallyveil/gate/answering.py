@@ -15,11 +15,11 @@ from tallyveil.gate.planning import Planner
 from tallyveil.gate.rows import empty_tables, hand_on, noisy_tables, projected
 from tallyveil.rewriter import Plan, Query
 
-__all__ = ["Answering", "Released"]
+__all__ = ["Answering", "OuterInputs"]
 
 
 @dataclass(frozen=True)
-class Released:
+class OuterInputs:
     """What the outer statement needs, and what the analyst is told beside its rows; ``take`` takes
     these, if it is known already."""
 
@@ -37,7 +37,7 @@ class Answering:
     planner: Planner
     guaranteed: frozenset[str] = frozenset()
 
-    def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> Released:
+    def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> OuterInputs:
         """Everything the statement over the noisy rows needs. This is where budget is spent.
 
         ``begin``, which may refuse its columns, is called before that. Errors that pass ``after``
@@ -50,7 +50,7 @@ class Answering:
             with doing(Phase.ANSWERING):
                 tables, notices = self._answered(plan, query, after)
             after.enter_context(doing(Phase.ROWS))
-        return Released(plan, tables | self.planner.relations(plan), notices, take)
+        return OuterInputs(plan, tables | self.planner.relations(plan), notices, take)
 
     def _answered(
         self, plan: Plan, query: Query, after: ExitStack
@@ -76,7 +76,7 @@ class Answering:
         self.guaranteed = told.union(tables)
         return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
 
-    def rows(self, released: Released, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
+    def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
         """The statement over the noisy rows: its columns, and how many rows were handed on."""
         plan = released.plan
         if plan.projection is not None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
 from tallyveil.cache import Cache, key_bytes
 from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
-from tallyveil.gate.deciding.by_invariants import ByInvariants, Exact
+from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.conditioning import Conditioning
 from tallyveil.gate.deciding.control import Control
@@ -176,7 +176,7 @@ class Gate(Shared):
             self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
         )
 
-    def _exact(self, name: str, knowledge: Knowledge) -> Exact:
+    def _exact(self, name: str, knowledge: Knowledge) -> TableInvariants:
         exact, account = self.published[name], self.accounts[name]
         each = invariants_of(self._ledger, name, PUBLISHED)
         translations = Translations(
@@ -190,7 +190,9 @@ class Gate(Shared):
         controlled = self.policy.tables[name].inference_control is not None
         refused = "inference control allows independent noise only" if controlled else None
         span = exact.declared.span
-        return Exact(translations, Conditioning(span, exact.sources, account.measure, refused))
+        return TableInvariants(
+            translations, Conditioning(span, exact.sources, account.measure, refused)
+        )
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

@@ -20,18 +20,18 @@ __all__ = [
     "ColumnType",
     "CopyFormat",
     "CursorOptions",
-    "Description",
-    "Kind",
     "Move",
     "Notice",
     "Receive",
     "Result",
     "Statement",
+    "StatementDescription",
+    "StatementKind",
     "Take",
     "nothing_aside",
 ]
 
-Kind: TypeAlias = Literal[
+StatementKind: TypeAlias = Literal[
     "select",  # any query, private or not
     "explain",
     "set",  # SET, RESET, DISCARD ALL and their like
@@ -114,7 +114,7 @@ class Statement:
     """One parsed statement. ``tag`` is the command tag's first words (SELECT, SET, BEGIN, …)."""
 
     sql: str
-    kind: Kind
+    kind: StatementKind
     tag: str
     parameter_count: int = 0
     target: str | None = None  # the name in SHOW, DEALLOCATE, FETCH, CLOSE …; None for ALL
@@ -137,7 +137,7 @@ class ColumnType:
 
 
 @dataclass(frozen=True)
-class Description:
+class StatementDescription:
     """``columns`` is None for a statement that returns no rows."""
 
     parameter_types: tuple[str, ...]

@@ -13,7 +13,7 @@ from tallyveil.gate.deciding.refusal import widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import reach
 from tallyveil.gate.interface import Notice
-from tallyveil.knowledge import Interval, Known, by_law, unknown
+from tallyveil.knowledge import EstimatedInterval, Known, by_law, unknown
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
@@ -127,7 +127,7 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
     return f"interval {width} at {number(confidence * 100)} %"
 
 
-def _widths(intervals: Collection[Interval], confidence: Fraction) -> str:
+def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> str:
     """Of intervals that are not symmetric."""
     widths = {high - low for _, low, high in intervals}
     low, high = min(widths), max(widths)

@@ -16,7 +16,7 @@ from tallyveil.gate.relations.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Cursor, Dialect, Plan, Query, local_now, types_of
+from tallyveil.rewriter import Dialect, Plan, PublicCursor, Query, local_now, types_of
 
 __all__ = ["Planner"]
 
@@ -27,7 +27,7 @@ class Planner:
     ``pid`` is the number of the session's connection."""
 
     gate: Shared
-    cursor: Cursor
+    cursor: PublicCursor
     settings: Settings
     user: str
     database: str

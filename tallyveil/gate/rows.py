@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge import Ends, Known, chosen, intervals, total, turned
+from tallyveil.knowledge import IntervalEnds, Known, chosen, intervals, total, turned
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection, Workload
 
 __all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
@@ -128,7 +128,7 @@ def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
     return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
 
 
-def _over_all_looks(output: Output, looks: Looks) -> Ends:
+def _over_all_looks(output: Output, looks: Looks) -> IntervalEnds:
     """As `intervals`, over all looks."""
     rows = looks[output.table][output.column].ends
     if output.rows is not None:

@@ -18,11 +18,11 @@ from tallyveil.gate.interface import (
     Aside,
     Change,
     ColumnType,
-    Description,
     Notice,
     Receive,
     Result,
     Statement,
+    StatementDescription,
     nothing_aside,
 )
 from tallyveil.gate.notices import explanation, warnings
@@ -78,23 +78,23 @@ class GateSession:
 
     def describe(
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
-    ) -> Description:
+    ) -> StatementDescription:
         """The types of the parameters (inferred where None) and of the result, free of charge."""
         if statement.kind == "show":
-            return Description((), _shown_columns(statement))
+            return StatementDescription((), _shown_columns(statement))
         if statement.kind == "declare" and statement.inner is not None:
             return replace(self.describe(statement.inner, parameter_types), columns=None)
         if statement.kind not in ("select", "explain"):
-            return Description((), None)
+            return StatementDescription((), None)
         query = _query(statement)
         with self.limited(), _placed(query):
             types = self._planner.types(query, parameter_types)
             if statement.kind == "explain":
-                return Description(types, _EXPLAIN_COLUMNS)
+                return StatementDescription(types, _EXPLAIN_COLUMNS)
             nothing = (None,) * len(types)
             columns = self._planner.columns(self._planner.plan(query, nothing, types))
             deadline.check()
-            return Description(types, columns)
+            return StatementDescription(types, columns)
 
     def execute(
         self,

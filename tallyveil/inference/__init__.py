@@ -15,13 +15,12 @@ from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.laws.error_law import ErrorLaw
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
 from tallyveil.inference.laws.noise import Noises
-from tallyveil.inference.laws.spectrum import Bounds
+from tallyveil.inference.laws.spectrum import ProbabilityBounds
 from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.top_up import combined, top_up
 
 __all__ = [
     "LAWS",
-    "Bounds",
     "Combination",
     "Determined",
     "DiscreteGaussianLaw",
@@ -31,6 +30,7 @@ __all__ = [
     "Fit",
     "NoiseLaw",
     "Noises",
+    "ProbabilityBounds",
     "best_combinations",
     "combined",
     "confidence_sequence",

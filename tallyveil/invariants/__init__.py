@@ -6,7 +6,7 @@ that are published. A row follows from the declared rows C only by a certificate
 """
 
 from tallyveil.invariants.centres import centres
-from tallyveil.invariants.disclosure import Disclosure, Exact, disclosure
+from tallyveil.invariants.disclosure import DisclosedCount, Disclosure, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.optimal import Design, design
@@ -15,8 +15,8 @@ from tallyveil.invariants.translate import Translate, translated
 
 __all__ = [
     "Design",
+    "DisclosedCount",
     "Disclosure",
-    "Exact",
     "Hierarchy",
     "Span",
     "Translate",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-__all__ = ["Combination", "Rational", "ratio"]
+__all__ = ["ExactCombination", "Rational", "ratio"]
 
 Rational: TypeAlias = int | Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
+class ExactCombination:
     """w = Σ ``factors[i]`` · (declared row ``places[i]``), in integers and fractions of them."""
 
     places: tuple[int, ...]
@@ -31,9 +31,9 @@ class Combination:
             raise ValueError("the values contradict each other")
         return int(total)
 
-    def renumbered(self, numbers: Sequence[int]) -> Combination:
+    def renumbered(self, numbers: Sequence[int]) -> ExactCombination:
         """Of the declared rows ``numbers[place]`` instead."""
-        return Combination(tuple(numbers[place] for place in self.places), self.factors)
+        return ExactCombination(tuple(numbers[place] for place in self.places), self.factors)
 
 
 def ratio(numerator: int, denominator: int) -> Rational:

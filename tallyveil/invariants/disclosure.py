@@ -20,7 +20,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.workload.classes import Classes
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Disclosure", "Exact", "disclosure"]
+__all__ = ["DisclosedCount", "Disclosure", "disclosure"]
 
 _CELLS: Final = 20_000  # that are looked at one by one
 _ROUNDS: Final = 30
@@ -29,7 +29,7 @@ _LARGEST: Final = 2**62
 
 
 @dataclass(frozen=True)
-class Exact:
+class DisclosedCount:
     """A count that is known: of ``cells`` cells of the domain. ``bounded``: only since counts are
     0 or more."""
 
@@ -45,10 +45,10 @@ class Disclosure:
 
     rank: int
     cells: int
-    counts: tuple[Exact, ...]
+    counts: tuple[DisclosedCount, ...]
     whole: bool
 
-    def small(self, least: int) -> list[Exact]:
+    def small(self, least: int) -> list[DisclosedCount]:
         """Those of few records, but some."""
         return [one for one in self.counts if 0 < one.value < least]
 
@@ -60,13 +60,13 @@ class Disclosure:
 
 def disclosure(span: Span, values: Sequence[int], domain: Domain) -> Disclosure:
     """What follows from ``values``, one of each declared row."""
-    found: dict[bytes, Exact] = {}
+    found: dict[bytes, DisclosedCount] = {}
     starts = np.cumsum([0, *(column.height for column in span.columns)]).tolist()
     for column, start in zip(span.columns, starts, strict=False):
         names, sizes = row_names(column, domain), _sizes(column, domain)
         for row, key in enumerate(column.row_keys):
             if sizes[row]:
-                found.setdefault(key, Exact(names[row], values[start + row], sizes[row]))
+                found.setdefault(key, DisclosedCount(names[row], values[start + row], sizes[row]))
     classes = span.classes()
     whole = classes.size <= _CELLS
     if whole:
@@ -86,7 +86,11 @@ def _sizes(column: Column, domain: Domain) -> list[int]:
 
 
 def _cells(
-    span: Span, values: Sequence[int], domain: Domain, classes: Classes, found: dict[bytes, Exact]
+    span: Span,
+    values: Sequence[int],
+    domain: Domain,
+    classes: Classes,
+    found: dict[bytes, DisclosedCount],
 ) -> bool:
     """Add the cells that are known; whether all could be looked at."""
     column = _one_by_one(classes)
@@ -96,10 +100,10 @@ def _cells(
     bounds = None if rows is None else _bounds(rows, span.basis_values(values))
     for cell, (key, one) in enumerate(zip(column.row_keys, known, strict=True)):
         if one is not None:
-            found.setdefault(key, Exact(names[cell], one.of(values), sizes[cell]))
+            found.setdefault(key, DisclosedCount(names[cell], one.of(values), sizes[cell]))
         elif bounds is not None and bounds[0][cell] == bounds[1][cell]:
             value = int(bounds[0][cell])
-            found.setdefault(key, Exact(names[cell], value, sizes[cell], bounded=True))
+            found.setdefault(key, DisclosedCount(names[cell], value, sizes[cell], bounded=True))
     return bounds is not None
 
 

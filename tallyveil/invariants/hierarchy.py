@@ -20,7 +20,7 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.modular import Modular
-from tallyveil.invariants.span import Joint, Span
+from tallyveil.invariants.span import JointRows, Span
 from tallyveil.workload.classes import stacked
 from tallyveil.workload.workload import Column
 
@@ -73,7 +73,7 @@ def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
     return Hierarchy(tuple(found), tuple(used.tolist()))
 
 
-def _measured(joint: Joint, asked: Laminar) -> Joint:
+def _measured(joint: JointRows, asked: Laminar) -> JointRows:
     """With those declared rows only that are constant on what no asked row tells apart."""
     declared, owner = joint.declared, asked.owner[joint.declared.cells]
     order = np.lexsort((owner, declared.rows))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.invariants.combination import Combination, ratio
+from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Laminar", "Weighed"]
@@ -102,10 +102,10 @@ class Laminar:
         factor = Factor.of_entries(("",), (len(self.owner),), len(filled), rows, cells, ones)
         return factor, [int(counts[row]) for row in filled.tolist()]
 
-    def combinations(self, asked: Factor) -> list[Combination | None]:
+    def combinations(self, asked: Factor) -> list[ExactCombination | None]:
         """For each row of a factor over the same cells its combination, None if there is none, or
         that would take too much work."""
-        found: list[Combination | None] = [None] * asked.height
+        found: list[ExactCombination | None] = [None] * asked.height
         if asked.largest >= _LARGEST or (self._nested and asked.height * len(self.parent) > _WORK):
             return found
         outside = np.zeros(asked.height, dtype=bool)
@@ -170,11 +170,11 @@ class Laminar:
         sets, values = self._differences(sets, values)
         return sets, values / self._coefficients[sets]
 
-    def _combined(self, sets: IntArray, values: IntArray) -> Combination:
+    def _combined(self, sets: IntArray, values: IntArray) -> ExactCombination:
         """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""
         sets, values = self._differences(sets, values)
         pairs = zip(values.tolist(), self._coefficients[sets].tolist(), strict=True)
-        return Combination(tuple(sets.tolist()), tuple(ratio(v, a) for v, a in pairs))
+        return ExactCombination(tuple(sets.tolist()), tuple(ratio(v, a) for v, a in pairs))
 
     def _differences(self, sets: IntArray, values: _Values) -> tuple[IntArray, _Values]:
         """Of each set's value and that of the set around it."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.invariants.combination import Combination, ratio
+from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.classes import by_kind, stacked
 from tallyveil.workload.workload import Factor, IntArray
 
@@ -36,9 +36,9 @@ class Modular:
         matrix = _dense(factor)
         self.rank = None if matrix is None else len(_reduced(_residues(matrix), matrix.shape[0])[1])
 
-    def combinations(self, asked: Factor) -> list[Combination | None]:
+    def combinations(self, asked: Factor) -> list[ExactCombination | None]:
         """As `Laminar.combinations`."""
-        found: list[Combination | None] = [None] * asked.height
+        found: list[ExactCombination | None] = [None] * asked.height
         height = self._rows.height
         matrix = None if self.rank is None else _dense(stacked([self._rows, asked]))
         if matrix is None:
@@ -53,7 +53,7 @@ class Modular:
 
 def _certified(
     matrix: IntArray, pivots: list[int], values: list[int], row: int
-) -> Combination | None:
+) -> ExactCombination | None:
     """The combination of the rows ``pivots`` that is ``values`` modulo the prime, if it is the row
     in integers."""
     known: list[tuple[int, Fraction]] = []
@@ -70,7 +70,7 @@ def _certified(
     if (total != matrix[row].astype(object) * common).any():
         return None
     factors = tuple(ratio(*factor.as_integer_ratio()) for _, factor in known)
-    return Combination(tuple(place for place, _ in known), factors)
+    return ExactCombination(tuple(place for place, _ in known), factors)
 
 
 def _fraction(residue: int) -> Fraction | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.cache import kept_with
-from tallyveil.invariants.combination import Combination, Rational
+from tallyveil.invariants.combination import ExactCombination, Rational
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.modular import Modular
 from tallyveil.workload.classes import all_known, spread
@@ -54,11 +54,11 @@ class ProductSpace:
         ranks = all_known(None if part is None else part.space.rank for part in parts)
         return None if ranks is None else math.prod(ranks)
 
-    def combinations(self, asked: Column) -> list[Combination | None] | None:
+    def combinations(self, asked: Column) -> list[ExactCombination | None] | None:
         """For each row of the column its combination of the declared rows, or None; None for all if
         that would take too much work."""
         rows = asked.factor_rows(asked.numbers)
-        found: list[list[Combination | None]] = []
+        found: list[list[ExactCombination | None]] = []
         for axes in self._tied(asked.factors):
             deadline.check()
             inside = _inside(asked, axes)
@@ -120,7 +120,7 @@ def _has(axes: tuple[str, ...], some: tuple[str, ...]) -> bool:
     return set(some) <= set(axes) if some else not axes
 
 
-def _product(parts: Sequence[Combination | None]) -> Combination | None:
+def _product(parts: Sequence[ExactCombination | None]) -> ExactCombination | None:
     """λ = ⊗λ_p, of those that add to the numbers of rows."""
     known = all_known(parts)
     if known is None:
@@ -131,4 +131,4 @@ def _product(parts: Sequence[Combination | None]) -> Combination | None:
     for chosen in itertools.product(*pairs):
         places.append(sum(place for place, _ in chosen))
         factors.append(math.prod(factor for _, factor in chosen))
-    return Combination(tuple(places), tuple(factors))
+    return ExactCombination(tuple(places), tuple(factors))

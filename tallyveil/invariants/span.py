@@ -23,19 +23,19 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.cache import kept_with
 from tallyveil.errors import StatementTooComplex
-from tallyveil.invariants.combination import Combination
+from tallyveil.invariants.combination import ExactCombination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.product import ProductSpace, row_space
 from tallyveil.workload.classes import Classes, all_known, spread, stacked
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["Joint", "Span"]
+__all__ = ["JointRows", "Span"]
 
 _LIMIT: Final = 1_000_000  # cells or entries of all rows together
 _MOST: Final = 1 << 16  # sets of attributes
 
 
-class Joint(NamedTuple):
+class JointRows(NamedTuple):
     """Declared rows and asked ones over the cells that they tell apart; ``numbers[i]`` is the
     number of row i of the declared ones among all that are declared."""
 
@@ -65,7 +65,7 @@ class Span:
                 self.basis = others
         self.rank = self._rank()
 
-    def combinations(self, asked: Column) -> list[Combination | None]:
+    def combinations(self, asked: Column) -> list[ExactCombination | None]:
         """For each row a certificate that it follows from the declared rows; None if it does not,
         or that cannot be decided within the limits."""
         return self._combinations(asked, self.basis)
@@ -118,8 +118,8 @@ class Span:
         """Of the rows of `over`, from those of all declared rows."""
         return [value for _, own in self.basis_columns(values) for value in own]
 
-    def _combinations(self, asked: Column, basis: Sequence[int]) -> list[Combination | None]:
-        found: list[Combination | None] = [None] * asked.height
+    def _combinations(self, asked: Column, basis: Sequence[int]) -> list[ExactCombination | None]:
+        found: list[ExactCombination | None] = [None] * asked.height
         decided = len(basis) == 1 or (self._margins(tuple(basis)) is not None and _of_axes(asked))
         for number in basis:
             own = self._spaces[number].combinations(asked)
@@ -139,7 +139,9 @@ class Span:
         """Of a declared column."""
         return np.arange(self._starts[column], self._starts[column + 1])
 
-    def jointly(self, asked: Sequence[Column], basis: Sequence[int] | None = None) -> Joint | None:
+    def jointly(
+        self, asked: Sequence[Column], basis: Sequence[int] | None = None
+    ) -> JointRows | None:
         """The rows of the basis, or of some columns, and those asked over joint classes; None if
         these are too many."""
         basis = self.basis if basis is None else basis
@@ -149,7 +151,7 @@ class Span:
             return None
         deadline.check()
         numbers = np.concatenate([self.row_numbers(n) for n in basis])
-        return Joint(stacked(rows[: len(basis)]), stacked(rows[len(basis) :]), numbers)
+        return JointRows(stacked(rows[: len(basis)]), stacked(rows[len(basis) :]), numbers)
 
     def _over_classes(self, columns: Sequence[Column], classes: Classes) -> list[Factor] | None:
         """Columns over joint classes, in one factor each."""
@@ -217,10 +219,10 @@ def _same(one: Factor, other: Factor, sizes: Mapping[str, int]) -> bool:
 
 
 def _filled(
-    found: Sequence[Combination | None],
-    more: Sequence[Combination | None],
+    found: Sequence[ExactCombination | None],
+    more: Sequence[ExactCombination | None],
     numbers: Sequence[int],
-) -> list[Combination | None]:
+) -> list[ExactCombination | None]:
     """What was found, with more of the declared rows ``numbers`` where nothing was."""
     pairs = zip(found, more, strict=True)
     return [old or (new and new.renumbered(numbers)) for old, new in pairs]

@@ -9,19 +9,26 @@ from tallyveil.knowledge.all_looks import Sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Known, released, total
 from tallyveil.knowledge.answers.estimate import Estimate
-from tallyveil.knowledge.answers.many import Ends, by_law, chosen, intervals, turned, unknown
+from tallyveil.knowledge.answers.many import (
+    IntervalEnds,
+    by_law,
+    chosen,
+    intervals,
+    turned,
+    unknown,
+)
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
-from tallyveil.knowledge.answers.released_answer import Interval, Released
+from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
 
 __all__ = [
     "Aim",
     "Bought",
-    "Ends",
     "Estimate",
+    "EstimatedInterval",
     "Found",
-    "Interval",
+    "IntervalEnds",
     "Knowledge",
     "Known",
     "Precision",

@@ -21,11 +21,11 @@ from tallyveil import deadline
 from tallyveil.inference import NoiseLaw, confidence_sequence
 from tallyveil.knowledge.answers.answer import Known
 
-__all__ = ["Ends", "Look", "Sequences", "sequences"]
+__all__ = ["Look", "Sequences", "_Ends", "sequences"]
 
 _PORTION: Final = 512  # rows that are worked out between two looks at the deadline
 
-Ends: TypeAlias = tuple[int, int | None, int | None] | None
+_Ends: TypeAlias = tuple[int, int | None, int | None] | None
 """A row's answer and the ends of its interval, in steps of its lattice; no ends where no answer was
 the row's own, and None where there is no answer either."""
 
@@ -37,7 +37,7 @@ Look: TypeAlias = tuple[NoiseLaw, int]
 class Sequences:
     """Of the rows of one column."""
 
-    ends: Sequence[Ends]
+    ends: Sequence[_Ends]
 
     @property
     def half_widths(self) -> set[int]:
@@ -59,7 +59,7 @@ def sequences(
 ) -> Sequences:
     """From each row's ``own`` answers with noise, in the order they were charged, and what is
     reported of it. Rows whose answers have the same laws are worked out together."""
-    result: list[Ends] = [None] * len(rows)
+    result: list[_Ends] = [None] * len(rows)
     alike: dict[tuple[NoiseLaw, ...], list[int]] = {}
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):
         if row is None:

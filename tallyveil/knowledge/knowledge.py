@@ -26,7 +26,7 @@ from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
-from tallyveil.knowledge.answers.exact import Exact
+from tallyveil.knowledge.answers.exact import ExactRows
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.many import bought as answers_of
 from tallyveil.knowledge.answers.precision import Preview
@@ -58,7 +58,7 @@ class Knowledge:
         self._table = table
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State()
-        self._exact = Exact()
+        self._exact = ExactRows()
         self._looks = Looks(self._state)
         self._reported = Reported(self._state)
 
@@ -66,7 +66,7 @@ class Knowledge:
         """What is published exactly: a value for each row of the span. It is said once, before
         anything is asked."""
         with self._lock:
-            self._exact = Exact(span, values)
+            self._exact = ExactRows(span, values)
             for column, own in span.disjoint_columns(values):
                 self._state.declare(column, own)
 

@@ -18,7 +18,7 @@ from tallyveil.accountant import Basis
 from tallyveil.cache import Cache
 from tallyveil.inference import Noises
 from tallyveil.knowledge.answers.answer import Estimated
-from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.found import Bought, Found, Outlook
 from tallyveil.knowledge.recorded.outside import separate
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
@@ -248,7 +248,7 @@ def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
         estimates = tuple(one.estimate for one in drawn if isinstance(one, Estimated))
         return Outlook(outlook.columns, outlook.seen, (estimates,))
     noises = state.noises(number)
-    own = Weights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
+    own = NoiseWeights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
     basis = Basis(own=(number,))
     rows = tuple(
         Estimate(value, noise, own, basis)

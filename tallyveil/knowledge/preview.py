@@ -30,7 +30,7 @@ from tallyveil.knowledge.answers.precision import (
 from tallyveil.knowledge.recorded.drawn import noises_of
 from tallyveil.knowledge.recorded.matrix import Related, related
 from tallyveil.knowledge.recorded.nesting import may_nest
-from tallyveil.knowledge.recorded.prepared import Prepared, prepared
+from tallyveil.knowledge.recorded.prepared import PreparedColumn, prepared
 from tallyveil.knowledge.state import State
 from tallyveil.mechanisms import law_of
 from tallyveil.workload.workload import Column
@@ -141,7 +141,7 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     """Of some of the charge's columns, and whether all that was chosen of history is in it."""
     others, needed = recorded.relevant([one.column for one in fresh])
     every = [
-        *(Prepared.of(one.column) for one in fresh),
+        *(PreparedColumn.of(one.column) for one in fresh),
         *prepared([answer.column for answer in others]),
     ]
     # Columns bought together are looked at one by one as well, where this is not all.
@@ -182,7 +182,7 @@ def _recorded_noises(answer: Answer) -> Noises:
     return Noises(noises.laws, noises.scales * np.sqrt(noises.variances / plain.variances))
 
 
-def _fitting(every: Sequence[Prepared], needed: int) -> Related:
+def _fitting(every: Sequence[PreparedColumn], needed: int) -> Related:
     """The first columns, which are needed, with those of the others for which there is room."""
     others = len(every) - needed
     while True:

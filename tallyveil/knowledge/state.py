@@ -17,7 +17,7 @@ from tallyveil.inference import Noises
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answers.answer import Known
-from tallyveil.knowledge.answers.estimate import Criterion, Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Criterion, Estimate, NoiseWeights
 from tallyveil.knowledge.answers.own_answer import alike, noises_of, place_of, said, spread_of
 from tallyveil.knowledge.answers.released_answer import variance_of
 from tallyveil.knowledge.recorded.drawn import DrawnRows
@@ -295,6 +295,6 @@ class State:
             return estimate
         value, noise = float(answer.values[place]), self._starts[number] + place
         if estimate is None:
-            weights = Weights(np.ones(1), noises)
+            weights = NoiseWeights(np.ones(1), noises)
             return Estimate(value, np.array([noise]), weights, Basis(own=(number,)))
         return estimate.mixed(number, noise, value, noises)

@@ -19,7 +19,7 @@ from tallyveil.inference import (
     best_combinations,
     solved,
 )
-from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.recorded.drawn import DRAWS
 from tallyveil.knowledge.recorded.matrix import related
 from tallyveil.knowledge.recorded.prepared import prepared
@@ -108,7 +108,7 @@ class System:
 
     def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
         """Of the question's rows by combinations of the history."""
-        weights: dict[int, Weights] = {}
+        weights: dict[int, NoiseWeights] = {}
         kinds = self.kinds if self.noises.together is None else min(self.kinds, _KINDS_TOGETHER)
         basis = Basis(self.used)
         together = self.noises.together
@@ -122,7 +122,7 @@ class System:
                 continue
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
-                weights[found.kind] = Weights(found.weights, noises, len(weights) >= kinds)
+                weights[found.kind] = NoiseWeights(found.weights, noises, len(weights) >= kinds)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             draws = None if together is None else together.owners[found.places]

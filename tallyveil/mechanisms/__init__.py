@@ -47,7 +47,7 @@ from tallyveil.mechanisms.registry import (
     recorded_law,
     with_range,
 )
-from tallyveil.mechanisms.relation import Neighbours, Relation
+from tallyveil.mechanisms.relation import Adjacency, Neighbours
 
 __all__ = [
     "AUTO",
@@ -57,6 +57,7 @@ __all__ = [
     "EXTENDED",
     "TOGETHER",
     "Additive",
+    "Adjacency",
     "AgentNoise",
     "AnyMechanism",
     "ClampedLaplace",
@@ -69,7 +70,6 @@ __all__ = [
     "Neighbours",
     "OneRecord",
     "RandomisedResponse",
-    "Relation",
     "Sanitiser",
     "SeriesNoise",
     "SetResponse",

@@ -12,7 +12,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.workload.workload import Workload
 
 __all__ = ["Charged", "Mechanism", "Releasing"]
@@ -32,7 +32,7 @@ class Charged(Protocol):
         ...
 
     def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+        self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
         """What a release at ``scales`` costs each cell, or each pair of cells, in ``measure``.
 
@@ -68,7 +68,7 @@ class Mechanism(ABC):
         self,
         workload: Workload,
         cost: Fraction | float | str,
-        relation: Relation,
+        relation: Adjacency,
         measure: Measure,
     ) -> tuple[float, ...]:
         """One scale per column, such that the statement costs at most ``cost`` in ``measure``.
@@ -83,7 +83,7 @@ class Mechanism(ABC):
         return calibrate.scales_for(workload, cost, relation, measure)
 
     def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+        self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
         """As `Charged.loss`."""
         self._check(measure)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Neighbours", "Relation"]
+__all__ = ["Adjacency", "Neighbours"]
 
 Neighbours = Literal["add_remove", "replace"]
 
 
 @dataclass(frozen=True)
-class Relation:
+class Adjacency:
     """The neighbouring relation of one protected table (MATH §1).
 
     ``add_remove``: x − x' = ±e_j, a record more or less. ``replace``: x − x' = e_j − e_k, a

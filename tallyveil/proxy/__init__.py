@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from tallyveil.proxy.admission.auth import Authentication, Clientcert, Trust, Users
 from tallyveil.proxy.admission.entrance import InsecureAddress, check_address
-from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.scram import Verifier
 from tallyveil.proxy.admission.tls import Tls, self_sign
 from tallyveil.proxy.run import ServerThread, leave, run
@@ -33,8 +33,8 @@ __all__ = [
     "Authentication",
     "Clientcert",
     "InsecureAddress",
-    "Limits",
     "Server",
+    "ServerLimits",
     "ServerThread",
     "SessionFactory",
     "Tls",

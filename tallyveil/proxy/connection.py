@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.tls import HANDSHAKE
-from tallyveil.proxy.conversation import Conversation, Phase
+from tallyveil.proxy.conversation import Conversation, ProtocolPhase
 from tallyveil.proxy.errors import ConnectionFailure, ConnectionRefused, IdleTimeout
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.line import Line
 from tallyveil.proxy.protocol.backend import BLOCKING
-from tallyveil.proxy.protocol.codec import Reader
+from tallyveil.proxy.protocol.codec import MessageReader
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server
 
-__all__ = ["Connection"]
+__all__ = ["ClientConnection"]
 
 _AT_ONCE: Final = 64
 """Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
@@ -37,7 +37,7 @@ _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
 _ENDED: Final = ConnectionFailure("the client has ended its stream, and its answers take too long")
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Lives on the event loop; only `_work` and `_close_session` run on a worker. Unless it is
     ``working``, its client has still to send something before anything can happen."""
 
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         self.closed: asyncio.Future[None] = loop.create_future()
         self._owner = owner
         self._loop = loop
-        self._reader = Reader()
+        self._reader = MessageReader()
         self._conversation = Conversation(owner, self.interruption)
         self._timer: asyncio.TimerHandle | None = None
         self._answers: Iterator[bytes] | None = None
@@ -251,7 +251,7 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Follow the conversation to its end, or while it begins."""
-        if self._conversation.phase is Phase.CLOSED:
+        if self._conversation.phase is ProtocolPhase.CLOSED:
             self._close()
         elif not self._entered:
             self._settle_in()

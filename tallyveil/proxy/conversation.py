@@ -30,12 +30,12 @@ from tallyveil.proxy.protocol import messages as m
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server
 
-__all__ = ["Conversation", "Phase"]
+__all__ = ["Conversation", "ProtocolPhase"]
 
 _log = logging.getLogger(__name__)
 
 
-class Phase(enum.Enum):
+class ProtocolPhase(enum.Enum):
     STARTING = "before the startup message"
     CHALLENGED = "waiting for the first message of SCRAM"
     PROVING = "waiting for the proof of the password"
@@ -53,7 +53,7 @@ class Conversation:
     def __init__(self, host: Server, interruption: Interruption) -> None:
         self.address = ""
         self.login = Login(host)
-        self.phase = Phase.STARTING
+        self.phase = ProtocolPhase.STARTING
         self.session: GateSession | None = None
         self.pid = 0
         self._host = host
@@ -83,11 +83,11 @@ class Conversation:
         An error among the messages is one of reading: it ends all.
         """
         for message in messages:
-            if self.phase is Phase.CLOSED or self._interruption.gone:
+            if self.phase is ProtocolPhase.CLOSED or self._interruption.gone:
                 return
             if isinstance(message, TallyveilError):
                 yield backend.error_response(message, fatal=True)
-                self.phase = Phase.CLOSED
+                self.phase = ProtocolPhase.CLOSED
             else:
                 yield from self._step(message)
 
@@ -102,8 +102,8 @@ class Conversation:
 
     def farewell(self, error: TallyveilError) -> bytes:
         """The last message, when the server ends the connection."""
-        silent = self.phase is Phase.CLOSED
-        self.phase = Phase.CLOSED
+        silent = self.phase is ProtocolPhase.CLOSED
+        self.phase = ProtocolPhase.CLOSED
         return b"" if silent else backend.error_response(error, fatal=True)
 
     def release(self) -> GateSession | None:
@@ -119,9 +119,9 @@ class Conversation:
         if step is None:
             error = ProtocolViolation(f"unexpected {type(message).__name__} message")
             yield backend.error_response(error, fatal=True)
-            self.phase = Phase.CLOSED
+            self.phase = ProtocolPhase.CLOSED
             return
-        fatal = step.failed is Phase.CLOSED
+        fatal = step.failed is ProtocolPhase.CLOSED
         try:
             yield from step.handle(self, message)
             self.phase = step.done or self.phase
@@ -135,7 +135,7 @@ class Conversation:
             _log.error("internal error: %s in %s", type(error).__name__, type(message).__name__)
             yield backend.internal_error(fatal=fatal)
             self._fail(step)
-        if step.ready and self.phase is Phase.READY:
+        if step.ready and self.phase is ProtocolPhase.READY:
             yield self._ready()
 
     def _report(self, error: TallyveilError) -> None:
@@ -148,7 +148,7 @@ class Conversation:
             user, latest = self.user, self._executor.latest
             events.report("refused", user=user, connection=self.pid, **said, statement=latest)
 
-    def _fail(self, step: _Step) -> None:
+    def _fail(self, step: _Transition) -> None:
         self.phase = step.failed
         if self._executor is not None:
             self._executor.fail()
@@ -170,10 +170,10 @@ class Conversation:
         yield from self.login.greet(message, self.address)
         if self.login.challenges:
             yield self.login.challenge()
-            self.phase = Phase.CHALLENGED
+            self.phase = ProtocolPhase.CHALLENGED
         else:
             yield from self._admit()
-            self.phase = Phase.READY
+            self.phase = ProtocolPhase.READY
 
     def _begin_proof(self, message: m.Credentials) -> Iterator[bytes]:
         yield self.login.begin_proof(message)
@@ -213,12 +213,12 @@ class Conversation:
         return iter(())
 
 
-class _Step(NamedTuple):
+class _Transition(NamedTuple):
     """Who answers, where that leads (None: they say), and whether ReadyForQuery ends the answer."""
 
     handle: Callable[[Conversation, Any], Iterator[bytes]]
-    done: Phase | None
-    failed: Phase
+    done: ProtocolPhase | None
+    failed: ProtocolPhase
     ready: bool = False
 
 
@@ -231,42 +231,42 @@ def _by(
     return handle
 
 
-_R, _S, _C = Phase.READY, Phase.SKIPPING, Phase.CLOSED
+_R, _S, _C = ProtocolPhase.READY, ProtocolPhase.SKIPPING, ProtocolPhase.CLOSED
 
-_IGNORED: Final = _Step(Conversation._nothing, _S, _S)
-_END: Final = _Step(Conversation._nothing, _C, _C)
+_IGNORED: Final = _Transition(Conversation._nothing, _S, _S)
+_END: Final = _Transition(Conversation._nothing, _C, _C)
 
-_WHEN_READY: Final[dict[type[m.Message], _Step]] = {
-    m.Query: _Step(_by(simple.query), _R, _R, ready=True),
-    m.FunctionCall: _Step(Conversation._call_function, _R, _R, ready=True),
-    m.Parse: _Step(_by(extended.parse), _R, _S),
-    m.Bind: _Step(_by(extended.bind), _R, _S),
-    m.Describe: _Step(_by(extended.describe), _R, _S),
-    m.Execute: _Step(_by(extended.execute), _R, _S),
-    m.Close: _Step(_by(extended.close), _R, _S),
-    m.Flush: _Step(Conversation._nothing, _R, _R),
-    m.CopyMessage: _Step(Conversation._nothing, _R, _R),
-    m.Sync: _Step(Conversation._nothing, _R, _R, ready=True),
+_WHEN_READY: Final[dict[type[m.Message], _Transition]] = {
+    m.Query: _Transition(_by(simple.query), _R, _R, ready=True),
+    m.FunctionCall: _Transition(Conversation._call_function, _R, _R, ready=True),
+    m.Parse: _Transition(_by(extended.parse), _R, _S),
+    m.Bind: _Transition(_by(extended.bind), _R, _S),
+    m.Describe: _Transition(_by(extended.describe), _R, _S),
+    m.Execute: _Transition(_by(extended.execute), _R, _S),
+    m.Close: _Transition(_by(extended.close), _R, _S),
+    m.Flush: _Transition(Conversation._nothing, _R, _R),
+    m.CopyMessage: _Transition(Conversation._nothing, _R, _R),
+    m.Sync: _Transition(Conversation._nothing, _R, _R, ready=True),
     m.Terminate: _END,
 }
 
-_TABLE: Final[dict[Phase, dict[type[m.Message], _Step]]] = {
-    Phase.STARTING: {
-        m.SSLRequest: _Step(Conversation._encrypt, Phase.STARTING, _C),
-        m.GSSENCRequest: _Step(Conversation._encrypt, Phase.STARTING, _C),
-        m.CancelRequest: _Step(Conversation._cancel, _C, _C),
-        m.Startup: _Step(Conversation._start, None, _C, ready=True),
+_TABLE: Final[dict[ProtocolPhase, dict[type[m.Message], _Transition]]] = {
+    ProtocolPhase.STARTING: {
+        m.SSLRequest: _Transition(Conversation._encrypt, ProtocolPhase.STARTING, _C),
+        m.GSSENCRequest: _Transition(Conversation._encrypt, ProtocolPhase.STARTING, _C),
+        m.CancelRequest: _Transition(Conversation._cancel, _C, _C),
+        m.Startup: _Transition(Conversation._start, None, _C, ready=True),
     },
-    Phase.CHALLENGED: {
-        m.Credentials: _Step(Conversation._begin_proof, Phase.PROVING, _C),
+    ProtocolPhase.CHALLENGED: {
+        m.Credentials: _Transition(Conversation._begin_proof, ProtocolPhase.PROVING, _C),
         m.Terminate: _END,
     },
-    Phase.PROVING: {
-        m.Credentials: _Step(Conversation._finish_proof, _R, _C, ready=True),
+    ProtocolPhase.PROVING: {
+        m.Credentials: _Transition(Conversation._finish_proof, _R, _C, ready=True),
         m.Terminate: _END,
     },
-    Phase.READY: _WHEN_READY,
-    Phase.SKIPPING: dict.fromkeys(_WHEN_READY, _IGNORED)
+    ProtocolPhase.READY: _WHEN_READY,
+    ProtocolPhase.SKIPPING: dict.fromkeys(_WHEN_READY, _IGNORED)
     | {m.Sync: _WHEN_READY[m.Sync], m.Terminate: _END},
-    Phase.CLOSED: {},
+    ProtocolPhase.CLOSED: {},
 }

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from tallyveil.events import report
-from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.tls import Channel
 
 __all__ = ["IDLE_LOOKS", "Line"]
@@ -32,7 +32,7 @@ class Line:
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
-        limits: Limits,
+        limits: ServerLimits,
         reader: Callable[[bytes], None],
     ) -> None:
         self.transport: Final = transport

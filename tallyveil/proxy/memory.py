@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
 
-__all__ = ["Holding", "Memory", "size_of"]
+__all__ = ["ConnectionMemory", "ServerMemory", "size_of"]
 
 OWN: Final = 1 << 18
 """Bytes that a connection may take whatever the others have taken."""
@@ -30,7 +30,7 @@ _HINT: Final = (
 )
 
 
-class Memory:
+class ServerMemory:
     """What all connections hold together, at most ``most`` bytes; threads may share it.
 
     ``given`` is called when much has been given back.
@@ -77,13 +77,13 @@ class Memory:
         self._given()
 
 
-class Holding:
+class ConnectionMemory:
     """What one connection holds, at most ``most`` bytes; used by one thread at a time.
 
     ``analyst`` is set once it is known.
     """
 
-    def __init__(self, memory: Memory, most: int) -> None:
+    def __init__(self, memory: ServerMemory, most: int) -> None:
         self.analyst = ""
         self._memory: Final = memory
         self._most: Final = most

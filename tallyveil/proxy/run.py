@@ -13,13 +13,13 @@ from typing import NoReturn, Self, TypeVar
 
 from tallyveil.events import report
 from tallyveil.proxy.housekeeping import short_pauses
-from tallyveil.proxy.processes import Supervisor
+from tallyveil.proxy.processes import WorkerSupervisor
 from tallyveil.proxy.server import Server
 
 __all__ = ["ServerThread", "leave", "run"]
 
 
-R = TypeVar("R", Server, Supervisor)
+R = TypeVar("R", Server, WorkerSupervisor)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

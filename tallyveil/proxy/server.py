@@ -10,21 +10,21 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tallyveil.catalog import Catalog
+from tallyveil.catalog import CatalogSocket
 from tallyveil.events import report
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.entrance import HalfOpen, Listening, check_address, is_loopback
-from tallyveil.proxy.admission.limits import Limits
-from tallyveil.proxy.admission.login import Request
+from tallyveil.proxy.admission.limits import ServerLimits
+from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
-from tallyveil.proxy.connection import Connection
+from tallyveil.proxy.connection import ClientConnection
 from tallyveil.proxy.errors import AdminShutdown
 from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.line import IDLE_LOOKS
-from tallyveil.proxy.memory import Holding, Memory
+from tallyveil.proxy.memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import Turns
 
@@ -67,15 +67,15 @@ class Server:
         *,
         auth: Authentication | None = None,
         tls: Tls | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         allow_insecure: bool = False,
         entrance: Listening | Assigned | None = None,
-        catalog: Catalog | None = None,
+        catalog: CatalogSocket | None = None,
     ) -> None:
         self.auth: Authentication = auth if auth is not None else Trust()
         self.tls = tls
         self.catalog = catalog
-        self.limits = limits if limits is not None else Limits()
+        self.limits = limits if limits is not None else ServerLimits()
         if not allow_insecure:
             check_address(host, self.auth, tls)
         self._insecure: Final = allow_insecure
@@ -84,7 +84,7 @@ class Server:
         self._entrance: Final = entrance or Listening(host, port, self.limits)
         self._keys: Final = CancelKeys(self._entrance.worker)
         self._half_open: Final = HalfOpen(self.limits.max_waiting)
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._closed: asyncio.Event | None = None
         self._closing = False
         # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
@@ -94,14 +94,14 @@ class Server:
         self.workers = Scheduler(self.limits.threads, self.limits.analyst_threads, turns)
         self._housekeeping = Housekeeping(lambda: turns.heavy)
         self.replies = Replies()
-        self.memory = Memory(self.limits.memory, self._tidy)
+        self.memory = ServerMemory(self.limits.memory, self._tidy)
 
     # Starting and stopping
 
     async def start(self) -> None:
         """Listen. Raises OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
-        await self._entrance.open(lambda: Connection(self, loop), self._cancel_own)
+        await self._entrance.open(lambda: ClientConnection(self, loop), self._cancel_own)
         self._closed = asyncio.Event()
         self._housekeeping.start()
         self._look_for_idle(loop)
@@ -164,7 +164,7 @@ class Server:
 
     # What connections ask, on the event loop
 
-    def opened(self, connection: Connection, address: str) -> bool:
+    def opened(self, connection: ClientConnection, address: str) -> bool:
         """A socket from ``address``. False if there is no place for one more."""
         if self._closing:
             return False
@@ -173,11 +173,11 @@ class Server:
         self._connections.add(connection)
         return True
 
-    def entered(self, connection: Connection) -> None:
+    def entered(self, connection: ClientConnection) -> None:
         """Its client has logged in."""
         self._half_open.discard(connection)
 
-    def lost(self, connection: Connection, pid: int, user: str) -> None:
+    def lost(self, connection: ClientConnection, pid: int, user: str) -> None:
         """It has ended; ``pid`` is the process id that it was let in with, 0 before that."""
         self._connections.discard(connection)
         self._half_open.discard(connection)
@@ -185,9 +185,9 @@ class Server:
 
     # What conversations ask, on worker threads (cancel: on the event loop)
 
-    def holding(self) -> Holding:
+    def holding(self) -> ConnectionMemory:
         """A count of what the server keeps for one connection."""
-        return Holding(self.memory, self.limits.connection_memory)
+        return ConnectionMemory(self.memory, self.limits.connection_memory)
 
     def needs_tls(self, address: str) -> bool:
         """Whether a client at this address may log in over TLS alone."""
@@ -195,7 +195,7 @@ class Server:
         # Without an address it is a socket of this machine.
         return bool(address) and not optional and not is_loopback(address)
 
-    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
+    def admit(self, interruption: Interruption, request: LoginRequest) -> tuple[int, bytes, str]:
         """A place: the process id and secret to cancel by, and the catalogs' database.
 
         Raises TooManyConnections.

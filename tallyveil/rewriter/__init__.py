@@ -5,7 +5,7 @@ Linear coefficients come from evaluating the analyst's own SQL on the domain rel
 so every expression DuckDB knows has DuckDB's exact meaning. What is not understood is refused.
 """
 
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
@@ -21,13 +21,13 @@ __all__ = [
     "Caution",
     "Claim",
     "Column",
-    "Cursor",
     "Dialect",
     "NoisyTable",
     "Output",
     "Piece",
     "Plan",
     "Projection",
+    "PublicCursor",
     "PublicDatabase",
     "Query",
     "Rewriter",

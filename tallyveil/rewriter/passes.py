@@ -18,8 +18,8 @@ from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
-from tallyveil.rewriter.domain.parts import Parts
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.postgres import translate
@@ -54,7 +54,7 @@ from tallyveil.rewriter.resolve.records import (
     reads_records,
     refuse_counted_listings,
 )
-from tallyveil.rewriter.resolve.scope import Lineage, Results, Scope
+from tallyveil.rewriter.resolve.scope import Lineage, ResultTypes, Scope
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
@@ -91,8 +91,8 @@ class Planning(Draft):
     dp it reads, what to say of constants above the aggregation, and its private blocks.
     """
 
-    cursor: Cursor
-    parts: Parts
+    cursor: PublicCursor
+    parts: ComponentParts
     types: Sequence[str]
     values: Sequence[Any]
     session: Callable[[str, list[str]], Any]
@@ -162,7 +162,7 @@ def _resolve_tables(planning: Planning) -> None:
 
 
 def _settle_instants(planning: Planning) -> None:
-    tree, outputs = planning.tree, Results(planning.catalog, planning.dialect)
+    tree, outputs = planning.tree, ResultTypes(planning.catalog, planning.dialect)
     if has_zones(tree):
         planning.with_zone = outputs.with_zone(tree)
     zone = planning.cursor.time_zone
@@ -244,7 +244,7 @@ def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
         stack += reversed(children)
 
 
-def _constants(cursor: Cursor) -> Callable[[exp.Expr], Any]:
+def _constants(cursor: PublicCursor) -> Callable[[exp.Expr], Any]:
     def constant(node: exp.Expr) -> Any:
         """The value of a constant expression; plain numbers without asking DuckDB."""
         inner = node.unnest()

@@ -16,8 +16,8 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.parts import Parts
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
 from tallyveil.rewriter.plan import Plan
@@ -53,7 +53,7 @@ class Rewriter:
     ) -> None:
         names = [name for domain in domains.values() for name in domain.names]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
-        self._parts = Parts()
+        self._parts = ComponentParts()
         self._templates = Templates(self._parts)
         self._catalog = read_views(Catalog(domains, relations, public), views)
 
@@ -72,7 +72,7 @@ class Rewriter:
         self,
         sql: str,
         dialect: Dialect,
-        cursor: Cursor,
+        cursor: PublicCursor,
         *,
         types: Sequence[str] = (),
         values: Sequence[Any] = (),
@@ -116,7 +116,7 @@ class Rewriter:
                 self._templates.keep(planning, plan, shape, setting)
             return plan
 
-    def exact_counts(self, sql: str, cursor: Cursor) -> Plan:
+    def exact_counts(self, sql: str, cursor: PublicCursor) -> Plan:
         """Plan a query, in PostgreSQL's dialect, whose counts are published exactly: all rows of
         the plan's workload are.
 

@@ -19,7 +19,7 @@ from tallyveil.cache import Cache
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import combined
-from tallyveil.rewriter.domain.parts import Part, Parts
+from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts
 from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS
@@ -56,11 +56,11 @@ class Templates:
     """Kept by shape and by ``setting``, what else of a session planning depends on. Threads may
     share it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ComponentParts) -> None:
         self._parts = parts
         self._open: Cache[tuple[int, ...]] = Cache(1024, 1 << 26, lambda key, _: len(str(key)))
         self._kept: Cache[_Template] = Cache(1024, 1 << 27, lambda key, _: _BYTES * len(str(key)))
-        self._masks: Cache[Part] = Cache(4096, 1 << 26, _mask_bytes)
+        self._masks: Cache[ComponentPart] = Cache(4096, 1 << 26, _mask_bytes)
 
     def find(self, shape: Shape, setting: tuple[Any, ...]) -> Plan | None:
         """The statement's plan; None where it has to be planned from its text."""
@@ -106,7 +106,7 @@ class _Mask:
     component: Component
     holes: tuple[int, ...]
 
-    def part(self, texts: Sequence[str], parts: Parts) -> Part:
+    def part(self, texts: Sequence[str], parts: ComponentParts) -> ComponentPart:
         """Its part with these constants in all holes of the statement. Raises _NotAlike."""
         component = self.component
         if self.holes:
@@ -125,7 +125,7 @@ class _Mask:
         return found
 
 
-def _mask_bytes(key: Any, part: Part) -> int:
+def _mask_bytes(key: Any, part: ComponentPart) -> int:
     """About what a part and its key hold, if the template that it was made for is gone."""
     nodes = sum(1 for expression in key[0].component.expressions for _ in expression.walk())
     return _ENTRY + _NODE * nodes + part.nbytes
@@ -144,14 +144,14 @@ class _Template:
     holes: tuple[int, ...]
     constants: frozenset[str]
 
-    def plan(self, texts: Sequence[str], parts: Parts, kept: Cache[Part]) -> Plan:
+    def plan(self, texts: Sequence[str], parts: ComponentParts, kept: Cache[ComponentPart]) -> Plan:
         """Raises _NotAlike, and what planning raises."""
         if any(texts[n] in self.constants for n in self.holes):
             raise _NotAlike  # what were two expressions may be one now
         turned, collected = self.turned, Collected()
         block, outputs = turned.block, turned.outputs
 
-        def part(component: Component) -> Part:
+        def part(component: Component) -> ComponentPart:
             mask = self.masks[id(component)]
             key = (mask, tuple(texts[n] for n in mask.holes))
             return kept.get(key, lambda: mask.part(texts, parts))

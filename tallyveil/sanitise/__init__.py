@@ -7,17 +7,17 @@ file carries, from which counts are debiased. The one-record mechanisms and what
 """
 
 from tallyveil.sanitise.bounds import least_error
-from tallyveil.sanitise.description import Copy, Described, read_copies
-from tallyveil.sanitise.parts import Options
-from tallyveil.sanitise.plan import Part, Plan, plan
+from tallyveil.sanitise.description import Copy, PerturbedPart, read_copies
+from tallyveil.sanitise.parts import CopyOptions
+from tallyveil.sanitise.plan import CopyPlan, PlannedPart, plan
 from tallyveil.sanitise.release import sanitise
 
 __all__ = [
     "Copy",
-    "Described",
-    "Options",
-    "Part",
-    "Plan",
+    "CopyOptions",
+    "CopyPlan",
+    "PerturbedPart",
+    "PlannedPart",
     "least_error",
     "plan",
     "read_copies",

@@ -24,9 +24,9 @@ from tallyveil.policy import Attribute, Policy
 from tallyveil.policy.domain import Value
 from tallyveil.policy.names import is_table_reference
 from tallyveil.sanitise.parts import LAWS
-from tallyveil.sanitise.plan import Plan
+from tallyveil.sanitise.plan import CopyPlan
 
-__all__ = ["KEY", "Copy", "Described", "Description", "describe", "parsed", "read_copies"]
+__all__ = ["KEY", "Copy", "CopyDescription", "PerturbedPart", "describe", "parsed", "read_copies"]
 
 KEY = b"tallyveil.sanitised"
 _VERSION = 1
@@ -34,7 +34,7 @@ _BY_NAME = {law.name: law for law in LAWS.values()}
 
 
 @dataclass(frozen=True)
-class Described:
+class PerturbedPart:
     """A part of the records: ``cells[i]`` are the values of column i, in the order of its codes."""
 
     columns: tuple[str, ...]
@@ -43,14 +43,14 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Description:
+class CopyDescription:
     """``table`` is the protected table that was copied."""
 
     table: str
-    parts: tuple[Described, ...]
+    parts: tuple[PerturbedPart, ...]
 
 
-def describe(plan: Plan) -> bytes:
+def describe(plan: CopyPlan) -> bytes:
     parts = [
         {
             "columns": [_column(attribute) for attribute in part.attributes],
@@ -78,7 +78,7 @@ def _column(attribute: Attribute) -> dict[str, Any]:
     }
 
 
-def parsed(text: bytes, where: str) -> Description:
+def parsed(text: bytes, where: str) -> CopyDescription:
     """The inverse of `describe`. The law follows from the mechanism, its domain and ε.
 
     Raises SourceError for a description by another program or version.
@@ -87,7 +87,7 @@ def parsed(text: bytes, where: str) -> Description:
         document = json.loads(text)
         if document["version"] != _VERSION:
             raise ValueError("another version")
-        return Description(str(document["table"]), tuple(map(_part, document["parts"])))
+        return CopyDescription(str(document["table"]), tuple(map(_part, document["parts"])))
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise SourceError(
             f"{where}: the description of the sanitised copy cannot be read "
@@ -95,14 +95,14 @@ def parsed(text: bytes, where: str) -> Description:
         ) from None
 
 
-def _part(document: dict[str, Any]) -> Described:
+def _part(document: dict[str, Any]) -> PerturbedPart:
     columns: Sequence[dict[str, Any]] = document["columns"]
     cells = tuple(tuple(_value(v, c["type"]) for v in c["cells"]) for c in columns)
     shape = [len(own) for own in cells]
     law = _BY_NAME[document["mechanism"]].of(shape, Fraction(document["epsilon"]))
     if any(document[name] != value for name, value in law.parameters.items()):
         raise ValueError("the law is another one")
-    return Described(tuple(str(c["name"]) for c in columns), cells, law)
+    return PerturbedPart(tuple(str(c["name"]) for c in columns), cells, law)
 
 
 def _value(value: Any, sql_type: str) -> Value:
@@ -118,7 +118,7 @@ class Copy:
     cell j of part n of the description; of a part that has noise nothing is counted.
     """
 
-    description: Description
+    description: CopyDescription
     rows: int
     observed: tuple[IntArray, ...]
 
@@ -143,7 +143,7 @@ def read_copies(policy: Policy, public: Mapping[str, pa.Table]) -> dict[str, Cop
     return copies
 
 
-def _observed(part: Described, table: pa.Table, where: str) -> IntArray:
+def _observed(part: PerturbedPart, table: pa.Table, where: str) -> IntArray:
     codes = [{value: code for code, value in enumerate(cells)} for cells in part.cells]
     shape = tuple(len(cells) for cells in part.cells)
     counted = bool(part.law.responses())

@@ -20,11 +20,11 @@ from tallyveil.mechanisms import (
 from tallyveil.mechanisms.zcdp import pure_epsilon
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["LAWS", "MAX_PART_CELLS", "Group", "Options", "Together", "groups"]
+__all__ = ["LAWS", "MAX_PART_CELLS", "CopyOptions", "Group", "PerturbedTogether", "groups"]
 
-Kind: TypeAlias = Literal["response", "laplace", "set", "series"]
+PartKind: TypeAlias = Literal["response", "laplace", "set", "series"]
 
-LAWS: Final[Mapping[Kind, type[OneRecord]]] = MappingProxyType(
+LAWS: Final[Mapping[PartKind, type[OneRecord]]] = MappingProxyType(
     {
         "response": RandomisedResponse,
         "laplace": ClampedLaplace,
@@ -39,7 +39,7 @@ _TIMES: Final = "The times of a series are columns that are declared as the same
 
 
 @dataclass(frozen=True)
-class Options:
+class CopyOptions:
     """The whole copy is (``epsilon``, ``delta``)-DP, and costs `pure`. ``columns`` are all unless
     named; each is a part of its own but for those ``together``, the boolean columns of each of
     ``sets``, and the range columns of each of ``series``. ``split`` says the ε of parts by name,
@@ -62,7 +62,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Together:
+class PerturbedTogether:
     """``attributes``, in the domain's order, that are perturbed as one value."""
 
     attributes: tuple[Attribute, ...]
@@ -77,17 +77,17 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Group(Together):
+class Group(PerturbedTogether):
     """Perturbed by a law of this kind."""
 
-    kind: Kind
+    kind: PartKind
 
     def law(self, epsilon: Fraction) -> OneRecord:
         """A range that is complete has a cell for NULL, and it is the last."""
         return LAWS[self.kind].of(self.shape, epsilon)
 
 
-def groups(table: Table, options: Options) -> list[Group]:
+def groups(table: Table, options: CopyOptions) -> list[Group]:
     """The parts of a copy, by the order of their first column in the domain.
 
     Raises InvalidParameterValue for columns that are not there, are named twice, or do not fit
@@ -114,7 +114,7 @@ def groups(table: Table, options: Options) -> list[Group]:
     for name in options.laplace:
         if name not in alone and name not in members:
             raise InvalidParameterValue(f'column "{name}" is not among the columns of the copy')
-    named: list[tuple[Sequence[str], Kind]] = [
+    named: list[tuple[Sequence[str], PartKind]] = [
         *((group, "response") for group in options.together),
         *((group, "set") for group in options.sets),
         *((group, "series") for group in options.series),

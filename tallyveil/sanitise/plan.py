@@ -7,44 +7,44 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
-from tallyveil.mechanisms import OneRecord, Relation, Sanitiser
+from tallyveil.mechanisms import Adjacency, OneRecord, Sanitiser
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.sanitise.parts import Group, Options, Together, groups
+from tallyveil.sanitise.parts import CopyOptions, Group, PerturbedTogether, groups
 from tallyveil.workload.workload import Column, Factor, Workload
 
-__all__ = ["Part", "Plan", "plan"]
+__all__ = ["CopyPlan", "PlannedPart", "plan"]
 
 
 @dataclass(frozen=True)
-class Part(Together):
+class PlannedPart(PerturbedTogether):
     """Perturbed by this law."""
 
     law: OneRecord
 
 
 @dataclass(frozen=True)
-class Plan:
+class CopyPlan:
     """``workload`` and ``scales`` are what the ledger is charged for."""
 
     table: Table
-    parts: tuple[Part, ...]
+    parts: tuple[PlannedPart, ...]
     workload: Workload
     scales: tuple[float, ...]
 
     @property
     def epsilon(self) -> Fraction:
-        """The whole copy's ε as pure ε, exactly: no more than `Options.pure`."""
+        """The whole copy's ε as pure ε, exactly: no more than `CopyOptions.pure`."""
         return sum((part.law.epsilon for part in self.parts), Fraction(0))
 
-    def cost(self, relation: Relation, measure: Measure) -> Fraction:
+    def cost(self, relation: Adjacency, measure: Measure) -> Fraction:
         """What a ledger that counts in ``measure`` is charged: Σ ε_c, or Σ ε_c²/2 in ρ."""
         return from_units(Sanitiser().loss(self.workload, self.scales, relation, measure).bound)
 
 
-def plan(table: Table, relation: Relation, options: Options) -> Plan:
+def plan(table: Table, relation: Adjacency, options: CopyOptions) -> CopyPlan:
     """The copy that ``options`` ask for. Public facts only; nothing is charged or read.
 
     Raises FeatureNotSupported where the number of records is confidential, and
@@ -57,10 +57,10 @@ def plan(table: Table, relation: Relation, options: Options) -> Plan:
     workload = Workload(table.name, tuple(map(_identity, found)))
     scales = Sanitiser().scales_for(workload, epsilons, relation)
     parts = (
-        Part(group.attributes, group.law(spent(scale)))
+        PlannedPart(group.attributes, group.law(spent(scale)))
         for group, scale in zip(found, scales, strict=True)
     )
-    return Plan(table, tuple(parts), workload, scales)
+    return CopyPlan(table, tuple(parts), workload, scales)
 
 
 def _shows_the_number(table: Table) -> FeatureNotSupported:
@@ -79,7 +79,7 @@ def _shows_the_number(table: Table) -> FeatureNotSupported:
     )
 
 
-def _shares(names: Sequence[str], options: Options) -> list[Fraction]:
+def _shares(names: Sequence[str], options: CopyOptions) -> list[Fraction]:
     """The ε of each part; their sum is at most the whole ε, or ε′ with a δ."""
     for name, share in options.split.items():
         if name not in names:

@@ -23,14 +23,14 @@ from tallyveil.files import flush
 from tallyveil.mechanisms import Sanitiser
 from tallyveil.policy import Policy
 from tallyveil.sanitise.description import KEY, describe
-from tallyveil.sanitise.plan import Plan
+from tallyveil.sanitise.plan import CopyPlan
 
 __all__ = ["sanitise"]
 
 
 def sanitise(
     policy: Policy,
-    plan: Plan,
+    plan: CopyPlan,
     out: Path,
     accountant: Accountant,
     analyst: str,
@@ -75,7 +75,7 @@ def sanitise(
     return int(copied.num_rows)
 
 
-def _words(plan: Plan) -> str:
+def _words(plan: CopyPlan) -> str:
     """What the history shows of the charge."""
     parts = ", ".join(
         f"{part.name} by {part.law.name} at epsilon {float(part.law.epsilon):g}"
@@ -84,7 +84,7 @@ def _words(plan: Plan) -> str:
     return f"sanitised copy of {plan.table.name}: {parts}"
 
 
-def _table(plan: Plan, codes: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> pa.Table:
+def _table(plan: CopyPlan, codes: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> pa.Table:
     columns = {}
     for part, own in zip(plan.parts, codes, strict=True):
         for attribute, code in zip(part.attributes, np.unravel_index(own, part.shape), strict=True):

@@ -26,12 +26,12 @@ import numpy.typing as npt
 
 from tallyveil import deadline
 
-__all__ = ["Parts", "row_parts"]
+__all__ = ["FactorParts", "row_parts"]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-Parts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
+FactorParts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 """s, and for each T_g the name of its axes and its digest; no digest where s is 0."""
 
 # Groups of axes are tried one by one, each at a pass over all entries. Where that is too much
@@ -52,7 +52,7 @@ def row_parts(
     rows: IntArray,
     cells: IntArray,
     coefficients: IntArray,
-) -> tuple[Parts, ...]:
+) -> tuple[FactorParts, ...]:
     """The parts of every row of a sparse matrix whose entries are sorted by (row, cell)."""
     if height == len(axes) == 1 and 0 < len(cells) <= _SHORT and (coefficients == 1).all():
         return (_set_of_values(axes, shape, cells),)
@@ -71,7 +71,7 @@ def row_parts(
     return tuple((s, tuple(pairs)) for s, pairs in zip(scalars, found, strict=True))
 
 
-def _set_of_values(axes: Sequence[str], shape: Sequence[int], cells: IntArray) -> Parts:
+def _set_of_values(axes: Sequence[str], shape: Sequence[int], cells: IntArray) -> FactorParts:
     """The parts of a row of ones at some values of one axis, as most rows are."""
     if len(cells) == shape[0]:
         return 1, ()

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tallyveil import deadline
-from tallyveil.workload.factorisation import Parts
+from tallyveil.workload.factorisation import FactorParts
 
 __all__ = ["Listed", "listed", "product_keys", "row_key"]
 
 
-def row_key(parts: Sequence[Parts]) -> bytes:
+def row_key(parts: Sequence[FactorParts]) -> bytes:
     """The digest of the product of rows over disjoint axes, from the parts of each."""
     if len(parts) == 1:
         scalar, pairs = parts[0]
@@ -39,12 +39,12 @@ class Listed:
     order of their names.
     """
 
-    parts: tuple[Parts, ...]
+    parts: tuple[FactorParts, ...]
     ends: tuple[str, str] | None
     digests: tuple[bytes, ...] | None
 
 
-def listed(parts: tuple[Parts, ...]) -> Listed:
+def listed(parts: tuple[FactorParts, ...]) -> Listed:
     names = {name for _, pairs in parts for name, _ in pairs}
     plain = all(s == 1 for s, _ in parts)
     digests = tuple(

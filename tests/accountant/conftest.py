@@ -17,7 +17,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Account, Charge
-from tallyveil.mechanisms import Measure, Neighbours, Relation
+from tallyveil.mechanisms import Adjacency, Measure, Neighbours
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
 from tests import matrices
@@ -58,7 +58,9 @@ class Release:
     def workload(self) -> Workload:
         return Workload("person", self.columns)
 
-    def units(self, relation: Relation, measure: Measure = "epsilon") -> dict[tuple[int, ...], int]:
+    def units(
+        self, relation: Adjacency, measure: Measure = "epsilon"
+    ) -> dict[tuple[int, ...], int]:
         """⌈10¹² × loss⌉ of every cell, or of every pair of cells.
 
         In ε Σ r|move|/b, in ρ Σ (r move)²/(2b²).
@@ -87,7 +89,7 @@ class Release:
         }
 
 
-def truth(history: Sequence[Release], relation: Relation, measure: Measure = "epsilon") -> int:
+def truth(history: Sequence[Release], relation: Adjacency, measure: Measure = "epsilon") -> int:
     """What the cell or pair worst off has lost, by going through all of them."""
     losses = [release.units(relation, measure) for release in history]
     return max((sum(loss[key] for loss in losses) for key in losses[0]), default=0)

@@ -19,7 +19,7 @@ from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
-from tallyveil.mechanisms import Relation, mechanism
+from tallyveil.mechanisms import Adjacency, mechanism
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import recorded_answers
 
@@ -282,7 +282,7 @@ def test_losses_add_up_whatever_fails(cubes: Any, tmp_path: Path) -> None:
     """Brute force over all cells: everything that was drawn is counted, to the unit."""
     chance = random.Random(11)
     world = World(cubes, tmp_path / "ledger")
-    drawn, relation = [], Relation("add_remove")
+    drawn, relation = [], Adjacency("add_remove")
     number = itertools.count()
     steps: set[int] = set()
 

@@ -24,7 +24,7 @@ from tallyveil.accountant.ledger.codec import (
     encode_charge,
 )
 from tallyveil.errors import LedgerError
-from tallyveil.mechanisms import Relation
+from tallyveil.mechanisms import Adjacency
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import altered, asked, raw, read, recorded_answers
 
@@ -243,7 +243,7 @@ def test_a_copy_of_a_closed_ledger_is_a_backup(
 def test_columns_survive_the_ledger(cubes: Any, data: st.DataObject) -> None:
     for release in data.draw(cubes.histories):
         charge = asked(release.columns, release.scales, law="discrete_laplace")
-        again = read(encode_charge(charge, Relation("replace", 2)))
+        again = read(encode_charge(charge, Adjacency("replace", 2)))
         assert (again.scales, again.law) == (release.scales, "discrete_laplace")
         assert again.workload.key == Workload("t", release.columns).key
 

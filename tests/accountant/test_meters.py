@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant.budgets.meter import Meter, meter_for
-from tallyveil.mechanisms import Measure, Neighbours, Relation, mechanism
+from tallyveil.mechanisms import Adjacency, Measure, Neighbours, mechanism
 from tallyveil.mechanisms.losses import cells, pairs, partition, tensors, weights
 from tallyveil.mechanisms.units import CEILING
 from tallyveil.workload.workload import Column, Workload
@@ -19,7 +19,7 @@ from tallyveil.workload.workload import Column, Workload
 LAPLACE = mechanism("laplace")
 
 
-def metered(history: list[Any], relation: Relation, measure: Measure = "epsilon") -> Meter:
+def metered(history: list[Any], relation: Adjacency, measure: Measure = "epsilon") -> Meter:
     meter = meter_for(relation, measure)
     for release in history:
         meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation, measure))
@@ -30,8 +30,8 @@ EVERY_METER = pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 EVERY_MEASURE = pytest.mark.parametrize("measure", ["epsilon", "rho"])
 
 
-def relations(neighbours: Neighbours) -> st.SearchStrategy[Relation]:
-    return st.builds(Relation, st.just(neighbours), st.integers(1, 3), st.booleans())
+def relations(neighbours: Neighbours) -> st.SearchStrategy[Adjacency]:
+    return st.builds(Adjacency, st.just(neighbours), st.integers(1, 3), st.booleans())
 
 
 @EVERY_METER
@@ -84,14 +84,14 @@ def test_a_release_never_costs_more_after_others_than_alone(
 
 @EVERY_METER
 def test_nothing_spent_is_nothing(neighbours: Neighbours) -> None:
-    meter = meter_for(Relation(neighbours), "epsilon")
+    meter = meter_for(Adjacency(neighbours), "epsilon")
     assert meter.spent == 0
     assert meter.exact
 
 
 @EVERY_METER
 def test_a_dry_run_changes_nothing(cubes: Any, neighbours: Neighbours) -> None:
-    relation = Relation(neighbours)
+    relation = Adjacency(neighbours)
     release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
     loss = LAPLACE.loss(release.workload, release.scales, relation, "epsilon")
     meter = meter_for(relation, "epsilon").after(loss)
@@ -102,9 +102,9 @@ def test_a_dry_run_changes_nothing(cubes: Any, neighbours: Neighbours) -> None:
 def test_a_loss_under_another_relation_is_an_error(cubes: Any) -> None:
     release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
     for mine, other in (("add_remove", "replace"), ("replace", "add_remove")):
-        loss = LAPLACE.loss(release.workload, release.scales, Relation(other), "epsilon")
+        loss = LAPLACE.loss(release.workload, release.scales, Adjacency(other), "epsilon")
         with pytest.raises(TypeError):
-            meter_for(Relation(mine), "epsilon").after(loss)
+            meter_for(Adjacency(mine), "epsilon").after(loss)
 
 
 @EVERY_METER
@@ -112,12 +112,12 @@ def test_beyond_any_budget_the_count_stops_instead_of_wrapping(
     cubes: Any, neighbours: Neighbours
 ) -> None:
     release = cubes.release((cubes.column(["hue"], [[10**9, 1]]),), (1e-9,))
-    assert metered([release] * 40, Relation(neighbours)).spent >= CEILING
+    assert metered([release] * 40, Adjacency(neighbours)).spent >= CEILING
 
 
 def test_disjoint_predicates_share(cubes: Any) -> None:
     history = [cubes.release((cubes.column(["hue"], [row]),), (20.0,)) for row in ([1, 0], [0, 1])]
-    assert metered(history, Relation("add_remove")).spent == 5 * 10**10
+    assert metered(history, Adjacency("add_remove")).spent == 5 * 10**10
 
 
 def test_unrelated_axes_stay_apart_and_exact(cubes: Any) -> None:
@@ -125,22 +125,22 @@ def test_unrelated_axes_stay_apart_and_exact(cubes: Any) -> None:
         cubes.release((cubes.column(["hue"], [[1, 0]]),), (10.0,)),
         cubes.release((cubes.column(["age"], [[0, 1, 0]]),), (10.0,)),
     ]
-    meter: Any = metered(history, Relation("add_remove"))
+    meter: Any = metered(history, Adjacency("add_remove"))
     assert [group.axes for group in meter.tally.groups] == [("hue",), ("age",)]
     assert (meter.spent, meter.exact) == (2 * 10**11, True)
 
 
 def test_the_number_of_records_is_public_only_if_the_cube_holds_all(cubes: Any) -> None:
     everyone = cubes.release((cubes.column([], [[1]]),), (20.0,))
-    assert metered([everyone], Relation("replace", complete=True)).spent == 0
-    assert metered([everyone], Relation("replace", complete=False)).spent == 5 * 10**10
+    assert metered([everyone], Adjacency("replace", complete=True)).spent == 0
+    assert metered([everyone], Adjacency("replace", complete=False)).spent == 5 * 10**10
     # A unit of up to two rows can be replaced by one of fewer.
-    assert metered([everyone], Relation("replace", 2, complete=True)).spent == 10**11
+    assert metered([everyone], Adjacency("replace", 2, complete=True)).spent == 10**11
 
 
 def test_a_record_can_leave_one_group_for_another(cubes: Any) -> None:
     groups = cubes.release((cubes.column(["age"], np.eye(3, dtype=int)),), (20.0,))
-    assert metered([groups], Relation("replace", complete=True)).spent == 10**11
+    assert metered([groups], Adjacency("replace", complete=True)).spent == 10**11
 
 
 @EVERY_MEASURE
@@ -173,7 +173,7 @@ def test_coefficients_of_both_signs_are_squared_together(cubes: Any) -> None:
 def test_a_loss_in_another_measure_is_an_error(cubes: Any) -> None:
     release = cubes.release((cubes.column(["hue"], [[1, 0]]),), (20.0,))
     for neighbours in ("add_remove", "replace"):
-        relation = Relation(neighbours)
+        relation = Adjacency(neighbours)
         for mine, other in (("epsilon", "rho"), ("rho", "epsilon")):
             loss = LAPLACE.loss(release.workload, release.scales, relation, other)
             with pytest.raises(TypeError, match="on a meter for"):
@@ -186,7 +186,7 @@ def test_a_large_group_by_is_charged_beside_the_exact_part() -> None:
     groups = Column.joint(("zip",), (n,), n, ids, ids.copy(), np.ones(n, dtype=np.int64))
     zero = np.zeros(1, dtype=np.int64)
     one = Column.joint(("hue",), (2,), 1, zero, zero, zero + 1)
-    relation = Relation("replace")
+    relation = Adjacency("replace")
     meter = meter_for(relation, "epsilon")
     for column in (one, groups, one):
         meter = meter.after(LAPLACE.loss(Workload("t", (column,)), (20.0,), relation, "epsilon"))
@@ -197,7 +197,7 @@ def test_dense_rows_over_many_cells_are_bounded_rather_than_compared() -> None:
     n = 800
     rows, where = np.nonzero(np.tri(n, dtype=np.int64))
     below = Column.joint(("age",), (n,), n, rows, where, np.ones(len(rows), dtype=np.int64))
-    loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Relation("replace"), "epsilon")
+    loss: Any = LAPLACE.loss(Workload("t", (below,)), (1.0,), Adjacency("replace"), "epsilon")
     assert not loss.exact
     # All rows tell cell 0 from no record at all, and the midrange bound finds just that.
     assert loss.bound == n * 10**12

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.meter import Meter, meter_for
-from tallyveil.mechanisms import Measure, Relation, mechanism
+from tallyveil.mechanisms import Adjacency, Measure, mechanism
 from tallyveil.mechanisms.losses import cells, partition, tensors
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 
 LAPLACE = mechanism("laplace")
-ADD_REMOVE = Relation("add_remove")
+ADD_REMOVE = Adjacency("add_remove")
 DAYS = tuple(dt.date(2020, 1, day) for day in range(1, 11))
 PEOPLE = Domain(
     "person",
@@ -47,7 +47,7 @@ def counts(**values: Any) -> Column:
     )
 
 
-def after(*columns: Column, relation: Relation = ADD_REMOVE) -> Meter:
+def after(*columns: Column, relation: Adjacency = ADD_REMOVE) -> Meter:
     meter = meter_for(relation, "epsilon")
     for column in columns:
         meter = meter.after(
@@ -56,7 +56,7 @@ def after(*columns: Column, relation: Relation = ADD_REMOVE) -> Meter:
     return meter
 
 
-def of(*columns: Column, relation: Relation = ADD_REMOVE) -> str | None:
+def of(*columns: Column, relation: Adjacency = ADD_REMOVE) -> str | None:
     return most_expensive(after(*columns, relation=relation), PEOPLE)
 
 
@@ -96,7 +96,7 @@ def test_examples(asked: list[dict[str, Any]], told: str) -> None:
 
 
 def test_pairs() -> None:
-    closed, open_ = Relation("replace", 1, True), Relation("replace", 1, False)
+    closed, open_ = Adjacency("replace", 1, True), Adjacency("replace", 1, False)
     assert of(counts(sex="F"), relation=closed) == "sex = F against sex = M"
     assert of(counts(age=range(5)), counts(sex="F"), relation=closed) == (
         "age = 0 to 4, sex = F against age = 5 to 19 or NULL, sex = M"
@@ -132,7 +132,7 @@ def test_every_cell_told_is_worst_off(
 ) -> None:
     domain = cubes.account().domain
     sizes = {a.name: a.size for a in domain.attributes}
-    relation = Relation(neighbours, data.draw(st.integers(1, 2)), data.draw(st.booleans()))
+    relation = Adjacency(neighbours, data.draw(st.integers(1, 2)), data.draw(st.booleans()))
     history = data.draw(cubes.histories)
     meter = meter_for(relation, measure)
     losses: dict[tuple[int, ...], int] = {}
@@ -163,7 +163,7 @@ def test_where_it_is_a_bound_it_still_names_cells(
 ) -> None:
     domain = cubes.account().domain
     sizes = {a.name: a.size for a in domain.attributes}
-    relation = Relation(neighbours)
+    relation = Adjacency(neighbours)
     with pytest.MonkeyPatch.context() as patch:
         for module in (tensors, cells, partition):
             patch.setattr(module, "CELL_LIMIT", 2)

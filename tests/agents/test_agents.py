@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tallyveil.agents import Plan, load_plan
+from tallyveil.agents import ReleasePlan, load_plan
 from tallyveil.errors import PolicyError
 from tests.cli.shell import shell
 from tests.programs import TALLYVEIL, run
@@ -407,7 +407,7 @@ def test_totals_of_nothing_named_are_the_grand_total(agents: list[Agent]) -> Non
         agent.release()
     assert combine(*agents)["totals"] == [[[], 180]]
     assert (
-        Plan.model_validate(
+        ReleasePlan.model_validate(
             {"name": "a", "table": "t", "count_by": ["s"], "epsilon": 1, "agents": ["x", "y"]}
         ).totals
         == []

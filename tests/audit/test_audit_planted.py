@@ -35,11 +35,11 @@ from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms import (
+    Adjacency,
     ClampedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
     RandomisedResponse,
-    Relation,
     SeriesNoise,
     SetResponse,
     counts,
@@ -48,7 +48,7 @@ from tallyveil.mechanisms import (
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, prove_pure
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, randomised_response
 from tallyveil.mechanisms.matrix.named import NAMED, Named
-from tallyveil.mechanisms.noise.inversion import Integers, Words
+from tallyveil.mechanisms.noise.inversion import Integers, RandomWords
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records.randomised_response import DRAWS
 from tallyveil.mechanisms.units import IntArray, exp_below
@@ -147,16 +147,16 @@ class Unmoved(DiscreteLaplace):
     """As if replacing a record moved one count only."""
 
     def scales_for(
-        self, workload: Any, cost: Any, relation: Relation, measure: Any
+        self, workload: Any, cost: Any, relation: Adjacency, measure: Any
     ) -> tuple[float, ...]:
-        return super().scales_for(workload, cost, Relation("add_remove"), measure)
+        return super().scales_for(workload, cost, Adjacency("add_remove"), measure)
 
 
 class Hasty(DiscreteLaplace):
     """Half the noise as soon as records are replaced; charged as if it were all there."""
 
     def scales_for(
-        self, workload: Any, cost: Any, relation: Relation, measure: Any
+        self, workload: Any, cost: Any, relation: Adjacency, measure: Any
     ) -> tuple[float, ...]:
         self.stretch = 0.5 if relation.neighbours == "replace" else 1.0
         return super().scales_for(workload, cost, relation, measure)
@@ -294,7 +294,7 @@ def test_counted_draws_are_those_of_the_law(cells: int) -> None:
 @pytest.mark.parametrize("spoiled", ["kept", "place"])
 def test_a_set_that_tells_too_much_is_seen(spoiled: str) -> None:
     class Spoiled(SetResponse):
-        def outcome(self, codes: IntArray, draws: Words) -> IntArray:
+        def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
             """A draw in a thousand of those that lead furthest away leads to the set itself."""
             outputs = super().outcome(codes, draws)
             if spoiled == "kept":

@@ -13,7 +13,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tallyveil.catalog import Catalog
+from tallyveil.catalog import CatalogSocket
 from tallyveil.cli.serving.serving import catalog_beside
 from tallyveil.gate import Gate
 from tallyveil.policy import CatalogChoice, parse_policy
@@ -61,7 +61,7 @@ class Catalogued:
     """A running server with its catalog."""
 
     gate: Gate
-    catalog: Catalog
+    catalog: CatalogSocket
     port: int
     certificate: Path
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg.errors import QueryCanceled
 
-from tallyveil.catalog import Question
+from tallyveil.catalog import CatalogQuestion
 from tallyveil.deadline import Deadline
 from tallyveil.errors import StatementTooComplex
 from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled, until
@@ -113,7 +113,7 @@ def test_a_question_is_stopped_wherever_it_is(
 def test_the_time_limit_says_that_it_is_the_catalogs_which_took_long(catalogued: Any) -> None:
     relay = catalogued.catalog.relay("alice", "tallyveil")
     with Deadline(limit=0.3).entered(), pytest.raises(StatementTooComplex) as caught:
-        relay.answer(Question(SLEEPING), ())
+        relay.answer(CatalogQuestion(SLEEPING), ())
     said = "the question about the catalogs took longer than the time limit"
     assert str(caught.value).splitlines()[0] == said
     assert "attributes" not in str(caught.value.hint)

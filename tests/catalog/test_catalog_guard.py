@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tallyveil.catalog import CatalogError, Question
+from tallyveil.catalog import CatalogError, CatalogQuestion
 from tallyveil.errors import FeatureNotSupported
 from tests.catalog.waiting import until
 
@@ -124,7 +124,7 @@ def test_what_is_sent_to_the_catalog_by_mistake_is_refused_there(
 ) -> None:
     """Whatever the routing thinks: PostgreSQL itself says which relations a statement names."""
     with pytest.raises(FeatureNotSupported, match="policy's tables"):
-        catalogued.catalog.relay("alice", "clinic").answer(Question(statement), ())
+        catalogued.catalog.relay("alice", "clinic").answer(CatalogQuestion(statement), ())
 
 
 def test_settings_of_one_statement_do_not_reach_another(catalogued: Any) -> None:
@@ -195,7 +195,7 @@ def _slept(catalogued: Any) -> Any:
 
 
 def test_an_analyst_who_comes_several_times_at_once_gets_one_role(catalogued: Any) -> None:
-    question = Question("SELECT current_user FROM pg_am LIMIT 1")
+    question = CatalogQuestion("SELECT current_user FROM pg_am LIMIT 1")
     with ThreadPoolExecutor(8) as beside:
         for name in (f"newcomer{n}" for n in range(20)):
             relays = [catalogued.catalog.relay(name, "clinic") for _ in range(8)]
@@ -215,17 +215,17 @@ def test_an_analyst_who_comes_several_times_at_once_gets_one_role(catalogued: An
 )
 def test_nobody_sees_what_another_asks(catalogued: Any, looking: str) -> None:
     """Who cannot have a role of their own name shares one, and its connections."""
-    asked = Question("SELECT relname FROM pg_class WHERE relname = 'of my own'")
+    asked = CatalogQuestion("SELECT relname FROM pg_class WHERE relname = 'of my own'")
     first, second = (catalogued.catalog.relay(name, "clinic") for name in ("public", "none"))
     for _ in range(3):  # it is kept prepared from the second time on
         first.answer(asked, ())
     for relay in (second, first):
-        rows = b"".join(row for _, row in relay.answer(Question(looking), ()).rows)
+        rows = b"".join(row for _, row in relay.answer(CatalogQuestion(looking), ()).rows)
         assert b"of my own" not in rows
         assert b"check" not in rows
     for function in ("SELECT pg_prepared_statement()", "SELECT FROM pg_prepared_statement()"):
         with pytest.raises(CatalogError, match="permission denied"):
-            second.answer(Question(function), ())
+            second.answer(CatalogQuestion(function), ())
 
 
 def test_an_analyst_sees_no_row_counts(catalogued: Any) -> None:
@@ -256,14 +256,16 @@ def test_the_role_has_no_rights(catalogued: Any, tmp_path: Path) -> None:
 )
 def test_nobody_is_a_role_of_the_catalogs_own(catalogued: Any, user: str) -> None:
     """Whatever name somebody has been let in by."""
-    question = Question("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user")
+    question = CatalogQuestion(
+        "SELECT rolname, rolsuper FROM pg_roles WHERE rolname = current_user"
+    )
     ((_, row),) = catalogued.catalog.relay(user, "clinic").answer(question, ()).rows
     assert b"analyst" in row
     assert row.endswith(b"\0\0\0\1f")
 
 
 def test_a_name_with_quotes_is_one(catalogued: Any) -> None:
-    question = Question("SELECT current_user FROM pg_am LIMIT 1")
+    question = CatalogQuestion("SELECT current_user FROM pg_am LIMIT 1")
     ((_, row),) = (
         catalogued.catalog.relay('o"; DROP ROLE analyst --', "clinic").answer(question, ()).rows
     )

@@ -17,10 +17,10 @@ import pytest
 from tallyveil.catalog import CatalogError
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.cluster import PREFIX, sweep
-from tallyveil.catalog.link import Failed, Link, run
+from tallyveil.catalog.link import CatalogLink, Failed, run
 from tallyveil.catalog.messages import simple
 from tallyveil.catalog.pool import ADMINISTRATION, SUPERUSER
-from tallyveil.catalog.supervisor import Supervisor
+from tallyveil.catalog.supervisor import CatalogSupervisor
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
 from tests.catalog.waiting import UNHEEDING, until
@@ -39,15 +39,15 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def supervisor(folder: Path) -> Iterator[Supervisor]:
+def supervisor(folder: Path) -> Iterator[CatalogSupervisor]:
     """One that holds nothing."""
-    made = Supervisor(find_binaries(), NOTHING)
+    made = CatalogSupervisor(find_binaries(), NOTHING)
     made.start()
     yield made
     made.close()
 
 
-def postmaster(supervisor: Supervisor) -> int:
+def postmaster(supervisor: CatalogSupervisor) -> int:
     folder = Path(supervisor.address()).parent
     return int((folder / "postmaster.pid").read_text().split()[0])
 
@@ -61,7 +61,7 @@ def alive(pid: int) -> bool:
 
 
 def test_it_listens_to_its_owner_alone_and_leaves_nothing_behind(
-    supervisor: Supervisor, folder: Path
+    supervisor: CatalogSupervisor, folder: Path
 ) -> None:
     socket = Path(supervisor.address())
     assert socket.is_socket()
@@ -74,7 +74,7 @@ def test_it_listens_to_its_owner_alone_and_leaves_nothing_behind(
     assert list(folder.glob(f"{PREFIX}*")) == []
 
 
-def test_it_is_started_again_where_it_was_and_not_as_root(supervisor: Supervisor) -> None:
+def test_it_is_started_again_where_it_was_and_not_as_root(supervisor: CatalogSupervisor) -> None:
     owner = Path(supervisor.address()).stat().st_uid
     assert owner != 0
     first = postmaster(supervisor)
@@ -84,7 +84,7 @@ def test_it_is_started_again_where_it_was_and_not_as_root(supervisor: Supervisor
     assert Path(supervisor.address()).stat().st_uid == owner
 
 
-def _answers(supervisor: Supervisor, other_than: int) -> bool:
+def _answers(supervisor: CatalogSupervisor, other_than: int) -> bool:
     try:
         return postmaster(supervisor) != other_than
     except (CatalogError, OSError, IndexError):
@@ -161,7 +161,7 @@ def test_what_cannot_be_started_is_said(tmp_path: Path, script: str | None, why:
 
 def test_a_question_without_time_to_wait_hears_that_it_starts() -> None:
     """And not that it asks for too much."""
-    starting = Supervisor(find_binaries(), NOTHING)  # never started
+    starting = CatalogSupervisor(find_binaries(), NOTHING)  # never started
     with Deadline(limit=0.05).entered(), pytest.raises(CatalogError, match="still starting"):
         starting.address()
     with Deadline(timeout=0.05).entered(), pytest.raises(QueryCanceled, match="timeout"):
@@ -246,7 +246,7 @@ def test_ordinary_users_and_users_without_a_name_have_one(folder: Path) -> None:
 
 
 def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
-    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+    supervisor: CatalogSupervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too long or too large, it would go on for hours where nobody waits for it; and who asks next
     is answered."""
@@ -256,7 +256,7 @@ def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
         (UNHEEDING, 0.3, Failed),
         (too_large, 30.0, CatalogError),
     ):
-        link = Link(supervisor.address(), SUPERUSER, ADMINISTRATION)
+        link = CatalogLink(supervisor.address(), SUPERUSER, ADMINISTRATION)
         with pytest.raises(error):
             list(link.ask(simple(statement), seconds))
         link.close()
@@ -264,9 +264,9 @@ def test_a_statement_that_heeds_no_signal_ends_with_its_connection(
         until(lambda: _is_there(supervisor))
 
 
-def _is_there(supervisor: Supervisor) -> bool:
+def _is_there(supervisor: CatalogSupervisor) -> bool:
     try:
-        link = Link(supervisor.address(), SUPERUSER, ADMINISTRATION)
+        link = CatalogLink(supervisor.address(), SUPERUSER, ADMINISTRATION)
         run(link, "SELECT 1", 10.0)
     except (Failed, CatalogError):  # it starts again
         return False

@@ -9,7 +9,7 @@ import pytest
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
-from tallyveil.rewriter.domain.parts import Parts
+from tallyveil.rewriter.domain.parts import ComponentParts
 from tests.corpora.house import House
 from tests.corpora.lab import case
 
@@ -39,7 +39,7 @@ def run(house: House, seeds: range) -> None:
         asked = case(seed, 1 + seed % 5)
         ours = planned(house, asked.statement.sql, asked.dialect)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Parts, "find", lambda *_: None)
+            patch.setattr(ComponentParts, "find", lambda *_: None)
             assert planned(house, asked.statement.sql, asked.dialect) == ours, asked.statement.sql
 
 

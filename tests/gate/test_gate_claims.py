@@ -17,7 +17,7 @@ import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
 from tallyveil.knowledge import Known, Released, total
 from tallyveil.knowledge.answers.answer import Estimated, InRange
-from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.mechanisms import CountMechanism, mechanism
 
 Connect = Callable[..., tallyveil.Connection]
@@ -85,7 +85,7 @@ def estimated(
     noises = Noises.concatenated([Noises.of(type(law), law.scale) for law in laws])
     numbers = np.arange(first, first + len(laws), dtype=np.int64)
     return Estimated(
-        Estimate(float(value), numbers, Weights(np.array(list(map(float, weights))), noises))
+        Estimate(float(value), numbers, NoiseWeights(np.array(list(map(float, weights))), noises))
     )
 
 
@@ -184,7 +184,9 @@ def test_a_rough_estimate_is_believed_no_more_than_it_deserves() -> None:
     exact = estimated(Fraction(3), [LAPLACE, LAPLACE], [Fraction(1), Fraction(1)])
     weights = exact.estimate.weights
     rough = Estimated(
-        Estimate(exact.value, exact.estimate.numbers, Weights(weights.values, weights.noises, True))
+        Estimate(
+            exact.value, exact.estimate.numbers, NoiseWeights(weights.values, weights.noises, True)
+        )
     )
     for low, high in BOUNDS:
         assert probability([rough], low, high) <= probability([exact], low, high) + 1e-9

@@ -12,7 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
 from tallyveil.knowledge.found import Outlook
-from tallyveil.knowledge.recorded.prepared import Prepared
+from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import mechanism
@@ -117,8 +117,8 @@ def test_who_buys_much_works_out_what_others_need_of_it(
     items = (f"count(*) FILTER (WHERE a BETWEEN {low} AND 190)" for low in range(90))
     connection.execute(f"SELECT {', '.join(items)} FROM visits").fetchall()
     made: list[object] = []
-    of = Prepared.of
-    monkeypatch.setattr(Prepared, "of", lambda column: made.append(column) or of(column))
+    of = PreparedColumn.of
+    monkeypatch.setattr(PreparedColumn, "of", lambda column: made.append(column) or of(column))
     connection.execute("SET dp.source = history")
     connection.execute(COUNT).fetchall()
     assert len(made) <= 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tallyveil
-from tallyveil.mechanisms import AgentNoise, Relation
+from tallyveil.mechanisms import Adjacency, AgentNoise
 from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
 
@@ -76,7 +76,7 @@ def test_counts_and_their_noisy_sums_under_an_exact_total(connect: Connect) -> N
 def test_a_part_of_an_agent(max_rows: int) -> None:
     each = np.arange(2)
     own = Workload("t", (Column.joint(("sex",), (2,), 2, each, each, np.ones_like(each)),))
-    relation = Relation("replace", max_rows, complete=True)
+    relation = Adjacency("replace", max_rows, complete=True)
     loss = AgentNoise().loss(own, (4.0,), relation, "rho")
     law = {(u, -u): 2 * abs(u) / 4.0 for u in range(-90, 91)}
     worst = rho(law, (max_rows, -max_rows))

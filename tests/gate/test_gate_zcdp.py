@@ -12,7 +12,7 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, ErrorLaw
-from tallyveil.mechanisms import Relation, StatementCalibration, statement_scales
+from tallyveil.mechanisms import Adjacency, StatementCalibration, statement_scales
 from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 from tallyveil.workload.workload import Column, Workload
 
@@ -242,12 +242,12 @@ def test_gaussian_noise_for_epsilon_is_calibrated_by_the_rule_that_is_set(
     connection.execute("SET dp.mechanism = gaussian")
     connection.execute(f"SET dp.calibration = {calibration}")
     count = Workload("t", (Column.joint(("a",), (1,), 1, *np.zeros((2, 1), int), np.ones(1, int)),))
-    (scale,) = statement_scales(count, "0.5", "1e-6", Relation("add_remove"), calibration)
+    (scale,) = statement_scales(count, "0.5", "1e-6", Adjacency("add_remove"), calibration)
     assert half(connection) == DiscreteGaussianLaw(scale).half_width(0.95)
     assert spent(connection) == pytest.approx(1 / (2 * scale**2), rel=1e-9)
     connection.execute("SET dp.delta = 1e-9")
     connection.execute("SET dp.source = fresh")
-    (wider,) = statement_scales(count, "0.5", "1e-9", Relation("add_remove"), calibration)
+    (wider,) = statement_scales(count, "0.5", "1e-9", Adjacency("add_remove"), calibration)
     assert wider > scale
     cost = f"Cost: rho {math.ceil(10**12 / (2 * Fraction(wider) ** 2)) / 10**12:.10g} of"
     assert cost in connection.explain("SELECT count(*) FROM person")

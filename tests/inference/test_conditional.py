@@ -21,7 +21,7 @@ from tallyveil.inference import (
 )
 from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.laws.noise import Together
+from tallyveil.inference.laws.noise import JointNoise
 
 _TWO_LEVELS = (-1, 0, 0, 1, 1, 2, 2, 2)
 
@@ -65,7 +65,7 @@ def _noises(tree: Tree, counts: Sequence[int], *others: NoiseLaw) -> Noises:
     """Of some counts of one draw of the tree, and others that are independent."""
     [(_, law, places)] = laws_of_atoms(tree)
     own = next(one for one in tree.laws if one is not None and one.scale)
-    together = Together(
+    together = JointNoise(
         np.array([7] * len(counts)), np.array([places[n] for n in counts]), {7: law}
     )
     drawn = Noises.of(type(own), np.full(len(counts), own.scale))
@@ -189,8 +189,8 @@ def test_draws_are_told_apart() -> None:
     law = DiscreteLaplaceLaw(2.0)
     [(_, atom, _)] = laws_of_atoms(_total(law, 3))
     drawn = Noises.of(DiscreteLaplaceLaw, [2.0, 2.0])
-    one = Together(np.array([1, 1]), np.array([1, 1]), {1: atom})
-    two = Together(np.array([1, 2]), np.array([1, 1]), {1: atom, 2: atom})
+    one = JointNoise(np.array([1, 1]), np.array([1, 1]), {1: atom})
+    two = JointNoise(np.array([1, 2]), np.array([1, 1]), {1: atom, 2: atom})
     same, apart = (Noises(drawn.laws, drawn.scales, own) for own in (one, two))
     assert same.variance_of(np.ones(2)) == pytest.approx(3.162992, abs=1e-6)
     assert apart.variance_of(np.ones(2)) == pytest.approx(2 * 3.162992, abs=2e-6)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import (
-    Bounds,
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
     ErrorLaw,
     NoiseLaw,
+    ProbabilityBounds,
 )
 from tallyveil.knowledge import Released
 
@@ -29,11 +29,11 @@ def half_width_of_sum(scales: list[float], confidence: float | Fraction) -> int:
     return math.floor(ErrorLaw.of_sum(laws).half_width(confidence))
 
 
-def between(laws: list[NoiseLaw], low: float, high: float) -> Bounds:
+def between(laws: list[NoiseLaw], low: float, high: float) -> ProbabilityBounds:
     """Bounds of P(low ≤ Σ K_i ≤ high)."""
     error = ErrorLaw.of_sum(Counter(laws))
     upto, below = error.cdf(high), error.cdf(low, strict=True)
-    return Bounds.clipped(upto.lower - below.upper, upto.upper - below.lower)
+    return ProbabilityBounds.clipped(upto.lower - below.upper, upto.upper - below.lower)
 
 
 def law(scales: list[float]) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.mechanisms import Measure, Neighbours, Relation
+from tallyveil.mechanisms import Adjacency, Measure, Neighbours
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tests.matrices import column
@@ -52,7 +52,7 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
                 privacy_loss(
                     [column(ROWS[asked])],
                     [rate],
-                    Relation(relation, complete=True),
+                    Adjacency(relation, complete=True),
                     measure,
                 ).bound,
                 UNIT,
@@ -70,6 +70,6 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
 def test_what_is_charged_under_replace_is_reached_by_tables_that_agree() -> None:
     """So that nothing is charged for nothing: one cell of a group whose total is known."""
     loss = privacy_loss(
-        [column([[1, 0, 0, 0]])], [Fraction(1, 7)], Relation("replace", complete=True), "epsilon"
+        [column([[1, 0, 0, 0]])], [Fraction(1, 7)], Adjacency("replace", complete=True), "epsilon"
     )
     assert Fraction(loss.bound, UNIT) - Fraction(1, 7) < Fraction(1, 10**10)

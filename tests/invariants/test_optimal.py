@@ -13,7 +13,7 @@ import pytest
 
 from tallyveil.inference.estimates.least_trace import correlated
 from tallyveil.invariants import Span, design, translated
-from tallyveil.mechanisms import Neighbours, Relation, sensitivity
+from tallyveil.mechanisms import Adjacency, Neighbours, sensitivity
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
@@ -43,7 +43,7 @@ def test_the_trace_is_the_least_there_is(name: str) -> None:
     assert found is not None
     charged = translated(found.column, found.translate, [column(exact)])
     assert charged is not None
-    cost = sensitivity(charged, Relation("add_remove"), "rho") / found.translate.denominator**2
+    cost = sensitivity(charged, Adjacency("add_remove"), "rho") / found.translate.denominator**2
     assert found.bound <= expected * (1 + 1e-5)
     assert expected * (1 - 1e-5) <= cost * (found.deviations**2).sum() <= 1.015 * expected
     decoded = np.vstack([found.column.factors[0].dense(), exact])
@@ -89,7 +89,7 @@ def test_no_two_tables_that_agree_are_told_apart_better_than_is_charged(
     charged = translated(found.column, found.translate, [column(np.array(exact))])
     assert charged is not None
     rate = Fraction(1, 2 * 1000**2)
-    relation = Relation(neighbours, complete=True)
+    relation = Adjacency(neighbours, complete=True)
     loss = privacy_loss([charged], [rate / found.translate.denominator**2], relation, "rho")
     cost = Fraction(loss.bound, UNIT)
     tables = [np.array(x) for x in itertools.product(range(3), repeat=4)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tallyveil.invariants import Span, Translate, centres, translated
-from tallyveil.mechanisms import Measure, Neighbours, Relation
+from tallyveil.mechanisms import Adjacency, Measure, Neighbours
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column
@@ -68,7 +68,7 @@ def cost(
         assert found is not None
         rows = found
         rate = Fraction(1, translate.denominator ** (2 if measure == "rho" else 1))
-    relation = Relation(neighbours, complete=True)
+    relation = Adjacency(neighbours, complete=True)
     return Fraction(privacy_loss([rows], [rate], relation, measure).bound, UNIT)
 
 

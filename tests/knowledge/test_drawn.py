@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.answers.estimate import Weights
+from tallyveil.knowledge.answers.estimate import NoiseWeights
 from tallyveil.knowledge.state import State
 
 
@@ -18,6 +18,6 @@ def test_no_columns_have_no_noises() -> None:
 
 def test_a_quick_bound_is_no_narrower() -> None:
     noises = Noises.of(DiscreteLaplaceLaw, [2.0, 3.0])
-    quick, exact = (Weights(np.array([1.0, 0.5]), noises, rough) for rough in (True, False))
+    quick, exact = (NoiseWeights(np.array([1.0, 0.5]), noises, rough) for rough in (True, False))
     for confidence in (Fraction(4, 5), Fraction(19, 20)):
         assert quick.half_width(confidence) >= exact.half_width(confidence) > 0

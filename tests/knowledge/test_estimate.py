@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.answers.estimate import Estimate, Weights, improves
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, improves
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -18,7 +18,7 @@ def _estimate(rng: np.random.Generator) -> Estimate:
     number = int(rng.integers(1, 12))
     law = rng.choice([DiscreteLaplaceLaw, DiscreteGaussianLaw])
     noises = Noises.of(law, rng.choice([2.0, 20.0, 60.0], number))
-    weights = Weights(rng.normal(size=number) / number, noises)
+    weights = NoiseWeights(rng.normal(size=number) / number, noises)
     return Estimate(0.0, np.arange(number), weights)
 
 

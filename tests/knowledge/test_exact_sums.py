@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge.sums.exact_sums import Rows, exact_sums
+from tallyveil.knowledge.sums.exact_sums import SummedRows, exact_sums
 
 _CELLS = 9
 
@@ -29,8 +29,8 @@ def test_all_sums_of_disjoint_rows_are_found(seed: int) -> None:
     if seed % 2 and len(asked):
         fixed[0] = asked[0] @ truth
     found = exact_sums(
-        Rows(sparse.csr_matrix(asked), np.zeros(len(asked), np.int64), fixed),
-        Rows(sparse.csr_matrix(exact), np.zeros(len(exact), np.int64), (exact @ truth) * 1.0),
+        SummedRows(sparse.csr_matrix(asked), np.zeros(len(asked), np.int64), fixed),
+        SummedRows(sparse.csr_matrix(exact), np.zeros(len(exact), np.int64), (exact @ truth) * 1.0),
     )
     sums = found.matrix.toarray()
     np.testing.assert_array_equal(sums @ truth, found.values)
@@ -49,8 +49,8 @@ def test_overlapping_columns_are_looked_at_one_by_one() -> None:
     asked, exact = np.vstack(matrices[:2]), np.vstack(matrices[2:])
     truth = np.arange(36) % 7
     found = exact_sums(
-        Rows(sparse.csr_matrix(asked), np.array([0, 0, 1, 1, 1]), np.full(5, np.nan)),
-        Rows(sparse.csr_matrix(exact), np.array([0, 0, 0, 1, 1]), (exact @ truth) * 1.0),
+        SummedRows(sparse.csr_matrix(asked), np.array([0, 0, 1, 1, 1]), np.full(5, np.nan)),
+        SummedRows(sparse.csr_matrix(exact), np.array([0, 0, 0, 1, 1]), (exact @ truth) * 1.0),
     )
     np.testing.assert_array_equal(found.matrix.toarray(), np.vstack([exact, np.ones((1, 36))]))
     np.testing.assert_array_equal(found.values, found.matrix @ truth)
@@ -59,7 +59,9 @@ def test_overlapping_columns_are_looked_at_one_by_one() -> None:
 def test_too_many_overlapping_columns_are_said() -> None:
     asked = np.tile([[1, 0, 1], [0, 1, 0]], (40, 1))
     found = exact_sums(
-        Rows(sparse.csr_matrix(asked), np.repeat(np.arange(40), 2), np.full(80, np.nan)),
-        Rows(sparse.csr_matrix([[1, 1, 0], [0, 0, 1]]), np.zeros(2, np.int64), np.array([3.0, 4])),
+        SummedRows(sparse.csr_matrix(asked), np.repeat(np.arange(40), 2), np.full(80, np.nan)),
+        SummedRows(
+            sparse.csr_matrix([[1, 1, 0], [0, 0, 1]]), np.zeros(2, np.int64), np.array([3.0, 4])
+        ),
     )
     assert not found.whole

@@ -13,7 +13,7 @@ import pytest
 from tallyveil.cache import Cache
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers import estimate
-from tallyveil.knowledge.answers.estimate import Weights
+from tallyveil.knowledge.answers.estimate import NoiseWeights
 from tallyveil.knowledge.recorded.kinds import hull_of
 from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.knowledge.recorded.prepared import prepared
@@ -57,5 +57,5 @@ def test_half_widths_are_kept_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatc
     for seed in range(40):
         values = np.random.default_rng(seed).uniform(0.5, 1, 500)
         noises = Noises.of(DiscreteLaplaceLaw, np.full(500, 3.0))
-        assert Weights(values, noises, rough=True).half_width(Fraction(9, 10)) > 0
+        assert NoiseWeights(values, noises, rough=True).half_width(Fraction(9, 10)) > 0
     assert 0 < len(weighed.held()) < 40

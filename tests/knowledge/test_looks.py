@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.answers.estimate import Weights
+from tallyveil.knowledge.answers.estimate import NoiseWeights
 from tallyveil.knowledge.looks import Looks
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -81,5 +81,7 @@ def test_a_quick_bound_of_an_interval_is_no_narrower() -> None:
     """What is told of the estimates beyond those whose laws are worked out."""
     values, noises = np.array([0.5, 0.25, -1.0]), Noises.of(DiscreteLaplaceLaw, [3.0, 20.0, 7.5])
     level = Fraction(19, 20)
-    rough, exact = (Weights(values, noises, rough).half_width(level) for rough in (True, False))
+    rough, exact = (
+        NoiseWeights(values, noises, rough).half_width(level) for rough in (True, False)
+    )
     assert exact <= rough <= 2 * exact

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
-from tallyveil.mechanisms import Neighbours, Relation, mechanism, sensitivity
+from tallyveil.mechanisms import Adjacency, Neighbours, mechanism, sensitivity
 from tallyveil.mechanisms.losses import cells, tensors
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.units import units
@@ -21,7 +21,7 @@ from tallyveil.workload.workload import Workload
 from tests.matrices import column
 
 LAPLACE = mechanism("laplace")
-ADD_REMOVE = Relation("add_remove")
+ADD_REMOVE = Adjacency("add_remove")
 
 
 def workload(*dense: list[list[int]]) -> Workload:
@@ -33,12 +33,12 @@ workloads = st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_siz
     lambda columns: workload(*columns)
 )
 relations = st.builds(
-    Relation, st.sampled_from(["add_remove", "replace"]), st.integers(1, 4), st.booleans()
+    Adjacency, st.sampled_from(["add_remove", "replace"]), st.integers(1, 4), st.booleans()
 )
 epsilons = st.decimals("0.000001", "50", places=6).map(Fraction)
 
 
-def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fraction:
+def exact_cost(w: Workload, scales: tuple[float, ...], relation: Adjacency) -> Fraction:
     """The largest exact loss over all cells, or pairs of cells and outside."""
 
     def loss(j: int, k: int | None) -> Fraction:
@@ -58,7 +58,7 @@ def exact_cost(w: Workload, scales: tuple[float, ...], relation: Relation) -> Fr
 
 @given(workloads, relations, epsilons)
 def test_the_cost_is_what_was_asked_and_never_more(
-    w: Workload, relation: Relation, epsilon: Fraction
+    w: Workload, relation: Adjacency, epsilon: Fraction
 ) -> None:
     scales = LAPLACE.scales_for(w, epsilon, relation, "epsilon")
     cost = exact_cost(w, scales, relation)
@@ -69,7 +69,7 @@ def test_the_cost_is_what_was_asked_and_never_more(
 
 
 @given(workloads, relations)
-def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> None:
+def test_only_what_no_record_moves_is_exact(w: Workload, relation: Adjacency) -> None:
     scales = LAPLACE.scales_for(w, "0.5", relation, "epsilon")
     for c, scale in zip(w.columns, scales, strict=True):
         assert (scale == 0) == (sensitivity(c, relation, "epsilon") == 0)
@@ -93,9 +93,9 @@ def test_only_what_no_record_moves_is_exact(w: Workload, relation: Relation) -> 
 def test_sensitivity(
     dense: list[list[int]], neighbours: Neighbours, complete: bool, expected: int
 ) -> None:
-    assert sensitivity(column(dense), Relation(neighbours, 1, complete), "epsilon") == expected
-    assert sensitivity(column(dense), Relation(neighbours, 7, False), "epsilon") == sensitivity(
-        column(dense), Relation(neighbours, 1, False), "epsilon"
+    assert sensitivity(column(dense), Adjacency(neighbours, 1, complete), "epsilon") == expected
+    assert sensitivity(column(dense), Adjacency(neighbours, 7, False), "epsilon") == sensitivity(
+        column(dense), Adjacency(neighbours, 1, False), "epsilon"
     )
 
 
@@ -107,7 +107,7 @@ def test_disjoint_columns_share_and_overlapping_ones_divide() -> None:
         40,
         2000,
     )
-    assert LAPLACE.scales_for(workload([[1, 1]]), 0.05, Relation("add_remove", 3), "epsilon") == (
+    assert LAPLACE.scales_for(workload([[1, 1]]), 0.05, Adjacency("add_remove", 3), "epsilon") == (
         60,
     )
 
@@ -141,7 +141,7 @@ def test_noise_beyond_the_integers_is_refused() -> None:
     "scales", [(math.nan,), (math.inf,), (-1.0,), (0.0,), (1e300,), (), (1, 2)]
 )
 def test_wrong_scales_have_no_cost(scales: tuple[float, ...]) -> None:
-    for relation in (ADD_REMOVE, Relation("replace")):
+    for relation in (ADD_REMOVE, Adjacency("replace")):
         with pytest.raises(InvalidParameterValue):
             LAPLACE.loss(workload([[1, 0]]), scales, relation, "epsilon")
 
@@ -150,12 +150,12 @@ def test_wrong_scales_have_no_cost(scales: tuple[float, ...]) -> None:
 def test_coefficients_that_could_overflow_are_refused(neighbours: Neighbours) -> None:
     for big in (2**62, -(2**63)):
         with pytest.raises(StatementTooComplex):
-            LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Relation(neighbours), "epsilon")
+            LAPLACE.loss(workload([[big, 1], [big, 1]]), (1.0,), Adjacency(neighbours), "epsilon")
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_large_coefficients_count_by_row_and_not_by_cell(neighbours: Neighbours) -> None:
-    wide, relation = workload([[-(2**57), *[2**57] * 63]]), Relation(neighbours)
+    wide, relation = workload([[-(2**57), *[2**57] * 63]]), Adjacency(neighbours)
     assert LAPLACE.loss(wide, (2.0**52,), relation, "epsilon").bound == units(
         exact_cost(wide, (2.0**52,), relation)
     )
@@ -166,6 +166,6 @@ def test_large_coefficients_count_by_row_and_not_by_cell(neighbours: Neighbours)
 def test_a_relation_is_checked() -> None:
     wrong: Any = "substitute"
     with pytest.raises(ValueError, match="neighbours"):
-        Relation(wrong)
+        Adjacency(wrong)
     with pytest.raises(ValueError, match="at least one"):
-        Relation("replace", 0)
+        Adjacency("replace", 0)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tallyveil.mechanisms.losses.cells import CellLoss
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor
 from tests.matrices import factor
 
 SIZES = {"a": 5, "b": 3, "c": 2}
-RELATION = Relation("add_remove")
+RELATION = Adjacency("add_remove")
 
 
 @st.composite

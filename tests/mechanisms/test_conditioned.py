@@ -23,7 +23,7 @@ from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.mechanisms.constrained import conditioned, groups
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
-from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Bounds, Tables
+from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Tables, TailBounds
 from tallyveil.mechanisms.constrained.weights import happens, weights_of
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
@@ -181,7 +181,7 @@ def narrow(tree: Tree, law: dict[tuple[int, ...], float]) -> tuple[Atom, float]:
     wide = Atom(root)
     total = math.log(math.fsum(math.exp(-float(wide.exponent(v))) for v in law))
     for excess in np.arange(0.5, 9.0, 0.5).tolist():
-        atom = Atom(root, Bounds(weights, LOG_FALLBACK + excess), 3 << 62)
+        atom = Atom(root, TailBounds(weights, LOG_FALLBACK + excess), 3 << 62)
         beyond = [values for values in law if not atom.within(values)]
         some = beyond[:: max(1, len(beyond) // 100)]
         kept = {values: law[values] * math.exp(total - atom.scale) / 3 for values in some}

@@ -15,11 +15,11 @@ from scipy.stats import chi2
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import (
+    Adjacency,
     CountMechanism,
     DiscreteLaplace,
     Measure,
     Mechanism,
-    Relation,
     family_of,
     mechanism,
     mechanism_names,
@@ -28,7 +28,7 @@ from tallyveil.mechanisms.registry import register
 from tallyveil.workload.workload import Column, Workload
 
 Floats = npt.NDArray[np.float64]
-ADD_REMOVE = Relation("add_remove")
+ADD_REMOVE = Adjacency("add_remove")
 KEY = b"key"
 
 # Logarithms of the probabilities up to a constant, straight from the definitions.
@@ -156,7 +156,7 @@ def test_it_costs_what_was_asked_and_not_more(noise: Mechanism, measure: Measure
             with pytest.raises(FeatureNotSupported, match="counts only"):
                 noise.scales_for(workload, "0.1", ADD_REMOVE, measure)
             continue
-        for relation in (ADD_REMOVE, Relation("add_remove", 3), Relation("replace")):
+        for relation in (ADD_REMOVE, Adjacency("add_remove", 3), Adjacency("replace")):
             for cost in ("0.1", "0.000001", "7"):
                 scales = noise.scales_for(workload, cost, relation, measure)
                 bound = noise.loss(workload, scales, relation, measure).bound

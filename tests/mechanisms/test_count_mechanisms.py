@@ -13,12 +13,12 @@ from scipy.stats import chi2
 from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import CountMechanism, Relation, canonical, counts, mechanism
+from tallyveil.mechanisms import Adjacency, CountMechanism, canonical, counts, mechanism
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.units import exp_below
 from tallyveil.workload.workload import Column, Workload
 
-ADD_REMOVE = Relation("add_remove")
+ADD_REMOVE = Adjacency("add_remove")
 KEY = b"key"
 SPECS = [
     "truncated_geometric(n=6)",
@@ -212,14 +212,14 @@ def test_what_would_cost_more_than_was_charged_is_not_released(
 @pytest.mark.parametrize(
     "relation",
     [
-        Relation("add_remove"),
-        Relation("add_remove", max_rows=2),
-        Relation("replace"),
-        Relation("replace", complete=True),
+        Adjacency("add_remove"),
+        Adjacency("add_remove", max_rows=2),
+        Adjacency("replace"),
+        Adjacency("replace", complete=True),
     ],
     ids=repr,
 )
-def test_the_charge_covers_every_unit_by_brute_force(relation: Relation) -> None:
+def test_the_charge_covers_every_unit_by_brute_force(relation: Adjacency) -> None:
     """All units, in overlapping rows, by the matrix's own ratios of truths d apart."""
     rng, noise, scale = np.random.default_rng(8), noise_of("fair(n=6)"), 1.7
     logs = np.log(noise.matrix(scale).probabilities())

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 
 from tallyveil.mechanisms.noise import gaussian, inversion, laplace
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.inversion import Table, chances
+from tallyveil.mechanisms.noise.inversion import WeightTable, chances
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 
 TABLES = {
@@ -53,7 +53,7 @@ def cumulative(exponent: Fraction, change: Fraction, count: int | None) -> list[
 @pytest.mark.parametrize("law", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("bits", [64, 128, 192])
 def test_every_probability_lies_between_its_bounds(law: Any, bits: int) -> None:
-    low, high = Table(*law)._bounds(bits)
+    low, high = WeightTable(*law)._bounds(bits)
     chance = cumulative(*law)
     assert len(low) == len(high) <= len(chance) or law[2] is None
     for least, most, exact in zip(low, high, chance, strict=False):
@@ -112,7 +112,7 @@ def test_a_uniform_number_that_64_bits_do_not_decide_is_continued(
         for away, outcome in ((-(2**68), j), (2**68, j + 1)):
             number = int(mpmath.floor(chance[j] * 2**256)) + away
             Bits(monkeypatch, [number], 256)
-            assert Table(*law).draw(1).tolist() == [outcome]
+            assert WeightTable(*law).draw(1).tolist() == [outcome]
 
 
 def test_a_uniform_number_in_the_far_tail_gives_its_outcome(
@@ -121,7 +121,7 @@ def test_a_uniform_number_in_the_far_tail_gives_its_outcome(
     """U = 1 − 2⁻¹⁹²: the first j with a^{j+1} < 2⁻¹⁹², beyond any table of 64 bits."""
     Bits(monkeypatch, [2**192 - 1, 0], 192)
     rate = Fraction(1, 4)
-    assert Table(rate).draw(2).tolist() == [math.ceil(192 * math.log(2) * 4) - 1, 0]
+    assert WeightTable(rate).draw(2).tolist() == [math.ceil(192 * math.log(2) * 4) - 1, 0]
 
 
 @pytest.mark.parametrize("digit", [0, 1, 200])
@@ -144,7 +144,7 @@ def test_outcomes_come_as_often_as_their_law_says(monkeypatch: pytest.MonkeyPatc
     points = 2**14
     for law in TABLES.values():
         Bits(monkeypatch, [i << 50 | 1 << 49 for i in range(points)], 64)
-        seen = np.bincount(Table(*law).draw(points))
+        seen = np.bincount(WeightTable(*law).draw(points))
         ends = [0, *(math.ceil(float(c * points) - 0.5) for c in cumulative(*law))]
         expected = np.diff(ends)[: len(seen)]
         assert np.abs(seen - expected).max() <= 1

@@ -12,14 +12,14 @@ import pytest
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import RandomisedResponse, Relation, Sanitiser, mechanism_names
+from tallyveil.mechanisms import Adjacency, RandomisedResponse, Sanitiser, mechanism_names
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload
 
-REPLACE = Relation("replace", 1, complete=True)
+REPLACE = Adjacency("replace", 1, complete=True)
 SIZES = {"a": 3, "b": 2, "c": 4}
 
 
@@ -51,12 +51,12 @@ def test_a_pair_pays_for_the_parts_it_differs_in() -> None:
 @pytest.mark.parametrize(
     "relation",
     [
-        Relation("add_remove", 1, complete=True),
-        Relation("replace", 1, complete=False),
-        Relation("replace", 2, complete=True),
+        Adjacency("add_remove", 1, complete=True),
+        Adjacency("replace", 1, complete=False),
+        Adjacency("replace", 2, complete=True),
     ],
 )
-def test_it_is_not_private_where_the_number_of_records_is_not_public(relation: Relation) -> None:
+def test_it_is_not_private_where_the_number_of_records_is_not_public(relation: Adjacency) -> None:
     with pytest.raises(InvalidParameterValue, match="number of records"):
         Sanitiser().scales_for(WORKLOAD, EPSILONS, relation)
 

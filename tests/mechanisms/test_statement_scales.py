@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import (
+    Adjacency,
     Neighbours,
-    Relation,
     StatementCalibration,
     mechanism,
     statement_scales,
@@ -26,7 +26,7 @@ from tallyveil.workload.workload import Workload
 from tests.matrices import column
 
 GAUSSIAN = mechanism("gaussian")
-ADD_REMOVE = Relation("add_remove")
+ADD_REMOVE = Adjacency("add_remove")
 
 
 def workload(*dense: list[list[int]]) -> Workload:
@@ -76,7 +76,7 @@ def test_every_move_of_a_record_is_within_epsilon_and_delta(
     delta: float,
 ) -> None:
     w = workload(*dense)
-    scales = statement_scales(w, epsilon, delta, Relation(neighbours), calibration)
+    scales = statement_scales(w, epsilon, delta, Adjacency(neighbours), calibration)
     by_row = [s for c, s in zip(w.columns, scales, strict=True) for _ in range(c.height)]
     for move in moves(w, neighbours):
         # Either of the two tables may be the one that is there.
@@ -135,7 +135,7 @@ def test_the_rules_are_what_they_are_said_to_be() -> None:
 
 
 def test_what_is_charged_is_the_scales_rho() -> None:
-    w, relation = workload([[1, 1]], [[50, 7]]), Relation("add_remove", 3)
+    w, relation = workload([[1, 1]], [[50, 7]]), Adjacency("add_remove", 3)
     for rule in get_args(StatementCalibration):
         scales = statement_scales(w, 1, "1e-6", relation, rule)
         exact = 9 * sum(

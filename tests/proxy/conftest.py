@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tallyveil.proxy import Limits, Server, ServerThread, Tls, self_sign
+from tallyveil.proxy import Server, ServerLimits, ServerThread, Tls, self_sign
 from tests.proxy.fake_session import Sessions
 
 
@@ -17,7 +17,7 @@ def sessions() -> Sessions:
 @pytest.fixture
 def server(sessions: Sessions) -> Iterator[Server]:
     """A server on a free port, trusting everybody, with small bounds."""
-    limits = Limits(startup_timeout=5, close_timeout=2, max_connections=8, max_waiting=8)
+    limits = ServerLimits(startup_timeout=5, close_timeout=2, max_connections=8, max_waiting=8)
     running = Server(sessions, port=0, limits=limits)
     with ServerThread(running):
         yield running

@@ -19,12 +19,12 @@ from tallyveil.errors import (
 )
 from tallyveil.gate.interface import (
     ColumnType,
-    Description,
-    Kind,
     Notice,
     Receive,
     Result,
     Statement,
+    StatementDescription,
+    StatementKind,
 )
 
 REPORTED = (
@@ -37,7 +37,7 @@ REPORTED = (
     "application_name",
 )
 
-_FIRST_WORDS: dict[str, tuple[Kind, str]] = {
+_FIRST_WORDS: dict[str, tuple[StatementKind, str]] = {
     "select": ("select", "SELECT"),
     "set": ("set", "SET"),
     "reset": ("set", "RESET"),
@@ -117,7 +117,7 @@ class FakeSession:
 
     def describe(
         self, statement: Statement, parameter_types: Sequence[str | None] = ()
-    ) -> Description:
+    ) -> StatementDescription:
         self.described.append(statement.sql)
         sql = statement.sql.lower()
         cast = re.search(r"\$1::(\w+(?:\[\])?)", sql)
@@ -125,8 +125,8 @@ class FakeSession:
         types = list(parameter_types) + [None] * statement.parameter_count
         found = tuple(t or default for t in types[: statement.parameter_count])
         if statement.kind in ("set", "no_op"):
-            return Description(found, None)
-        return Description(found, self._columns(statement, found))
+            return StatementDescription(found, None)
+        return StatementDescription(found, self._columns(statement, found))
 
     def _columns(self, statement: Statement, types: Sequence[str]) -> tuple[ColumnType, ...]:
         sql = statement.sql.lower()

@@ -8,7 +8,7 @@ import duckdb
 
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy
-from tallyveil.proxy import Limits, Server, leave, run
+from tallyveil.proxy import Server, ServerLimits, leave, run
 
 PROGRAM = "from tests.proxy.memory_server import main; main()"
 
@@ -19,7 +19,7 @@ def main() -> None:
     source.execute("CREATE TABLE people AS SELECT i % 90 AS age FROM range(900) t(i)")
     table = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": {"age": {"range": [0, 9]}}}
     gate = Gate(parse_policy({"tables": {"person": table}}, base=folder), source, time_limit=60.0)
-    limits = Limits(connection_memory=connection << 20, memory=memory << 20)
+    limits = ServerLimits(connection_memory=connection << 20, memory=memory << 20)
     server = Server(gate.session, port=0, limits=limits)
     run(server, ready=lambda server: print(server.port, flush=True))
     gate.close()

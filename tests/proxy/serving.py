@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tallyveil.proxy import Limits, Server, ServerThread, Tls
+from tallyveil.proxy import Server, ServerLimits, ServerThread, Tls
 
 __all__ = ["serving"]
 
@@ -16,7 +16,7 @@ def serving(
     sessions: Callable[[str, str], Any], *, tls: Tls | None = None, auth: Any = None, **limits: Any
 ) -> Iterator[int]:
     """Its port, a free one; it trusts everybody unless told otherwise."""
-    chosen = Limits(**{"startup_timeout": 5, "close_timeout": 1} | limits)
+    chosen = ServerLimits(**{"startup_timeout": 5, "close_timeout": 1} | limits)
     server = Server(sessions, port=0, limits=chosen, tls=tls, auth=auth)
     with ServerThread(server):
         yield server.port

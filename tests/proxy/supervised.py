@@ -12,8 +12,8 @@ import socket
 import sys
 
 from tallyveil.events import LOGGER
-from tallyveil.proxy import Limits, Server, run
-from tallyveil.proxy.processes import Assigned, Supervisor
+from tallyveil.proxy import Server, ServerLimits, run
+from tallyveil.proxy.processes import Assigned, WorkerSupervisor
 from tests.proxy.fake_session import Sessions
 
 
@@ -26,7 +26,7 @@ def supervise(count: int, given: dict[str, int]) -> None:
     LOGGER.addHandler(Printed())
     LOGGER.setLevel(logging.INFO)
     command = [sys.executable, "-P", "-m", "tests.proxy.supervised", "worker"]
-    supervisor = Supervisor(command, given, count, "127.0.0.1", 0, Limits(**given))
+    supervisor = WorkerSupervisor(command, given, count, "127.0.0.1", 0, ServerLimits(**given))
     run(supervisor, ready=lambda s: print(json.dumps(["port", s.port])), reload=supervisor.reload)
 
 
@@ -37,7 +37,7 @@ def work(end: int) -> None:
     limits = {
         name: job[name] for name in ("max_connections", "max_user_connections") if name in job
     }
-    run(Server(Sessions(), entrance=entrance, limits=Limits(**limits)))
+    run(Server(Sessions(), entrance=entrance, limits=ServerLimits(**limits)))
 
 
 def main() -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from tallyveil.errors import TallyveilError
 from tallyveil.proxy.admission.auth import Authentication, Trust
-from tallyveil.proxy.admission.login import Request
+from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.conversation import Conversation
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.memory import Holding, Memory
+from tallyveil.proxy.memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import split
@@ -28,16 +28,16 @@ class FakeHost:
         self.full = full
         self.replies = Replies()
         self.catalog = None
-        self.memory = Memory(1 << 26)
+        self.memory = ServerMemory(1 << 26)
         self.cancelled: list[tuple[int, bytes]] = []
 
-    def holding(self) -> Holding:
-        return Holding(self.memory, 1 << 25)
+    def holding(self) -> ConnectionMemory:
+        return ConnectionMemory(self.memory, 1 << 25)
 
     def needs_tls(self, address: str) -> bool:
         return address == "192.0.2.1"
 
-    def admit(self, interruption: Interruption, request: Request) -> tuple[int, bytes, str]:
+    def admit(self, interruption: Interruption, request: LoginRequest) -> tuple[int, bytes, str]:
         if self.full:
             raise TooManyConnections("sorry, too many clients already")
         return 7, bytes(range(97, 97 + request.key_size)), request.database

@@ -16,7 +16,7 @@ from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.pgtypes import from_duckdb
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol import messages as m
-from tallyveil.proxy.protocol.codec import STARTUP_LIMIT, Reader
+from tallyveil.proxy.protocol.codec import STARTUP_LIMIT, MessageReader
 from tests.proxy.raw_client import split, write
 
 STARTUP = m.Startup(3 << 16, (("user", "ann"), ("database", "db")))
@@ -47,15 +47,15 @@ TYPED = [
 ]
 
 
-def typed_reader() -> Reader:
-    reader = Reader()
+def typed_reader() -> MessageReader:
+    reader = MessageReader()
     reader.feed(write(STARTUP))
     assert reader.next() == STARTUP
     reader.message_limit = 1 << 20
     return reader
 
 
-def read_all(reader: Reader) -> list[m.Message]:
+def read_all(reader: MessageReader) -> list[m.Message]:
     found = []
     while (message := reader.next()) is not None:
         found.append(message)
@@ -72,12 +72,12 @@ def test_both_sides_agree_on_the_bytes(message: m.Message, data: bytes) -> None:
     [(*case, False) for case in UNTYPED] + [(*case, True) for case in TYPED],
 )
 def test_read_whole_and_byte_by_byte(message: m.Message, data: bytes, typed: bool) -> None:
-    reader = typed_reader() if typed else Reader()
+    reader = typed_reader() if typed else MessageReader()
     reader.feed(data)
     assert read_all(reader) == [message]
     assert len(reader) == 0
 
-    reader = typed_reader() if typed else Reader()
+    reader = typed_reader() if typed else MessageReader()
     for i in range(len(data)):
         assert reader.next() is None
         reader.feed(data[i : i + 1])
@@ -94,19 +94,19 @@ def test_read_with_trailing_data(message: m.Message, data: bytes) -> None:
 
 
 def test_other_protocols_are_told_by_their_version() -> None:
-    reader = Reader()
+    reader = MessageReader()
     reader.feed(b"\0\0\0\x08\0\x02\0\0")
     assert reader.next() == m.Startup(2 << 16, ())
 
 
 @pytest.mark.parametrize("data", [data for _, data in UNTYPED[:2]])
 def test_nothing_may_come_along_with_a_request_for_encryption(data: bytes) -> None:
-    reader = Reader()
+    reader = MessageReader()
     reader.feed(data + b"\0")
     with pytest.raises(ProtocolViolation, match="unencrypted data"):
         reader.next()
     # What comes after the answer is the next attempt.
-    reader = Reader()
+    reader = MessageReader()
     reader.feed(data)
     reader.next()
     reader.feed(write(STARTUP))
@@ -151,14 +151,14 @@ MALFORMED_TYPED = {
     ids=[*MALFORMED_UNTYPED, *MALFORMED_TYPED],
 )
 def test_malformed(data: bytes, typed: bool) -> None:
-    reader = typed_reader() if typed else Reader()
+    reader = typed_reader() if typed else MessageReader()
     reader.feed(data)
     with pytest.raises(ProtocolViolation):
         reader.next()
 
 
 def test_a_stranger_cannot_make_the_reader_wait_for_much() -> None:
-    reader = Reader()
+    reader = MessageReader()
     reader.feed(write(STARTUP) + b"Q" + struct.pack("!I", STARTUP_LIMIT + 1))
     assert reader.next() == STARTUP
     with pytest.raises(ProtocolViolation, match="invalid length"):
@@ -210,7 +210,7 @@ def test_any_split_reads_the_same(messages: list[m.Message], data: st.DataObject
 @given(st.booleans(), st.binary(max_size=60), st.sampled_from([d for _, d in TYPED]))
 @settings(max_examples=75, deadline=None)
 def test_garbage_is_read_or_refused(typed: bool, noise: bytes, prefix: bytes) -> None:
-    reader = typed_reader() if typed else Reader()
+    reader = typed_reader() if typed else MessageReader()
     reader.feed(prefix[: len(noise) % 7] + noise)
     with contextlib.suppress(ProtocolViolation):
         read_all(reader)

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from tallyveil.proxy.conversation import _TABLE, Phase
+from tallyveil.proxy.conversation import _TABLE, ProtocolPhase
 from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.talk import STARTUP, Talk, bind, error_of, parse, query
@@ -158,7 +158,7 @@ def test_extended_errors_skip_until_sync(
     answer = talk(*messages, parse("select 2", "after"), query("select 3"), m.Flush())
     assert answer[-1][0] == "E"
     assert error_of(answer)["C"] == sqlstate
-    assert talk.conversation.phase is Phase.SKIPPING
+    assert talk.conversation.phase is ProtocolPhase.SKIPPING
     assert talk(m.Sync()) == [("Z", "I")]
     assert talk.kinds(query("select 1")) == "TDCZ"
     assert error_of(talk(m.Describe("S", "after"), m.Sync()))["C"] == "26000"
@@ -221,7 +221,7 @@ def test_other_messages(talk: Talk) -> None:
     assert talk.kinds(m.CopyMessage(), m.Flush()) == ""
     assert talk.kinds(m.FunctionCall()) == "EZ"
     assert error_of(talk(query("select 1"), m.Credentials(b"x"))[4:])["C"] == "08P01"
-    assert talk.conversation.phase is Phase.CLOSED
+    assert talk.conversation.phase is ProtocolPhase.CLOSED
 
 
 def test_reading_errors_and_terminate_end_it(talk: Talk) -> None:
@@ -235,9 +235,9 @@ def test_reading_errors_and_terminate_end_it(talk: Talk) -> None:
 def test_the_table_knows_every_message_of_a_ready_client() -> None:
     startup = {m.SSLRequest, m.GSSENCRequest, m.CancelRequest, m.Startup, m.Credentials}
     every = {getattr(m, name) for name in m.__all__ if isinstance(getattr(m, name), type)}
-    for phase in (Phase.READY, Phase.SKIPPING):
+    for phase in (ProtocolPhase.READY, ProtocolPhase.SKIPPING):
         assert set(_TABLE[phase]) == every - startup - {m.Message}
-    assert set(_TABLE) == set(Phase)
+    assert set(_TABLE) == set(ProtocolPhase)
 
 
 def test_many_statements_are_bounded(talk: Talk) -> None:

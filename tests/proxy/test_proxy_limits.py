@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import Limits, Tls
+from tallyveil.proxy import ServerLimits, Tls
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient, write
@@ -142,4 +142,4 @@ def test_messages_up_to_the_limit(sessions: Sessions, most: int) -> None:
 )
 def test_limits_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
-        Limits(**wrong)
+        ServerLimits(**wrong)

@@ -16,8 +16,8 @@ import pytest
 
 from tallyveil.gate.interface import ColumnType
 from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
-from tallyveil.proxy.execution.rows import Rows
-from tallyveil.proxy.memory import OWN, Holding, Memory
+from tallyveil.proxy.execution.rows import PendingRows
+from tallyveil.proxy.memory import OWN, ConnectionMemory, ServerMemory
 from tallyveil.proxy.protocol import messages as m
 from tests.programs import Program, start
 from tests.proxy.memory_server import PROGRAM
@@ -201,7 +201,7 @@ def test_the_names_of_a_cursors_columns_are_kept_within_the_bound(running: Runni
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 500, 3000), (64,), (99, 1), (0,)])
 def test_pages_are_the_whole_result(sizes: tuple[int, ...]) -> None:
-    whole, paged = (Rows(Holding(Memory(1 << 24), 1 << 24)) for _ in range(2))
+    whole, paged = (PendingRows(ConnectionMemory(ServerMemory(1 << 24), 1 << 24)) for _ in range(2))
     columns = (ColumnType("n", "BIGINT"), ColumnType("t", "VARCHAR"))
     values = [(n, "x" * (n % 97)) for n in range(3700)]
     for rows in (whole, paged):
@@ -220,8 +220,8 @@ def test_pages_are_the_whole_result(sizes: tuple[int, ...]) -> None:
 
 
 def test_a_little_is_every_connections_own() -> None:
-    memory = Memory(1 << 20)
-    greedy, calm, other = (Holding(memory, 1 << 30) for _ in range(3))
+    memory = ServerMemory(1 << 20)
+    greedy, calm, other = (ConnectionMemory(memory, 1 << 30) for _ in range(3))
     greedy.analyst, calm.analyst, other.analyst = "greedy", "calm", "other"
     greedy.take(OWN + (1 << 19))
     with pytest.raises(OutOfMemory, match="for one analyst"):
@@ -236,7 +236,7 @@ def test_a_little_is_every_connections_own() -> None:
 
 
 def test_a_connection_has_a_bound_of_its_own() -> None:
-    holding = Holding(Memory(1 << 20), 1000)
+    holding = ConnectionMemory(ServerMemory(1 << 20), 1000)
     holding.take(1000)
     with pytest.raises(TooMuchKept):
         holding.take(1)

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from tallyveil.events import LOGGER
-from tallyveil.proxy import Limits
+from tallyveil.proxy import ServerLimits
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
-from tallyveil.proxy.processes import Supervisor, WorkerFailed
+from tallyveil.proxy.processes import WorkerFailed, WorkerSupervisor
 from tallyveil.proxy.protocol import messages as m
 from tests.programs import FORKING, Program, start
 from tests.proxy.raw_client import RawClient
@@ -218,7 +218,7 @@ def events_of(code: str, most: int) -> list[dict[str, Any]]:
 
     async def run() -> None:
         command = [sys.executable, "-c", code]
-        supervisor = Supervisor(command, {}, 1, "127.0.0.1", 0, Limits())
+        supervisor = WorkerSupervisor(command, {}, 1, "127.0.0.1", 0, ServerLimits())
         await supervisor.start()
         try:
             await asyncio.wait_for(enough.wait(), 60)

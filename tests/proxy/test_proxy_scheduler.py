@@ -13,7 +13,7 @@ import pytest
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
-from tallyveil.proxy import Limits, Server, ServerThread
+from tallyveil.proxy import Server, ServerLimits, ServerThread
 from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
@@ -207,7 +207,7 @@ def test_threads_switch_sooner_while_a_heavy_statement_is_under_way() -> None:
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:
-    server = Server(sessions, port=0, limits=Limits(threads=2, analyst_threads=2))
+    server = Server(sessions, port=0, limits=ServerLimits(threads=2, analyst_threads=2))
     clients: list[RawClient] = []
     with ServerThread(server):
         for _ in range(6):

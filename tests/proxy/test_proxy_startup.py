@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy.conversation import Phase
+from tallyveil.proxy.conversation import ProtocolPhase
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.scram_client import ScramClient
 from tests.proxy.scram_users import with_passwords
@@ -27,7 +27,7 @@ def test_encryption_is_declined_once_each() -> None:
     assert b"".join(talk.conversation.respond([m.SSLRequest()])) == b"N"
     assert b"".join(talk.conversation.respond([m.GSSENCRequest()])) == b"N"
     assert error_of(talk(m.SSLRequest()))["C"] == "08P01"
-    assert talk.conversation.phase is Phase.CLOSED
+    assert talk.conversation.phase is ProtocolPhase.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_refused_at_startup(message: m.Message, sqlstate: str) -> None:
     assert len(answer) == 1
     assert error_of(answer)["C"] == sqlstate
     assert error_of(answer)["S"] == "FATAL"
-    assert talk.conversation.phase is Phase.CLOSED
+    assert talk.conversation.phase is ProtocolPhase.CLOSED
 
 
 def test_options_become_settings() -> None:
@@ -147,4 +147,4 @@ def test_cancel_requests_are_passed_on_and_answered_by_nothing() -> None:
     talk = Talk()
     assert talk(m.CancelRequest(7, b"abcd")) == []
     assert talk.host.cancelled == [(7, b"abcd")]
-    assert talk.conversation.phase is Phase.CLOSED
+    assert talk.conversation.phase is ProtocolPhase.CLOSED

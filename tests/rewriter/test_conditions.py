@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter.domain import parts
-from tallyveil.rewriter.domain.parts import Parts
+from tallyveil.rewriter.domain.parts import ComponentParts
 from tests.rewriter.grammar import statements
 from tests.rewriter.plans import meaning
 from tests.rewriter.world import World
@@ -26,7 +26,7 @@ def told(world: World, sql: str) -> int:
     """How many components DuckDB told one attribute at a time, after asserting that the plan is the
     same where it evaluates all of them."""
     found: list[object] = []
-    ask = Parts.ask
+    ask = ComponentParts.ask
 
     def asked(*given: Any) -> Any:
         found.append(ask(*given))
@@ -35,9 +35,9 @@ def told(world: World, sql: str) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tallyveil.rewriter.domain.components.SMALL", 0)
         patch.setattr(parts, "FEW", 0)
-        patch.setattr(Parts, "ask", asked)
+        patch.setattr(ComponentParts, "ask", asked)
         ours = planned(world, sql)
-        patch.setattr(Parts, "ask", lambda *_: None)
+        patch.setattr(ComponentParts, "ask", lambda *_: None)
         assert ours == planned(world, sql), sql
     return sum(one is not None for one in found)
 

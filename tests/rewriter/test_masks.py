@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
-from tallyveil.rewriter.domain.parts import Parts
+from tallyveil.rewriter.domain.parts import ComponentParts
 from tests.rewriter.grammar import statements
 from tests.rewriter.plans import meaning
 from tests.rewriter.surface import World as Surface
@@ -44,7 +44,7 @@ def same(world: World | Surface, sql: str, dialect: Dialect) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tallyveil.rewriter.domain.components.SMALL", 0)
         ours, queries = planned(world, sql, dialect)
-        patch.setattr(Parts, "find", lambda *_: None)
+        patch.setattr(ComponentParts, "find", lambda *_: None)
         theirs, all_queries = planned(world, sql, dialect)
     assert ours == theirs or (isinstance(ours, str) and isinstance(theirs, str)), sql
     return queries < all_queries

@@ -14,7 +14,7 @@ import pytest
 
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter import Cursor, PublicDatabase, Rewriter
+from tallyveil.rewriter import PublicCursor, PublicDatabase, Rewriter
 from tallyveil.rewriter.engine.cursor import Engine
 from tallyveil.rewriter.engine.database import domain_table, public_table
 from tallyveil.rewriter.engine.watchdog import Watchdog
@@ -53,8 +53,8 @@ class Interrupted:
         return self
 
 
-def cursor_of(connection: Any, watchdog: Watchdog) -> Cursor:
-    return Cursor(Engine(lambda: connection), watchdog)
+def cursor_of(connection: Any, watchdog: Watchdog) -> PublicCursor:
+    return PublicCursor(Engine(lambda: connection), watchdog)
 
 
 @pytest.mark.parametrize("at", [{1}, {2}, {2, 3}])
@@ -205,7 +205,7 @@ class Broken:
 
 
 def _closed_while(
-    database: PublicDatabase, asks: Callable[[Cursor], object], running: threading.Event
+    database: PublicDatabase, asks: Callable[[PublicCursor], object], running: threading.Event
 ) -> list[BaseException]:
     """What is raised where another thread closes the cursor of a statement that is ``running``."""
     cursor = database.cursor()
@@ -241,7 +241,7 @@ def test_a_cursor_is_closed_while_its_rows_are_read_and_the_watchdog_goes_on() -
     database = PublicDatabase([DOMAIN], time_limit=0.2)
     running, never = threading.Event(), threading.Event()
 
-    def ask(cursor: Cursor) -> None:
+    def ask(cursor: PublicCursor) -> None:
         def take(rows: object) -> None:
             running.set()
             never.wait(1.0)  # beyond the limit: the watchdog interrupts a closed connection
@@ -258,10 +258,10 @@ def test_a_cursor_is_closed_while_its_rows_are_read_and_the_watchdog_goes_on() -
 def test_a_database_that_duckdb_gave_up_is_opened_anew(world: World) -> None:
     opened: list[Any] = [Broken(), duckdb.connect()]
     engine = Engine(lambda: opened.pop(0))
-    one, other = (Cursor(engine, world.cursor._watchdog) for _ in range(2))
+    one, other = (PublicCursor(engine, world.cursor._watchdog) for _ in range(2))
     with pytest.raises(EvaluationFailed, match="remembered"), one.tables({"a": TABLE}):
         pytest.fail("the statement is not run")
-    for cursor in (one, other, Cursor(engine, world.cursor._watchdog)):
+    for cursor in (one, other, PublicCursor(engine, world.cursor._watchdog)):
         with cursor.tables({"a": TABLE}):
             assert cursor.rows("SELECT count(*) FROM a")[1] == [(3,)]
     assert opened == []  # once for all cursors
@@ -271,7 +271,7 @@ def test_a_database_that_duckdb_gave_up_is_opened_anew(world: World) -> None:
 def test_a_database_that_is_left_takes_its_tables_along(world: World) -> None:
     opened: list[Any] = [duckdb.connect(), duckdb.connect()]
     engine = Engine(lambda: opened.pop(0))
-    cursor = Cursor(engine, world.cursor._watchdog)
+    cursor = PublicCursor(engine, world.cursor._watchdog)
     with cursor.tables({"a": TABLE}):
         engine.renew(0)
         assert cursor.rows("SELECT count(*) FROM a")[1] == [(3,)]

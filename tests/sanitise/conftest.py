@@ -15,7 +15,7 @@ import pytest
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
-from tallyveil.sanitise import Options, Plan, plan, sanitise
+from tallyveil.sanitise import CopyOptions, CopyPlan, plan, sanitise
 
 POLICY = """
 [source]
@@ -59,21 +59,21 @@ def policy(policy_file: Path) -> Policy:
 
 
 @pytest.fixture
-def planned(policy: Policy) -> Callable[..., Plan]:
+def planned(policy: Policy) -> Callable[..., CopyPlan]:
     """planned(epsilon, **options): a plan for the table person."""
 
-    def make(epsilon: Any, **options: Any) -> Plan:
+    def make(epsilon: Any, **options: Any) -> CopyPlan:
         relation = accounts(policy)["person"].relation
-        return plan(policy.tables["person"], relation, Options(Fraction(epsilon), **options))
+        return plan(policy.tables["person"], relation, CopyOptions(Fraction(epsilon), **options))
 
     return make
 
 
 @pytest.fixture
-def released(policy: Policy) -> Callable[[Plan, Path], int]:
+def released(policy: Policy) -> Callable[[CopyPlan, Path], int]:
     """released(plan, out): the copy, charged to the policy's ledger."""
 
-    def make(planned: Plan, out: Path) -> int:
+    def make(planned: CopyPlan, out: Path) -> int:
         ledger = Ledger(policy.ledger)
         try:
             return sanitise(policy, planned, out, Accountant(ledger, accounts(policy)), "carol")

@@ -14,10 +14,10 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse
 from tallyveil.policy import Policy, PrivacyUnit
-from tallyveil.sanitise import Options, Plan, least_error, plan
+from tallyveil.sanitise import CopyOptions, CopyPlan, least_error, plan
 from tallyveil.sanitise.bounds import diameter_bound, packing_bound
 
-Planned = Callable[..., Plan]
+Planned = Callable[..., CopyPlan]
 
 
 def test_the_references_of_both_bounds() -> None:
@@ -116,5 +116,5 @@ def test_no_copy_where_it_would_show_a_confidential_number(
     table = replace(policy.tables["person"], **changed)
     relation = accounts(replace(policy, tables={"person": table}))["person"].relation
     with pytest.raises(FeatureNotSupported, match="number of records") as caught:
-        plan(table, relation, Options(Fraction(1)))
+        plan(table, relation, CopyOptions(Fraction(1)))
     assert "replace" in (caught.value.hint or "")

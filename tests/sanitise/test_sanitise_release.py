@@ -19,12 +19,12 @@ from tallyveil.errors import BudgetExceeded, OutputError, SourceError
 from tallyveil.gate.gate import accounts
 from tallyveil.mechanisms import RandomisedResponse
 from tallyveil.policy import Policy, load_policy
-from tallyveil.sanitise import Plan, read_copies, sanitise
+from tallyveil.sanitise import CopyPlan, read_copies, sanitise
 from tests.programs import run
 from tests.sanitise.copies import serve_copy
 
-Planned = Callable[..., Plan]
-Released = Callable[[Plan, Path], int]
+Planned = Callable[..., CopyPlan]
+Released = Callable[[CopyPlan, Path], int]
 RECORDS = 900
 
 

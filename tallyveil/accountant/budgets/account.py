@@ -11,7 +11,7 @@ from typing import Final
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import answered
 from tallyveil.mechanisms.measure import MEASURES, Measure
-from tallyveil.mechanisms.relation import Neighbours, Relation
+from tallyveil.mechanisms.relation import Adjacency, Neighbours
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
@@ -117,8 +117,8 @@ class Account:
         _ = self.relation
 
     @property
-    def relation(self) -> Relation:
-        return Relation(self.neighbours, self.max_rows, self.domain.complete and self.whole)
+    def relation(self) -> Adjacency:
+        return Adjacency(self.neighbours, self.max_rows, self.domain.complete and self.whole)
 
     @property
     def units(self) -> int:

@@ -15,7 +15,7 @@ from tallyveil.accountant.budgets.account import Account, Balance, Room
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.accountant.budgets.recomposition import published_rows
-from tallyveil.accountant.charges import Answer, Charge, Entry, Reading, Spending
+from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.ledger.chain import START
 from tallyveil.accountant.ledger.ledger import Ledger
@@ -118,12 +118,12 @@ class Balances:
         with self._lock, self._ledger.reading():
             return self._ledger.history(table)
 
-    def odometer(self) -> list[Reading]:
+    def odometer(self) -> list[OdometerReading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
         with self._lock, self._books.reading():
             entries, after = self._ledger.history(None), dict(self._books.readings)
         return [
-            Reading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
+            OdometerReading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
             for entry in entries
             if entry.table in self._accounts
             for spent, exact in [after[entry.charge_id]]

@@ -26,7 +26,7 @@ from tallyveil.mechanisms.losses.partition import join
 from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.losses.tensors import Tensor, independent, place
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import CEILING
 
 __all__ = ["CellMeter", "Meter", "PairMeter", "Tally", "meter_for"]
@@ -147,7 +147,7 @@ class PairMeter:
 Meter: TypeAlias = CellMeter | PairMeter
 
 
-def meter_for(relation: Relation, measure: Measure) -> Meter:
+def meter_for(relation: Adjacency, measure: Measure) -> Meter:
     """An empty meter. Losses carry the factor for ``max_rows`` already."""
     return CellMeter(measure) if relation.neighbours == "add_remove" else PairMeter(measure)
 

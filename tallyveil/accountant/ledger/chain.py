@@ -15,7 +15,7 @@ from tallyveil.mechanisms.measure import Measure
 
 __all__ = ["FIELDS", "START", "Position", "StoredCharge", "linked"]
 
-Value = str | bytes | int
+ChainedValue = str | bytes | int
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Position:
 START = Position(0, b"")
 
 
-def linked(before: bytes, *row: Value) -> bytes:
+def linked(before: bytes, *row: ChainedValue) -> bytes:
     """The chain of a row, its number first.
 
     BLAKE2b(before ‖ its values as a list of Python's, in ASCII, in which bytes are their length

@@ -28,7 +28,7 @@ from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint import Joint
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -49,7 +49,7 @@ _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 
 """Types of integers, and how many of them are at least 0."""
 
 
-def encode_charge(charge: Charge, relation: Relation | None = None) -> bytes:
+def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
     """What was released, and for tables that are neighbours by which relation."""
     header: list[dict[str, Any]] = []
     body: list[bytes] = []

@@ -11,7 +11,7 @@ import numpy as np
 from tallyveil.cli.mechanisms.mechanism_arguments import Options
 from tallyveil.cli.text import Said, aligned, rounded, up
 from tallyveil.inference import DiscreteLaplaceLaw
-from tallyveil.mechanisms import Additive, Relation, StatementCalibration, statement_scales
+from tallyveil.mechanisms import Additive, Adjacency, StatementCalibration, statement_scales
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.workload.workload import Column, Workload
 
@@ -24,7 +24,7 @@ STAIRCASE_GUARANTEE: Final = (
 
 _LEVEL: Final = Fraction(95, 100)
 _SHOWN: Final = 15  # probabilities that are listed, at most
-_ADD_REMOVE: Final = Relation("add_remove")
+_ADD_REMOVE: Final = Adjacency("add_remove")
 
 
 def show_noise(family: Additive, options: Options) -> Said:

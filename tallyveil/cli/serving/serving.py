@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import typer
 
-from tallyveil.catalog import Catalog
+from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.schema import setup
 from tallyveil.cli.serving.log import Format, Level, logging_to_stderr
@@ -30,8 +30,8 @@ from tallyveil.policy import CatalogChoice, Serving, load_policy, read_policy, s
 from tallyveil.proxy import (
     Authentication,
     InsecureAddress,
-    Limits,
     Server,
+    ServerLimits,
     Tls,
     Trust,
     Users,
@@ -40,7 +40,7 @@ from tallyveil.proxy import (
     run,
 )
 from tallyveil.proxy.pgtypes import sql_type
-from tallyveil.proxy.processes import Assigned, Supervisor, WorkerFailed
+from tallyveil.proxy.processes import Assigned, WorkerFailed, WorkerSupervisor
 
 __all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
@@ -63,14 +63,14 @@ def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice
 
 
 @contextmanager
-def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None]:
+def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket | None]:
     """Start it, without waiting for it. None where there is no PostgreSQL to start. Raises
     InvalidParameterValue where one was named.
     """
     if not choice.enabled or sys.platform == "win32":
         yield None
         return
-    from tallyveil.catalog.supervisor import Supervisor
+    from tallyveil.catalog.supervisor import CatalogSupervisor
 
     try:
         binaries = find_binaries(choice.binaries)
@@ -81,10 +81,10 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[Catalog | None
         yield None
         return
     gate.server_version = binaries.version
-    supervisor = Supervisor(binaries, tuple(setup(shown(gate), sql_type)))
+    supervisor = CatalogSupervisor(binaries, tuple(setup(shown(gate), sql_type)))
     policy = gate.policy
     names = {*policy.tables, *policy.public, *policy.views}
-    with closing(supervisor), closing(Catalog(supervisor.address, names)) as catalog:
+    with closing(supervisor), closing(CatalogSocket(supervisor.address, names)) as catalog:
         supervisor.start()
         yield catalog
 
@@ -199,7 +199,7 @@ class _House:
                 logging.shutdown()
                 leave()
 
-    def say(self, server: Server | Supervisor) -> None:
+    def say(self, server: Server | WorkerSupervisor) -> None:
         tables = ", ".join(self.policy.tables)
         typer.echo(f"serving {tables}: {dsn(self.options.host, server.port)}")
 
@@ -218,7 +218,9 @@ def _supervise(house: _House, auth: Authentication) -> None:
     }
     command = [sys.executable, "-P", "-m", "tallyveil.cli.serving.worker"]
     options = house.options
-    supervisor = Supervisor(command, job, house.workers, options.host, options.port, house.limits)
+    supervisor = WorkerSupervisor(
+        command, job, house.workers, options.host, options.port, house.limits
+    )
     with address_errors(options.host, options.port):
         try:
             run(
@@ -249,11 +251,11 @@ def _reload(server: Server, path: Path, serving: Serving) -> None:
         report("users reloaded")
 
 
-def _limits(given: Mapping[str, float]) -> Limits:
+def _limits(given: Mapping[str, float]) -> ServerLimits:
     sizes: dict[str, Any] = {
         key: int(value) << 20 if key in _MEBIBYTES else value for key, value in given.items()
     }
-    return Limits(**sizes)
+    return ServerLimits(**sizes)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
 from tallyveil.gate.commands.explain import parse_explain
 from tallyveil.gate.commands.prepared import parse_deallocate, parse_execute, parse_prepare
-from tallyveil.gate.commands.reader import Reader, as_statement, set_aside
+from tallyveil.gate.commands.reader import TokenReader, as_statement, set_aside
 from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transaction
 from tallyveil.gate.interface import Aside, Statement, nothing_aside
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
@@ -70,7 +70,7 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
         return set_aside(piece)
     first = piece.words[0]
     if first in _COMMANDS:
-        reader = Reader(piece, dialect, aside)
+        reader = TokenReader(piece, dialect, aside)
         reader.expect(first)
         return _COMMANDS[first](reader)
     if first in _REFUSED:
@@ -84,18 +84,18 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
     return as_statement(read_query(piece, dialect))
 
 
-def _unlisten(reader: Reader) -> Statement:
+def _unlisten(reader: TokenReader) -> Statement:
     reader.usage = "UNLISTEN *"
     if not reader.take("*"):
         reader.name()
     return reader.statement("no_op", "UNLISTEN")
 
 
-def _checkpoint(reader: Reader) -> Statement:
+def _checkpoint(reader: TokenReader) -> Statement:
     raise InsufficientPrivilege("permission denied to execute CHECKPOINT command", position=1)
 
 
-_COMMANDS: Final[Mapping[str, Callable[[Reader], Statement]]] = MappingProxyType(
+_COMMANDS: Final[Mapping[str, Callable[[TokenReader], Statement]]] = MappingProxyType(
     {
         **dict.fromkeys(TRANSACTION_WORDS, parse_transaction),
         "SET": parse_set,

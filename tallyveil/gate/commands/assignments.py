@@ -13,7 +13,7 @@ from tallyveil.errors import (
     StatementError,
     UndefinedObject,
 )
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.commands.transactions import parse_modes
 from tallyveil.gate.interface import Change, Notice, Statement
 from tallyveil.gate.settings import LISTS, Settings
@@ -48,17 +48,17 @@ def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
     return ()
 
 
-def _changing(reader: Reader, tag: str, change: Change) -> Statement:
+def _changing(reader: TokenReader, tag: str, change: Change) -> Statement:
     return replace(reader.statement("set", tag), change=change)
 
 
-def parse_set(reader: Reader) -> Statement:
+def parse_set(reader: TokenReader) -> Statement:
     """``SET [SESSION | LOCAL] name {= | TO} {value [, …] | DEFAULT}``, and the standard's forms."""
     reader.usage = "SET name = value"
     return _changing(reader, "SET", _set(reader))
 
 
-def _set(reader: Reader) -> Change:
+def _set(reader: TokenReader) -> Change:
     if reader.take("CONSTRAINTS"):
         return _constraints(reader)
     if reader.take("LOCAL"):
@@ -73,7 +73,7 @@ def _set(reader: Reader) -> Change:
     return _setting(reader)
 
 
-def _setting(reader: Reader) -> Change:
+def _setting(reader: TokenReader) -> Change:
     if _keeps_the_user(reader):
         return Change({})
     if reader.take("TRANSACTION"):
@@ -86,14 +86,14 @@ def _setting(reader: Reader) -> Change:
     return _assignment(reader)
 
 
-def _refuse_snapshot(reader: Reader) -> None:
+def _refuse_snapshot(reader: TokenReader) -> None:
     if reader.word() == "SNAPSHOT":
         raise FeatureNotSupported(
             "snapshots of other transactions are not answered", position=reader.position()
         )
 
 
-def _keeps_the_user(reader: Reader) -> bool:
+def _keeps_the_user(reader: TokenReader) -> bool:
     """Whether it sets the user to who connected, as pools do between two clients. Raises
     InsufficientPrivilege for another."""
     position = reader.position()
@@ -109,7 +109,7 @@ def _keeps_the_user(reader: Reader) -> bool:
     )
 
 
-def _constraints(reader: Reader) -> Change:
+def _constraints(reader: TokenReader) -> Change:
     reader.usage = "SET CONSTRAINTS ALL DEFERRED"
     position = reader.position()
     if not reader.take("ALL"):
@@ -119,7 +119,7 @@ def _constraints(reader: Reader) -> Change:
     return Change({})
 
 
-def _assignment(reader: Reader) -> Change:
+def _assignment(reader: TokenReader) -> Change:
     name = reader.dotted_name()
     if not reader.take("="):
         reader.expect("TO")
@@ -133,7 +133,7 @@ def _assignment(reader: Reader) -> Change:
     return Change({name: ", ".join(values)})
 
 
-def _value(reader: Reader, name: str) -> str:
+def _value(reader: TokenReader, name: str) -> str:
     """A string, a number or a word. A list of names keeps its names apart by quoting them."""
     number = reader.number()
     if number is not None:
@@ -145,7 +145,7 @@ def _value(reader: Reader, name: str) -> str:
     return identifier(text) if quoted else text
 
 
-def _zone(reader: Reader) -> str | None:
+def _zone(reader: TokenReader) -> str | None:
     reader.usage = "SET TIME ZONE 'Europe/Paris'"
     if reader.take("DEFAULT") or reader.take("LOCAL"):
         return None
@@ -158,7 +158,7 @@ def _zone(reader: Reader) -> str | None:
     return _value(reader, "timezone")
 
 
-def _encoding(reader: Reader) -> str | None:
+def _encoding(reader: TokenReader) -> str | None:
     reader.usage = "SET NAMES 'UTF8'"
     if reader.ended() or reader.take("DEFAULT"):
         return None
@@ -168,7 +168,7 @@ def _encoding(reader: Reader) -> str | None:
     return text
 
 
-def parse_reset(reader: Reader) -> Statement:
+def parse_reset(reader: TokenReader) -> Statement:
     reader.usage = "RESET name or RESET ALL"
     if reader.take("ALL"):
         change = Change({}, everything=True)
@@ -179,7 +179,7 @@ def parse_reset(reader: Reader) -> Statement:
     return _changing(reader, "RESET", change)
 
 
-def parse_show(reader: Reader) -> Statement:
+def parse_show(reader: TokenReader) -> Statement:
     """``target`` is the setting's name, or "all"."""
     reader.usage = "SHOW name or SHOW ALL"
     if reader.take("SESSION", "AUTHORIZATION"):
@@ -187,14 +187,14 @@ def parse_show(reader: Reader) -> Statement:
     return reader.statement("show", "SHOW", _special(reader) or reader.dotted_name())
 
 
-def _special(reader: Reader) -> str | None:
+def _special(reader: TokenReader) -> str | None:
     """The settings that the standard writes in several words."""
     if reader.take("TIME", "ZONE"):
         return "timezone"
     return "transaction_isolation" if reader.take("TRANSACTION", "ISOLATION", "LEVEL") else None
 
 
-def parse_discard(reader: Reader) -> Statement:
+def parse_discard(reader: TokenReader) -> Statement:
     reader.usage = "DISCARD ALL"
     what = reader.one_of("ALL", "PLANS", "SEQUENCES", "TEMP", "TEMPORARY")
     tag = "DISCARD TEMP" if what == "TEMPORARY" else f"DISCARD {what}"

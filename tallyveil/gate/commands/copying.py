@@ -14,7 +14,7 @@ from tallyveil.errors import (
     StatementError,
     UndefinedParameter,
 )
-from tallyveil.gate.commands.reader import Reader, as_statement
+from tallyveil.gate.commands.reader import TokenReader, as_statement
 from tallyveil.gate.interface import CopyFormat, Statement
 from tallyveil.truth import truth
 
@@ -36,7 +36,7 @@ _TAKEN: Final = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
 _Options = dict[str, "str | bool | tuple[str, ...] | None"]
 
 
-def parse_copy(reader: Reader) -> Statement:
+def parse_copy(reader: TokenReader) -> Statement:
     """Raises FeatureNotSupported for all but a query, UndefinedParameter for one with parameters,
     InsufficientPrivilege for files."""
     reader.usage = f"{_QUERY}, perhaps WITH (FORMAT csv, HEADER)"
@@ -69,7 +69,7 @@ def parse_copy(reader: Reader) -> Statement:
     return replace(found, inner=as_statement(query), copy=_checked(options))
 
 
-def _option(reader: Reader, options: _Options) -> None:
+def _option(reader: TokenReader, options: _Options) -> None:
     position = reader.position()
     name = reader.name().lower()
     _refuse_twice(name, options, position)
@@ -81,7 +81,7 @@ def _refuse_twice(name: str, options: _Options, position: int) -> None:
         raise SQLSyntaxError("conflicting or redundant options", position=position)
 
 
-def _value(reader: Reader, name: str, position: int) -> str | bool | tuple[str, ...] | None:
+def _value(reader: TokenReader, name: str, position: int) -> str | bool | tuple[str, ...] | None:
     if name in _FROM_ONLY:
         raise InvalidParameterValue(
             f"COPY {name.upper()} cannot be used with COPY TO", position=position
@@ -107,14 +107,14 @@ def _header(value: str | None, position: int) -> bool:
     return on
 
 
-def _old_option(reader: Reader, options: _Options) -> None:
+def _old_option(reader: TokenReader, options: _Options) -> None:
     position = reader.position()
     name, value = _read_old(reader)
     _refuse_twice(name, options, position)
     options[name] = value
 
 
-def _read_old(reader: Reader) -> tuple[str, str | bool | tuple[str, ...] | None]:
+def _read_old(reader: TokenReader) -> tuple[str, str | bool | tuple[str, ...] | None]:
     word = reader.one_of(
         "BINARY", "CSV", "DELIMITER", "NULL", "HEADER", "QUOTE", "ESCAPE", "FORCE",
         "ENCODING",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import InvalidCursorDefinition, SQLSyntaxError
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.interface import CursorOptions, Move, Statement
 
 __all__ = ["parse_close", "parse_declare", "parse_fetch"]
@@ -23,7 +23,7 @@ _PLACES: Final = {
 }
 
 
-def parse_declare(reader: Reader) -> Statement:
+def parse_declare(reader: TokenReader) -> Statement:
     """Raises InvalidCursorDefinition for options that exclude each other."""
     reader.usage = "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …"
     name = reader.name()
@@ -50,7 +50,7 @@ def parse_declare(reader: Reader) -> Statement:
     )
 
 
-def parse_fetch(reader: Reader) -> Statement:
+def parse_fetch(reader: TokenReader) -> Statement:
     """FETCH and MOVE. A word of the grammar that nothing follows is a cursor's name."""
     reader.usage = f"{reader.first} 100 FROM name"
     move = Move() if len(reader.piece.tokens) == 2 else _move(reader)
@@ -60,7 +60,7 @@ def parse_fetch(reader: Reader) -> Statement:
     return replace(found, move=replace(move, shown=reader.first == "FETCH"))
 
 
-def _move(reader: Reader) -> Move:
+def _move(reader: TokenReader) -> Move:
     count = _count(reader)
     if count is not None:
         return Move("forward", count)
@@ -78,21 +78,21 @@ def _move(reader: Reader) -> Move:
     return Move()
 
 
-def _count_or_all(reader: Reader) -> int | None:
+def _count_or_all(reader: TokenReader) -> int | None:
     if reader.take("ALL"):
         return None
     count = _count(reader)
     return 1 if count is None else count
 
 
-def _needed(reader: Reader) -> int:
+def _needed(reader: TokenReader) -> int:
     count = _count(reader)
     if count is None:
         raise reader.error()
     return count
 
 
-def _count(reader: Reader) -> int | None:
+def _count(reader: TokenReader) -> int | None:
     position = reader.position()
     digits = reader.number()
     if digits is None:
@@ -102,7 +102,7 @@ def _count(reader: Reader) -> int | None:
     return int(digits)
 
 
-def parse_close(reader: Reader) -> Statement:
+def parse_close(reader: TokenReader) -> Statement:
     """``target`` is None for ALL."""
     reader.usage = "CLOSE name or CLOSE ALL"
     name = None if reader.take("ALL") else reader.name()

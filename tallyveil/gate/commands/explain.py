@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.interface import Statement
 from tallyveil.rewriter import QUERY_WORDS, Piece
 from tallyveil.truth import truth
@@ -25,7 +25,7 @@ _ALWAYS: Final = frozenset({"costs"})
 _FORMATS: Final = ("text", "xml", "json", "yaml")
 
 
-def parse_explain(reader: Reader) -> Statement:
+def parse_explain(reader: TokenReader) -> Statement:
     """Raises FeatureNotSupported for what would run the query or show it in another form."""
     reader.usage = "EXPLAIN SELECT …"
     if reader.word() == "(" and not _is_query(reader.piece):
@@ -50,7 +50,7 @@ def _is_query(piece: Piece) -> bool:
     return next((word for word in piece.words[1:] if word != "("), "") in QUERY_WORDS
 
 
-def _option(reader: Reader) -> None:
+def _option(reader: TokenReader) -> None:
     position = reader.position()
     name = "analyze" if reader.take("ANALYSE") else reader.name()
     value = reader.option()

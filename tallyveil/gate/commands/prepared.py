@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from tallyveil.errors import FeatureNotSupported, UndefinedObject
-from tallyveil.gate.commands.reader import Reader
+from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.interface import Argument, Statement
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece
 
@@ -21,7 +21,7 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def parse_prepare(reader: Reader) -> Statement:
+def parse_prepare(reader: TokenReader) -> Statement:
     """Raises UndefinedObject for a type that there is not. Types of a query that is set aside stay
     as they are written."""
     reader.usage = "PREPARE name [ (type, …) ] AS SELECT …"
@@ -36,7 +36,7 @@ def parse_prepare(reader: Reader) -> Statement:
     return replace(reader.statement("prepare", "PREPARE", name), inner=inner, types=types)
 
 
-def parse_execute(reader: Reader) -> Statement:
+def parse_execute(reader: TokenReader) -> Statement:
     """Arguments stay as they are written: their types are known once the name is looked up.
 
     Raises FeatureNotSupported for a query among them.
@@ -54,7 +54,7 @@ def parse_execute(reader: Reader) -> Statement:
     return replace(reader.statement("execute", "EXECUTE", name), arguments=arguments)
 
 
-def parse_deallocate(reader: Reader) -> Statement:
+def parse_deallocate(reader: TokenReader) -> Statement:
     """``target`` is None for ALL."""
     reader.usage = "DEALLOCATE name or DEALLOCATE ALL"
     reader.take("PREPARE")
@@ -63,12 +63,12 @@ def parse_deallocate(reader: Reader) -> Statement:
     return reader.statement("deallocate", tag, name)
 
 
-def _values(reader: Reader) -> list[Reader]:
+def _values(reader: TokenReader) -> list[TokenReader]:
     """Those in the bracket, if one comes next."""
     return reader.parts() if reader.word() == "(" else []
 
 
-def _text(value: Reader) -> str | None:
+def _text(value: TokenReader) -> str | None:
     text = value.string()
     return text if value.ended() else None
 

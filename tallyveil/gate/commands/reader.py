@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import SQLSyntaxError, positions_from
-from tallyveil.gate.interface import Aside, Kind, Statement
+from tallyveil.gate.interface import Aside, Statement, StatementKind
 from tallyveil.gate.settings.values import cut
 from tallyveil.rewriter import Dialect, Piece, Query, read_query
 
-__all__ = ["Reader", "as_statement", "set_aside"]
+__all__ = ["TokenReader", "as_statement", "set_aside"]
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def set_aside(piece: Piece) -> Statement:
     return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
 
 
-class Reader:
+class TokenReader:
     """Reads the tokens of a piece in order; ``first`` is its first word. ``usage`` is what an error
     says to write instead, and ``aside`` takes queries that are not looked into."""
 
@@ -62,7 +62,7 @@ class Reader:
         self._aside = aside
         self._at = 0
 
-    def statement(self, kind: Kind, tag: str, target: str | None = None) -> Statement:
+    def statement(self, kind: StatementKind, tag: str, target: str | None = None) -> Statement:
         """The statement, which ends here."""
         if not self.ended():
             raise self.error()
@@ -92,10 +92,10 @@ class Reader:
         self.expect(")")
         return found
 
-    def parts(self) -> list[Reader]:
+    def parts(self) -> list[TokenReader]:
         """A reader of each thing in the bracket that comes next, between the commas that are in no
         bracket inside."""
-        found: list[Reader] = []
+        found: list[TokenReader] = []
         first, piece = self._at + 1, self.bracketed()
         start, depth = 0, 0
         for at, word in enumerate((*piece.words, ",")):
@@ -105,7 +105,7 @@ class Reader:
             if at == start:
                 self._at = first + at
                 raise self.error()
-            found.append(Reader(self._cut(piece.tokens[start:at]), self.dialect, self._aside))
+            found.append(TokenReader(self._cut(piece.tokens[start:at]), self.dialect, self._aside))
             start = at + 1
         return found
 

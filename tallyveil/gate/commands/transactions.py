@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import Final
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.commands.reader import Reader
-from tallyveil.gate.interface import Change, Kind, Statement
+from tallyveil.gate.commands.reader import TokenReader
+from tallyveil.gate.interface import Change, Statement, StatementKind
 from tallyveil.gate.settings import LEVELS, refuse_serializable
 
 __all__ = ["TRANSACTION_WORDS", "parse_modes", "parse_transaction"]
 
-_ENDS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
+_ENDS: Final[Mapping[str, tuple[StatementKind, str]]] = MappingProxyType(
     {
         "COMMIT": ("commit", "COMMIT"),
         "END": ("commit", "COMMIT"),
@@ -31,7 +31,7 @@ _MODES_USAGE: Final = (
 )
 
 
-def parse_transaction(reader: Reader) -> Statement:
+def parse_transaction(reader: TokenReader) -> Statement:
     """The `change` of BEGIN sets its modes for the block."""
     first = reader.first
     if first in _ENDS:
@@ -51,7 +51,7 @@ def parse_transaction(reader: Reader) -> Statement:
     return replace(reader.statement("begin", tag), change=Change({}, block=modes))
 
 
-def _end(reader: Reader, kind: Kind, tag: str) -> Statement:
+def _end(reader: TokenReader, kind: StatementKind, tag: str) -> Statement:
     if reader.word() == "PREPARED":
         raise FeatureNotSupported("two-phase commit is not answered", position=1)
     if not reader.take("WORK"):
@@ -72,7 +72,7 @@ def _end(reader: Reader, kind: Kind, tag: str) -> Statement:
     return reader.statement(kind, tag)
 
 
-def parse_modes(reader: Reader) -> dict[str, str]:
+def parse_modes(reader: TokenReader) -> dict[str, str]:
     """At least one mode to the end: isolation, read only or write, deferrable.
 
     Raises SQLSyntaxError, FeatureNotSupported for SERIALIZABLE.
@@ -86,7 +86,7 @@ def parse_modes(reader: Reader) -> dict[str, str]:
         reader.take(",")
 
 
-def _mode(reader: Reader) -> dict[str, str]:
+def _mode(reader: TokenReader) -> dict[str, str]:
     if reader.take("ISOLATION", "LEVEL"):
         position = reader.position()
         for level in LEVELS:

@@ -15,7 +15,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.conditioning import Conditioning, Spread
 from tallyveil.gate.deciding.control import Control
-from tallyveil.gate.deciding.designed import Comparison, Designed
+from tallyveil.gate.deciding.designed import Designed, ErrorComparison
 from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import Saving, Translations
@@ -24,10 +24,10 @@ from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, TOGETHER
 from tallyveil.mechanisms.flowchart import IMAGED, PROJECTED
 from tallyveil.rewriter import Workload
 
-__all__ = ["ByInvariants", "Exact"]
+__all__ = ["ByInvariants", "TableInvariants"]
 
 
-class Exact(NamedTuple):
+class TableInvariants(NamedTuple):
     """Of a table with counts that are exact."""
 
     translations: Translations
@@ -40,7 +40,7 @@ class ByInvariants:
 
     choice: Choice
     control: Control
-    tables: Mapping[str, Exact]
+    tables: Mapping[str, TableInvariants]
 
     def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
         """What is asked of a table's noise, where its rows may be bought by way of others."""
@@ -131,7 +131,7 @@ class ByInvariants:
         paid = self.choice.at_least_cost(noise, charge.workload, scales)
         return replace(purchase, charge=replace(charge, scales=paid), raised=paid != scales)
 
-    def _exact(self, table: str, asked: str) -> Exact:
+    def _exact(self, table: str, asked: str) -> TableInvariants:
         found = self.tables.get(table)
         if found is None:
             raise FeatureNotSupported(
@@ -149,7 +149,7 @@ class ByInvariants:
 
     def comparisons(
         self, plain: Sequence[Purchase], purchases: Sequence[Purchase]
-    ) -> dict[str, Comparison]:
+    ) -> dict[str, ErrorComparison]:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
             if one.table in self.tables and not asked.indirect:

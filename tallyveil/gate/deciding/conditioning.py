@@ -29,7 +29,7 @@ from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw
 from tallyveil.inference.conditional.conditional import ConditionalLaw
 from tallyveil.invariants import Hierarchy, Span, hierarchy
-from tallyveil.mechanisms import CONDITIONED, Measure, Relation, sensitivity
+from tallyveil.mechanisms import CONDITIONED, Adjacency, Measure, sensitivity
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.flowchart import KNORM
 from tallyveil.rewriter import Workload
@@ -181,7 +181,7 @@ class Conditioning:
         if self.noise != "laplace":
             return "it is for a budget of epsilon"
         disjoint = len(workload.columns) == 1 and (
-            sensitivity(workload.columns[0], Relation("add_remove"), "epsilon") <= 1
+            sensitivity(workload.columns[0], Adjacency("add_remove"), "epsilon") <= 1
         )
         return None if disjoint else "it is for counts of one set of disjoint groups"
 

@@ -17,11 +17,11 @@ from tallyveil.accountant import Charge
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.invariants import Design, translated
-from tallyveil.mechanisms import Relation
+from tallyveil.mechanisms import Adjacency
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 
-__all__ = ["Comparison", "Designed", "Fitted", "compared", "designed", "no_worse", "too_large"]
+__all__ = ["Designed", "ErrorComparison", "Fitted", "compared", "designed", "no_worse", "too_large"]
 
 Fitted: TypeAlias = Callable[[Workload], tuple[float, ...]]
 """The scales of Gaussian noise with which a workload costs what is to be paid."""
@@ -94,7 +94,7 @@ def too_large(asked: str) -> FeatureNotSupported:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ErrorComparison:
     """Squared errors of all rows together, times 2ρ: of noise on the rows as they are asked and as
     they are charged, of that of the design, and a ``bound`` that no Gaussian noise gets below."""
 
@@ -109,8 +109,8 @@ def compared(
     columns: Sequence[Column],
     scales: Sequence[float],
     costs: tuple[float, float | None, float],
-    relation: Relation,
-) -> Comparison:
+    relation: Adjacency,
+) -> ErrorComparison:
     """``costs`` in ρ of noise of these scales on the columns, as they are and as charged, which is
     None if the design is, and of noise of scale 1 on the design."""
     each = _variances(columns, scales)
@@ -120,7 +120,7 @@ def compared(
     rank = design.basis.shape[1]
     # Pairs of records: a ball around their columns has a radius² of d/(2(d+1)) diameters² at most.
     pairs = 2 * (rank + 1) / rank if relation.closed else 1.0
-    return Comparison(
+    return ErrorComparison(
         2 * plain * float(each.sum()),
         least if charged is None else 2 * charged * float(design.projected(each).sum()),
         least,

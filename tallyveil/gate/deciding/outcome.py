@@ -10,7 +10,7 @@ from tallyveil.accountant import Quote
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.deciding.choice import Noise
 from tallyveil.gate.deciding.conditioning import Spread
-from tallyveil.gate.deciding.designed import Comparison
+from tallyveil.gate.deciding.designed import ErrorComparison
 from tallyveil.gate.deciding.translations import Saving
 from tallyveil.knowledge import Rows, Sequences
 
@@ -54,7 +54,7 @@ class Forecast:
     """By table what is saved by charging other rows, where counts are exact."""
     spreads: Mapping[str, Spread] = field(default_factory=dict)
     """By table how far noise spreads that would be drawn together."""
-    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    comparisons: Mapping[str, ErrorComparison] = field(default_factory=dict)
     """By table how far from the best Gaussian noise is, where counts are exact."""
 
     @property

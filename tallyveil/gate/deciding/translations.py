@@ -21,8 +21,8 @@ from tallyveil.accountant import Account, Accountant, Charge
 from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.deciding.designed import (
-    Comparison,
     Designed,
+    ErrorComparison,
     Fitted,
     compared,
     designed,
@@ -30,7 +30,7 @@ from tallyveil.gate.deciding.designed import (
     too_large,
 )
 from tallyveil.invariants import Design, Span, Translate, centres, design, translated
-from tallyveil.mechanisms import Relation, mechanism, sensitivity
+from tallyveil.mechanisms import Adjacency, mechanism, sensitivity
 from tallyveil.mechanisms.flowchart import CORRELATED
 from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import power
@@ -39,7 +39,7 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = ["Saving", "Translations", "reach"]
 
 
-def reach(column: Column, relation: Relation, squared: bool) -> float:
+def reach(column: Column, relation: Adjacency, squared: bool) -> float:
     """The sensitivity in the norm that noise is fitted to, in lattice steps."""
     if squared:
         return math.sqrt(sensitivity(column, relation, "rho"))
@@ -186,7 +186,7 @@ class Translations:
 
         return self._designs.get((workload, correlated), made)[1]
 
-    def compared(self, plain: Charge, charge: Charge) -> Comparison | None:
+    def compared(self, plain: Charge, charge: Charge) -> ErrorComparison | None:
         """Of Gaussian noise for one statement, as asked and as charged; None where the best there
         is cannot be found out."""
         workload = plain.workload

@@ -14,7 +14,7 @@ from tallyveil.errors import PolicyError, StatementError
 from tallyveil.invariants import Span
 from tallyveil.policy import Invariant, Policy, Table
 from tallyveil.policy.mistakes import refusal
-from tallyveil.rewriter import Cursor, Plan, Rewriter, Workload
+from tallyveil.rewriter import Plan, PublicCursor, Rewriter, Workload
 
 __all__ = ["Declared", "declared_invariants", "refuse"]
 
@@ -43,7 +43,7 @@ def declared_invariants(
     cubes: Mapping[str, Cube],
     public: Mapping[str, pa.Table],
     rewriter: Rewriter,
-    cursor: Cursor,
+    cursor: PublicCursor,
 ) -> dict[str, Declared]:
     """Of each table that has any. It looks at public facts alone.
 
@@ -122,7 +122,7 @@ class _Planner:
 
     public: Mapping[str, pa.Table]
     rewriter: Rewriter
-    cursor: Cursor
+    cursor: PublicCursor
 
     def counts(self, table: Table, invariant: Invariant) -> tuple[Workload, tuple[int, ...] | None]:
         """Of an invariant, and their values where these are given. Raises StatementError and

@@ -13,7 +13,7 @@ from tallyveil import inference
 from tallyveil.gate.settings import Settings
 from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Value, shown
-from tallyveil.sanitise import Copy, Described
+from tallyveil.sanitise import Copy, PerturbedPart
 
 __all__ = ["DEBIASED", "LAWS", "debiased_counts", "laws_of"]
 
@@ -95,7 +95,7 @@ class _Response:
         return marginal
 
 
-def _responses(part: Described) -> Iterator[_Response]:
+def _responses(part: PerturbedPart) -> Iterator[_Response]:
     shape = tuple(map(len, part.cells))
     for axis, kept, changed in part.law.responses():
         name = _name(part) if axis is None else part.columns[axis]
@@ -126,11 +126,11 @@ def _debiased(
     )
 
 
-def _name(part: Described) -> str:
+def _name(part: PerturbedPart) -> str:
     return "+".join(part.columns)
 
 
-def _values(part: Described) -> Iterator[str | None]:
+def _values(part: PerturbedPart) -> Iterator[str | None]:
     """The values in the order of the codes: as text, those of several columns in one text."""
     if len(part.cells) == 1:
         yield from map(_text, part.cells[0])

@@ -40,7 +40,7 @@ __all__ = [
     "whole",
 ]
 
-Reading: TypeAlias = Callable[[str, str, str], str]
+ReadSetting: TypeAlias = Callable[[str, str, str], str]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Setting:
     """One that a session keeps: its default, how its text is read, what it is for if it is ours."""
 
     default: str
-    read: Reading
+    read: ReadSetting
     description: str = ""
 
 
@@ -60,7 +60,7 @@ def wrong(name: str, value: str, hint: str | None = None) -> InvalidParameterVal
     return InvalidParameterValue(f'invalid value for parameter "{name}": "{value[:40]}"', hint=hint)
 
 
-def between(least: Fraction | int, most: Fraction | int, hint: str) -> Reading:
+def between(least: Fraction | int, most: Fraction | int, hint: str) -> ReadSetting:
     """A number that lies strictly between two."""
 
     def read(name: str, value: str, now: str = "") -> str:
@@ -80,7 +80,7 @@ def switch(name: str, value: str, now: str = "") -> str:
     return "on" if on else "off"
 
 
-def one_of(*words: str) -> Reading:
+def one_of(*words: str) -> ReadSetting:
     def read(name: str, value: str, now: str = "") -> str:
         word = value.strip().lower()
         if word not in words:
@@ -90,7 +90,7 @@ def one_of(*words: str) -> Reading:
     return read
 
 
-def only(offered: str, everything: Reading, instead: str = "") -> Reading:
+def only(offered: str, everything: ReadSetting, instead: str = "") -> ReadSetting:
     """One of PostgreSQL's values is offered: the others would change what an answer says."""
 
     def read(name: str, value: str, now: str = "") -> str:
@@ -112,7 +112,7 @@ def label(name: str, value: str, now: str = "") -> str:
     return cut(value)
 
 
-def whole(least: int, most: int, hint: str) -> Reading:
+def whole(least: int, most: int, hint: str) -> ReadSetting:
     def read(name: str, value: str, now: str = "") -> str:
         if not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", value, re.ASCII):
             raise wrong(name, value, hint)

@@ -45,9 +45,9 @@ from tallyveil.inference.conditional.circle import (
 )
 from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.inference.conditional.tree_sums import Levels, TreeSums, steps
-from tallyveil.inference.conditional.weighted_draw import Groups, Weighted
+from tallyveil.inference.conditional.weighted_draw import Weighted, WeightedGroups
 from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray, Noises, Together
+from tallyveil.inference.laws.noise import FloatArray, JointNoise, Noises
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
@@ -128,7 +128,7 @@ class ConditionalLaw:
         """The noise in one place, by itself."""
         own = self._laws[place] or type(self.law)(0.0)
         here = np.array([place])
-        together = Together(np.zeros(1, dtype=np.int64), here, {0: self})
+        together = JointNoise(np.zeros(1, dtype=np.int64), here, {0: self})
         return replace(Noises.of(type(own), own.scale), together=together)
 
     @cached_property
@@ -169,7 +169,7 @@ class ConditionalLaw:
         """Whether it has so many levels that only bounds of most sums are worked out."""
         return not self._flat and self.size * len(self._leaves) > _LARGE
 
-    def whole_or_part(self, groups: Groups) -> tuple[int, int] | None:
+    def whole_or_part(self, groups: WeightedGroups) -> tuple[int, int] | None:
         """Which p leaves right inside a count the groups are, or of p = 0 all leaves inside it."""
         if len(groups) == 1:
             [(v, own)] = groups.items()
@@ -203,7 +203,7 @@ class ConditionalLaw:
         """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
         return self._sums.masses(v, leaves)
 
-    def log_phi(self, groups: Groups, points: FloatArray) -> FloatArray:
+    def log_phi(self, groups: WeightedGroups, points: FloatArray) -> FloatArray:
         """Of Σ a_i u_i, by θ."""
         at_once = max(1, AT_ONCE // (self.work(groups) if self._flat else self.size))
         found = [np.zeros(0)]
@@ -218,7 +218,7 @@ class ConditionalLaw:
         """Whether it is leaves of which the sum is exact."""
         return self.exact and len(self._leaves) == 1
 
-    def work(self, groups: Groups) -> int:
+    def work(self, groups: WeightedGroups) -> int:
         """About how many operations `log_phi` takes for each point."""
         if self._flat:
             left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
@@ -231,7 +231,7 @@ class ConditionalLaw:
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
         return angles[leaves * np.log(np.maximum(self._phi(angles), 1e-300)) > _DEAD]
 
-    def _mean_of_flat(self, groups: Groups, points: FloatArray) -> FloatArray:
+    def _mean_of_flat(self, groups: WeightedGroups, points: FloatArray) -> FloatArray:
         left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
         angles = self._angles(left)
         here = self._phi(angles) ** left
@@ -240,7 +240,7 @@ class ConditionalLaw:
         result: FloatArray = np.broadcast_to(here, (len(points), len(angles))).sum(axis=1)
         return result / self.size
 
-    def _mean(self, groups: Groups, points: FloatArray) -> FloatArray:
+    def _mean(self, groups: WeightedGroups, points: FloatArray) -> FloatArray:
         if self._flat:
             return self._mean_of_flat(groups, points)
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
@@ -262,7 +262,7 @@ class ConditionalLaw:
         around = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
         return self.law.phi(around.ravel()).reshape(angles.shape)
 
-    def variance(self, groups: Groups) -> float:
+    def variance(self, groups: WeightedGroups) -> float:
         """E (Σ a_i u_i)²: with each sum go the first two derivatives of its transform by t."""
         if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]

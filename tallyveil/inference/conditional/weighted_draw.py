@@ -28,11 +28,11 @@ from tallyveil.inference.laws.weighted_noise import sum_bound
 if TYPE_CHECKING:
     from tallyveil.inference.conditional.conditional import ConditionalLaw
 
-__all__ = ["Groups", "Weighted"]
+__all__ = ["Weighted", "WeightedGroups"]
 
 _ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
 
-Groups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
+WeightedGroups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
 """By count the weights of the leaves right inside it, and how many leaves have each."""
 
 
@@ -44,12 +44,12 @@ class Weighted:
     """
 
     law: ConditionalLaw
-    groups: Groups
+    groups: WeightedGroups
     bound: float
     slack: float = 0.0
 
     @classmethod
-    def of(cls, law: ConditionalLaw, groups: Groups, bound: float) -> Weighted:
+    def of(cls, law: ConditionalLaw, groups: WeightedGroups, bound: float) -> Weighted:
         """Weights that differ by rounding errors are made the same; where all leaves add up to 0,
         the most frequent is made 0."""
         every = [one for own in groups.values() for one in own if one[1]]

@@ -27,9 +27,9 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw, exact_miss
 from tallyveil.inference.laws.noise import FloatArray, Noises
 from tallyveil.inference.laws.spectrum import (
-    Bounds,
     Lattice,
     Outer,
+    ProbabilityBounds,
     Spectrum,
     rough_spectrum,
     spectrum,
@@ -97,24 +97,24 @@ class ErrorLaw:
         own = LAWS[law.noises.laws[0]](float(law.noises.scales[0]))
         return _Discrete(float(law.coefficients[0]), own)
 
-    def within(self, h: float, *, strict: bool = False) -> Bounds:
+    def within(self, h: float, *, strict: bool = False) -> ProbabilityBounds:
         """Bounds of P(|X| ≤ h), or of P(|X| < h)."""
         if math.isnan(h):
             raise InvalidParameterValue("a half-width is a number, not NaN")
         if not len(self._law.steps) or h < 0:
             inside = h > 0 or (h == 0 and not strict)
-            return Bounds(float(inside), float(inside))
+            return ProbabilityBounds(float(inside), float(inside))
         if h == math.inf:
-            return Bounds(1.0, 1.0)
+            return ProbabilityBounds(1.0, 1.0)
         if self._single is not None:
             low, high = (
                 self._single.miss(h + off, strict) for off in (-self._law.slack, self._law.slack)
             )
-            return Bounds.clipped(1 - low - 1e-15, 1 - high + _NEGLECTED)
+            return ProbabilityBounds.clipped(1 - low - 1e-15, 1 - high + _NEGLECTED)
         slack = self._law.slack
         if slack:
             narrow, wide = (self._spectrum.within(h + off, strict) for off in (-slack, slack))
-            return Bounds(narrow.lower, wide.upper)
+            return ProbabilityBounds(narrow.lower, wide.upper)
         return self._spectrum.within(h, strict)
 
     def half_width(self, confidence: float | Fraction) -> float:
@@ -181,20 +181,20 @@ class ErrorLaw:
                 low = middle
         return high * lattice.step + lattice.slack + self._law.slack
 
-    def cdf(self, x: float, *, strict: bool = False) -> Bounds:
+    def cdf(self, x: float, *, strict: bool = False) -> ProbabilityBounds:
         """Bounds of P(X ≤ x), or of P(X < x)."""
         if x > 0 or (x == 0 and not strict):
             inside = self.within(x, strict=strict)
-            return Bounds((1 + inside.lower) / 2, (1 + inside.upper) / 2)
+            return ProbabilityBounds((1 + inside.lower) / 2, (1 + inside.upper) / 2)
         inside = self.within(-x, strict=not strict)
-        return Bounds((1 - inside.upper) / 2, (1 - inside.lower) / 2)
+        return ProbabilityBounds((1 - inside.upper) / 2, (1 - inside.lower) / 2)
 
-    def outer_cdf(self, x: float) -> Bounds:
+    def outer_cdf(self, x: float) -> ProbabilityBounds:
         """Bounds of P(X ≤ x) by Chernoff's bound: quick, and somewhat too far apart."""
         if not len(self._law.steps) or self._single is not None or not math.isfinite(x):
             return self.cdf(x)
         miss = min(0.5, self._law.tail(max(abs(x) - self._law.slack, 0.0)) + 1e-20)
-        return Bounds(1 - miss, 1.0) if x >= 0 else Bounds(0.0, miss)
+        return ProbabilityBounds(1 - miss, 1.0) if x >= 0 else ProbabilityBounds(0.0, miss)
 
     def quantile(self, probability: float) -> float:
         """An x with P(X ≤ x) ≥ probability, the least the bounds can tell, from 1/2 on; below it

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallyveil.inference.conditional.conditional import ConditionalLaw
     from tallyveil.inference.conditional.weighted_draw import Weighted
 
-__all__ = ["FloatArray", "Noises", "Signature", "Together"]
+__all__ = ["FloatArray", "JointNoise", "Noises", "Signature"]
 
 FloatArray = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ Signature: TypeAlias = (
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class JointNoise:
     """Noise k is in place ``places[k]`` of the draw with the number ``owners[k]``, which has the
     joint law ``laws[owners[k]]``; or it is independent, and its owner is −1."""
 
@@ -41,11 +41,11 @@ class Together:
     places: _Ints
     laws: Mapping[int, ConditionalLaw]
 
-    def take(self, which: npt.NDArray[np.intp]) -> Together | None:
+    def take(self, which: npt.NDArray[np.intp]) -> JointNoise | None:
         owners = self.owners[which]
         if (owners < 0).all():
             return None
-        return Together(owners, self.places[which], self.laws)
+        return JointNoise(owners, self.places[which], self.laws)
 
     @property
     def draws(self) -> Iterator[tuple[ConditionalLaw, npt.NDArray[np.intp]]]:
@@ -64,7 +64,7 @@ class Noises:
 
     laws: npt.NDArray[np.int8]
     scales: FloatArray
-    together: Together | None = None
+    together: JointNoise | None = None
 
     def __post_init__(self) -> None:
         if self.laws.shape != self.scales.shape or self.scales.ndim != 1:
@@ -152,7 +152,7 @@ class Noises:
             number, places = (np.frombuffer(own, dtype=np.int64) for own in drawn[:2])
             known = {n: law for n, law in enumerate(drawn[2]) if law is not None}
             owners = np.where(np.isin(number, list(known)), number, -1)
-            together = Together(owners, np.array(places), known)
+            together = JointNoise(owners, np.array(places), known)
         return cls(np.frombuffer(laws, dtype=np.int8), np.frombuffer(scales), together)
 
     def variance_of(self, weights: FloatArray) -> float:
@@ -176,14 +176,14 @@ class Noises:
             return self
         pairs = zip(owners.tolist(), self.together.owners.tolist(), strict=True)
         laws = {new: self.together.laws[old] for new, old in pairs if old >= 0}
-        return Noises(self.laws, self.scales, Together(owners, self.together.places, laws))
+        return Noises(self.laws, self.scales, JointNoise(owners, self.together.places, laws))
 
     def take(self, which: npt.NDArray[np.intp]) -> Noises:
         together = None if self.together is None else self.together.take(which)
         return Noises(self.laws[which], self.scales[which], together)
 
 
-def _concatenated(parts: Sequence[Noises]) -> Together:
+def _concatenated(parts: Sequence[Noises]) -> JointNoise:
     laws: dict[int, ConditionalLaw] = {}
     owners, places = list[_Ints](), list[_Ints]()
     for part in parts:
@@ -191,4 +191,4 @@ def _concatenated(parts: Sequence[Noises]) -> Together:
         owners.append(np.full(len(part), -1, dtype=np.int64) if one is None else one.owners)
         places.append(np.zeros(len(part), dtype=np.int64) if one is None else one.places)
         laws |= {} if one is None else one.laws
-    return Together(np.concatenate(owners), np.concatenate(places), laws)
+    return JointNoise(np.concatenate(owners), np.concatenate(places), laws)

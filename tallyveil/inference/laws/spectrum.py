@@ -31,7 +31,7 @@ from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.inference.laws.waves import as_table, wave_sums
 from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 
-__all__ = ["Bounds", "Lattice", "Outer", "Spectrum", "rough_spectrum", "spectrum"]
+__all__ = ["Lattice", "Outer", "ProbabilityBounds", "Spectrum", "rough_spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
@@ -45,14 +45,14 @@ _ROUNDED: Final = 1e-9
 _OFF_THE_LATTICE: Final = 1e-6
 
 
-class Bounds(NamedTuple):
+class ProbabilityBounds(NamedTuple):
     """A probability lies between them."""
 
     lower: float
     upper: float
 
     @classmethod
-    def clipped(cls, lower: float, upper: float) -> Bounds:
+    def clipped(cls, lower: float, upper: float) -> ProbabilityBounds:
         return cls(float(min(1.0, max(0.0, lower))), float(min(1.0, max(0.0, upper))))
 
 
@@ -65,16 +65,16 @@ class Spectrum(ABC):
     neglected: float
     phi: FloatArray
 
-    def within(self, h: float, strict: bool = False) -> Bounds:
+    def within(self, h: float, strict: bool = False) -> ProbabilityBounds:
         """Bounds of P(|X| ≤ h), of P(|X| < h) if strict."""
         if h < 0:
-            return Bounds(0.0, 0.0)
+            return ProbabilityBounds(0.0, 0.0)
         if h >= self.reach:
-            return Bounds(1 - self.neglected, 1.0)
+            return ProbabilityBounds(1 - self.neglected, 1.0)
         return self._within(h, strict)
 
     @abstractmethod
-    def _within(self, h: float, strict: bool) -> Bounds:
+    def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         """For 0 ≤ h < reach."""
 
 
@@ -86,16 +86,16 @@ class Lattice(Spectrum):
     step: float
     slack: float
 
-    def _within(self, h: float, strict: bool) -> Bounds:
+    def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         low, high = (h - self.slack) / self.step, (h + self.slack) / self.step
         if strict:
             return self.at(math.ceil(low) - 1, math.ceil(high) - 1)
         return self.at(math.floor(low), math.floor(high))
 
-    def at(self, low: int, high: int) -> Bounds:
+    def at(self, low: int, high: int) -> ProbabilityBounds:
         """A lower bound of P(|X| ≤ low · step), an upper bound of P(|X| ≤ high · step)."""
         lower = self._mass(low) - _ROUNDING - 2 * self.neglected
-        return Bounds.clipped(lower, self._mass(high) + _ROUNDING + self.neglected)
+        return ProbabilityBounds.clipped(lower, self._mass(high) + _ROUNDING + self.neglected)
 
     def _mass(self, n: int) -> float:
         if n < 0:
@@ -118,9 +118,9 @@ class Outer(Spectrum):
 
     law: WeightedNoise
 
-    def _within(self, h: float, strict: bool) -> Bounds:
+    def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         beyond = 2 * self.law.tail(h * (1 - 1e-12)) if h > 0 else 1.0
-        return Bounds.clipped(1 - beyond - self.neglected, 1.0)
+        return ProbabilityBounds.clipped(1 - beyond - self.neglected, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,11 +133,11 @@ class Bracket(Spectrum):
     def _table(self) -> FloatArray:
         return as_table(_selberg(self.degree)[:, : len(self.phi)] * self.phi)
 
-    def _within(self, h: float, strict: bool) -> Bounds:
+    def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         waves = wave_sums(self._table, 2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
         off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
-        return Bounds.clipped(middle - off - self.neglected, middle + off)
+        return ProbabilityBounds.clipped(middle - off - self.neglected, middle + off)
 
 
 @lru_cache(maxsize=4)

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, TypeAlias
 from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
-from tallyveil.knowledge.answers.released_answer import Interval, Released, shifted
+from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, shifted
 from tallyveil.mechanisms import AnyMechanism, CountMechanism, law_of, mechanism
 
 __all__ = [
@@ -82,7 +82,7 @@ class Estimated:
         each = _half_the_miss(confidence)
         return self.estimate.half_width(each) + self.beside.half_width(each)
 
-    def interval(self, confidence: Fraction) -> Interval:
+    def interval(self, confidence: Fraction) -> EstimatedInterval:
         """The truth is an integer. So an estimate is rounded to the nearest, and the ends of its
         interval to the integers inside it, and the interval holds the truth no less often."""
         own = self.beside
@@ -91,7 +91,7 @@ class Estimated:
         value, told = self.estimate.value, self.rounded
         low = own.value + math.ceil(value - half) - width
         high = own.value + math.floor(value + half) + width
-        return Interval(told, min(told, low), max(told, high))
+        return EstimatedInterval(told, min(told, low), max(told, high))
 
     @property
     def rounded(self) -> int:
@@ -183,8 +183,10 @@ class InRange:
         _, low, high = self.interval(confidence)
         return max(self.value - low, high - self.value)
 
-    def interval(self, confidence: Fraction) -> Interval:
-        return Interval(self.value, *self.mechanism.interval(self.scale, self.value, confidence))
+    def interval(self, confidence: Fraction) -> EstimatedInterval:
+        return EstimatedInterval(
+            self.value, *self.mechanism.interval(self.scale, self.value, confidence)
+        )
 
     def probability(self, low: int | None, high: int | None) -> float:
         exact = self._probability(low, high)

@@ -17,7 +17,7 @@ from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.laws.noise import Signature
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Criterion", "Estimate", "Weights", "WithError", "improves", "surpasses"]
+__all__ = ["Criterion", "Estimate", "NoiseWeights", "WithError", "improves", "surpasses"]
 
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
@@ -29,7 +29,7 @@ Criterion = Fraction | None
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class NoiseWeights:
     """Of the noises of an estimate, and their laws; estimates with alike errors share one.
 
     If ``rough``, intervals are by a quick bound, and somewhat too wide."""
@@ -108,7 +108,7 @@ class Estimate:
 
     value: float
     numbers: IntArray
-    weights: Weights
+    weights: NoiseWeights
     basis: Basis = _NO_BASIS
     draws: IntArray | None = None
 
@@ -147,7 +147,7 @@ class Estimate:
         return Estimate(
             self.value * (1 - share) + value * share,
             np.append(self.numbers, number),
-            Weights(
+            NoiseWeights(
                 values,
                 Noises.concatenated([self.noises, noises]),
                 self.weights.rough,
@@ -165,7 +165,7 @@ class Estimate:
         np.add.at(weights, places.ravel(), np.concatenate([part.weights.values for part in parts]))
         noises = Noises.concatenated([part.noises for part in parts]).take(first)
         rough = any(part.weights.rough for part in parts)
-        return cls(sum(part.value for part in parts), numbers, Weights(weights, noises, rough))
+        return cls(sum(part.value for part in parts), numbers, NoiseWeights(weights, noises, rough))
 
 
 # Its spectrum takes up to half a megabyte.

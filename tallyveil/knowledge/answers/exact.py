@@ -14,12 +14,12 @@ from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.found import Found
 from tallyveil.workload.workload import Column
 
-__all__ = ["Exact"]
+__all__ = ["ExactRows"]
 
 _Answers: TypeAlias = tuple[Released | None, ...]
 
 
-class Exact:
+class ExactRows:
     """Of one table: ``values`` has one for each row that the span declares, which is None where
     nothing is declared. Threads may share it.
 

@@ -13,13 +13,13 @@ from tallyveil import deadline
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.answers.answer import Known, released
-from tallyveil.knowledge.answers.released_answer import Interval, Released, variance_of
+from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, variance_of
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import IntArray
 
 __all__ = [
     "Alike",
-    "Ends",
+    "IntervalEnds",
     "bought",
     "by_law",
     "chosen",
@@ -36,7 +36,7 @@ _PORTION: Final = 1024
 _SHORT: Final = 2**61
 
 _Steps: TypeAlias = Sequence[int | None] | IntArray
-Ends: TypeAlias = tuple[_Steps, _Steps, _Steps]
+IntervalEnds: TypeAlias = tuple[_Steps, _Steps, _Steps]
 """Of each row the value and the lower and the upper end of its interval."""
 
 
@@ -98,7 +98,7 @@ class Alike(Sequence[Known]):
         found[list(self.exact)] = 0
         return found
 
-    def ends(self, confidence: Fraction) -> Ends | None:
+    def ends(self, confidence: Fraction) -> IntervalEnds | None:
         """Of the rows' intervals; None if they take more than 64 bits."""
         half = Released.of(0, self.law).half_width(confidence)
         try:
@@ -182,21 +182,21 @@ def reporting(
     return every
 
 
-def intervals(rows: Sequence[Known | None], confidence: Fraction) -> Ends:
+def intervals(rows: Sequence[Known | None], confidence: Fraction) -> IntervalEnds:
     """Most rows have noise of their own, and many of these noise of one law."""
     if isinstance(rows, Alike) and rows:
         ends = rows.ends(confidence)
         if ends is not None:
             return ends
     halves: dict[Hashable, int] = {}
-    found: list[Interval | tuple[None, None, None]] = []
+    found: list[EstimatedInterval | tuple[None, None, None]] = []
     for start in range(0, len(rows), _PORTION):
         deadline.check()
         found += (_interval(row, confidence, halves) for row in rows[start : start + _PORTION])
     return turned(found)
 
 
-def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> Ends:
+def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> IntervalEnds:
     """The values, the lower and the upper ends."""
     values, low, high = zip(*rows, strict=True) if rows else ((), (), ())
     return values, low, high
@@ -204,7 +204,7 @@ def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> Ends:
 
 def _interval(
     row: Known | None, confidence: Fraction, halves: dict[Hashable, int]
-) -> Interval | tuple[None, None, None]:
+) -> EstimatedInterval | tuple[None, None, None]:
     """``halves`` are the half-widths of released answers, by their laws."""
     if not isinstance(row, Released):
         return (None, None, None) if row is None else row.interval(confidence)
@@ -213,5 +213,5 @@ def _interval(
     if half is None:
         half = halves[law] = row.half_width(confidence)
     if told is None:
-        return Interval(value, value - half, value + half)
-    return Interval(told, min(told, value - half), max(told, value + half))
+        return EstimatedInterval(value, value - half, value + half)
+    return EstimatedInterval(told, min(told, value - half), max(told, value + half))

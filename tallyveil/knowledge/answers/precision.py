@@ -19,7 +19,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import Fit, Noises
-from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["Precision", "Preview", "row_bytes", "stretches", "too_complex"]
@@ -159,7 +159,7 @@ class Precision:
 
 def _estimated(values: _Floats, noises: Noises, rows: IntArray, weights: _Floats) -> Estimate:
     """With these weights on these rows' answers."""
-    return Estimate(float(weights @ values[rows]), rows, Weights(weights, noises.take(rows)))
+    return Estimate(float(weights @ values[rows]), rows, NoiseWeights(weights, noises.take(rows)))
 
 
 def row_bytes(rows: sparse.csr_matrix) -> list[bytes]:

@@ -13,10 +13,10 @@ from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
 
-__all__ = ["Interval", "Released", "shifted", "variance_of"]
+__all__ = ["EstimatedInterval", "Released", "shifted", "variance_of"]
 
 
-class Interval(NamedTuple):
+class EstimatedInterval(NamedTuple):
     """An answer and the ends of its interval, in lattice units."""
 
     value: int
@@ -75,10 +75,10 @@ class Released(_Fields):
             return _half_width(self.laws[0], confidence) if self.laws else 0
         return math.floor(self._error.half_width(confidence))
 
-    def interval(self, confidence: Fraction) -> Interval:
+    def interval(self, confidence: Fraction) -> EstimatedInterval:
         half = self.half_width(confidence)
         told = self.rounded
-        return Interval(told, min(told, self.value - half), max(told, self.value + half))
+        return EstimatedInterval(told, min(told, self.value - half), max(told, self.value + half))
 
     @property
     def rounded(self) -> int:

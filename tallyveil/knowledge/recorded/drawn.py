@@ -10,9 +10,9 @@ from tallyveil import deadline
 from tallyveil.accountant import Answer, Basis
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional.conditional import ConditionalLaw
-from tallyveil.inference.laws.noise import Together
+from tallyveil.inference.laws.noise import JointNoise
 from tallyveil.knowledge.answers.answer import Estimated, Known
-from tallyveil.knowledge.answers.estimate import Estimate, Weights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.workload.workload import IntArray
 
 __all__ = ["DRAWS", "DrawnRows", "noises_of"]
@@ -32,12 +32,12 @@ class DrawnRows:
         """Of the recorded column ``number``. Rows alike share their weights, and so what is worked
         out of these."""
         noises, basis, one = noises_of(answer), Basis(own=(number,)), np.ones(1)
-        shared: dict[int, Weights] = {}
+        shared: dict[int, NoiseWeights] = {}
         known = []
         for place, kind in enumerate(deadline.stoppable(noises.numbers.tolist())):
             weights = shared.get(kind)
             if weights is None:
-                weights = shared[kind] = Weights(one, noises.take(np.array([place])))
+                weights = shared[kind] = NoiseWeights(one, noises.take(np.array([place])))
             value, noise = float(answer.values[place]), noise_numbers[place : place + 1]
             draws = None if noises.together is None else noises.together.owners[place : place + 1]
             known.append(Estimated(Estimate(value, noise, weights, basis, draws)))
@@ -58,4 +58,4 @@ def noises_of(answer: Answer) -> Noises:
         answer.charge_id * DRAWS + n: drawn.laws[n] for n in np.unique(owners[owners >= 0]).tolist()
     }
     numbers = np.where(owners < 0, -1, answer.charge_id * DRAWS + owners)
-    return Noises(own.laws, own.scales, Together(numbers, drawn.places[rows], laws))
+    return Noises(own.laws, own.scales, JointNoise(numbers, drawn.places[rows], laws))

@@ -20,7 +20,7 @@ from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.recorded.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor, IntArray
 
-__all__ = ["ARRAYS", "Axes", "Growing", "Hull", "Kind", "ends_of", "hull_of", "least_of"]
+__all__ = ["ARRAYS", "Axes", "ColumnKind", "Growing", "Hull", "ends_of", "hull_of", "least_of"]
 
 _FIRST: Final = 16
 _TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
@@ -34,7 +34,7 @@ Hull: TypeAlias = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class ColumnKind:
     """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
 
     ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
@@ -64,8 +64,8 @@ class Kind:
         low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
         return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
-    def take(self, which: _Bools | IntArray | slice) -> Kind:
-        return Kind(
+    def take(self, which: _Bools | IntArray | slice) -> ColumnKind:
+        return ColumnKind(
             self.axes,
             self.shape,
             self.numbers[which],
@@ -106,7 +106,7 @@ ARRAYS: Final = MappingProxyType(
         "wide": np.bool_,
     }
 )
-"""Those of a `Kind`, in its order, with the types of their entries."""
+"""Those of a `ColumnKind`, in its order, with the types of their entries."""
 
 
 def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
@@ -129,7 +129,7 @@ class Growing:
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         self._count = 0
-        self._all = Kind(
+        self._all = ColumnKind(
             axes,
             shape,
             np.zeros(_FIRST, dtype=np.int64),
@@ -142,7 +142,7 @@ class Growing:
         )
 
     @classmethod
-    def resumed(cls, every: Kind) -> Growing:
+    def resumed(cls, every: ColumnKind) -> Growing:
         """With these columns, to add to."""
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
@@ -153,12 +153,12 @@ class Growing:
         """Of its axes."""
         return zip(self._all.flat, self._all.shape, strict=True)
 
-    def having(self, numbers: IntArray) -> Kind:
+    def having(self, numbers: IntArray) -> ColumnKind:
         """Those with these numbers, all of which are here."""
         every, count = self._all, self._count
         return every.take(np.searchsorted(every.numbers[:count], numbers))
 
-    def one(self, number: int) -> Kind:
+    def one(self, number: int) -> ColumnKind:
         """That with this number, which is here."""
         place = int(self._all.numbers[: self._count].searchsorted(number))
         return self._all.take(slice(place, place + 1))
@@ -170,7 +170,7 @@ class Growing:
             getattr(self._all, name)[self._count] = entry
         self._count += 1
 
-    def before(self, seen: int | None) -> Kind:
+    def before(self, seen: int | None) -> ColumnKind:
         """Those with a number below ``seen``, or all."""
         every, count = self._all, self._count
         last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.alike import stretches
-from tallyveil.knowledge.recorded.prepared import Prepared
+from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["Layout", "Written"]
@@ -69,7 +69,7 @@ class Layout:
 class Written:
     """Some columns, as products of the entries of their factors, each of which is laid out once."""
 
-    def __init__(self, layout: Layout, columns: Sequence[Prepared]) -> None:
+    def __init__(self, layout: Layout, columns: Sequence[PreparedColumn]) -> None:
         self._layout = layout
         self._columns = columns
         every: dict[Factor, tuple[IntArray, ...]] = {}
@@ -93,7 +93,7 @@ class Written:
             for one in self._columns
         ]
 
-    def _selected(self, one: Prepared) -> int:
+    def _selected(self, one: PreparedColumn) -> int:
         column = one.column
         total = np.ones(column.height)
         own = column.factor_rows(column.numbers)
@@ -105,7 +105,7 @@ class Written:
     def matrix(self, which: Sequence[int]) -> sparse.csr_matrix:
         """The rows of some of the columns, one column after the other."""
         ends = np.cumsum([0, *(self._columns[n].column.height for n in which)]).tolist()
-        kinds: dict[tuple[_Axes, ...], list[tuple[Prepared, int]]] = {}
+        kinds: dict[tuple[_Axes, ...], list[tuple[PreparedColumn, int]]] = {}
         for n, start in zip(which, ends, strict=False):
             kinds.setdefault(self._columns[n].kind, []).append((self._columns[n], start))
         shape = (ends[-1], self._layout.cells)
@@ -115,7 +115,9 @@ class Written:
         rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
         return sparse.csr_matrix((coefficients, (rows, cells)), shape=shape)
 
-    def _written(self, kind: tuple[_Axes, ...], some: Sequence[tuple[Prepared, int]]) -> _Entries:
+    def _written(
+        self, kind: tuple[_Axes, ...], some: Sequence[tuple[PreparedColumn, int]]
+    ) -> _Entries:
         """Of columns of one kind, each with the number of its first row."""
         deadline.check()
         columns = [one.column for one, _ in some]

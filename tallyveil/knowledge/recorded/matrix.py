@@ -23,7 +23,14 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.knowledge.recorded.layout import Layout, Written
-from tallyveil.knowledge.recorded.prepared import CELLS, SEED, Prepared, Signs, distinct, marks
+from tallyveil.knowledge.recorded.prepared import (
+    CELLS,
+    SEED,
+    PreparedColumn,
+    Signs,
+    distinct,
+    marks,
+)
 from tallyveil.workload.workload import Factor, IntArray
 
 __all__ = ["COLUMN", "Related", "related"]
@@ -44,9 +51,9 @@ class Related:
 
 
 def related(
-    questions: Sequence[Prepared],
+    questions: Sequence[PreparedColumn],
     numbers: Sequence[int],
-    history: Callable[[int], Prepared],
+    history: Callable[[int], PreparedColumn],
     work: int,
     first: int = 0,
 ) -> Related | None:
@@ -85,9 +92,9 @@ class _Trial:
     def __init__(
         self,
         apart: _Values,
-        questions: Sequence[Prepared],
+        questions: Sequence[PreparedColumn],
         size: int,
-        columns: list[tuple[int, Prepared]],
+        columns: list[tuple[int, PreparedColumn]],
         work: int,
     ) -> None:
         self.size = size
@@ -130,7 +137,7 @@ class _Trial:
         """Whether the work is enough for most of what is looked at."""
         return self.left >= -COLUMN and 2 * len(self._taken[0]) >= len(self._columns)
 
-    def grown(self, more: list[tuple[int, Prepared]]) -> _Trial:
+    def grown(self, more: list[tuple[int, PreparedColumn]]) -> _Trial:
         """With more columns."""
         apart = copy.copy(self._apart)
         fitting = [one for one in more if not one[1].too_large]
@@ -171,7 +178,7 @@ class _Values:
         self._signs: dict[str, Signs] = {}
         self._sizes: dict[str, int] = {}
 
-    def told_apart(self, columns: Sequence[Prepared]) -> bool:
+    def told_apart(self, columns: Sequence[PreparedColumn]) -> bool:
         """Take up all of the columns, or none if there would be more than `CELLS` cells."""
         factors: dict[Factor, Mapping[str, Signs]] = {}
         for prepared in columns:

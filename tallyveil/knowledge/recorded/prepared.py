@@ -19,9 +19,9 @@ from tallyveil.workload.workload import Column, IntArray
 __all__ = [
     "CELLS",
     "SEED",
-    "Places",
-    "Prepared",
+    "PreparedColumn",
     "Signs",
+    "_Places",
     "distinct",
     "fitting",
     "marks",
@@ -40,12 +40,12 @@ and whatever they are, they tell the same values apart but for a chance of 2⁻�
 
 Signs: TypeAlias = npt.NDArray[np.uint64]
 
-Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
+_Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
 """By factor, and by its axes, the values of its entries."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedColumn:
     """A column, and for each of its axes a number for each value, equal (but for a chance of
     2⁻⁶⁴) only where the column does not tell the values apart."""
 
@@ -54,7 +54,7 @@ class Prepared:
     signs: Mapping[str, Signs]
     sizes: Mapping[str, int]
     """How many values of each axis are told apart."""
-    places: Places
+    places: _Places
     """Of each factor's entries, along each of its axes; none if the column by itself tells more
     cells apart than are looked at, so that it is small enough to be kept in mind."""
 
@@ -63,7 +63,7 @@ class Prepared:
         """Whether a coefficient may not be an int64, or there are more than are looked at."""
         return self.column.largest >= 2**63 or _entries(self.column) > _WIDEST
 
-    def fits(self, question: Prepared) -> bool:
+    def fits(self, question: PreparedColumn) -> bool:
         """Whether it can be looked at beside the question, if nothing else is."""
         if self.too_large:
             return False
@@ -88,7 +88,7 @@ class Prepared:
         return 200 + self.column.nbytes + sum(100 + array.nbytes for array in arrays)
 
     @classmethod
-    def of(cls, column: Column) -> Prepared:
+    def of(cls, column: Column) -> PreparedColumn:
         random = np.random.default_rng(SEED)
         signs: dict[str, Signs] = {}
         places: list[tuple[IntArray, ...]] = []
@@ -119,23 +119,23 @@ def _entries(column: Column) -> int:
     return sum(len(factor.cells) for factor in column.factors)
 
 
-_kept: Final[Cache[Prepared]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
+_kept: Final[Cache[PreparedColumn]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
 
 
-def prepared(columns: Sequence[Column]) -> list[Prepared]:
-    """As `Prepared.of`, kept for some time for these very objects."""
+def prepared(columns: Sequence[Column]) -> list[PreparedColumn]:
+    """As `PreparedColumn.of`, kept for some time for these very objects."""
     found = []
     for column, kept in zip(columns, _kept.find_all(columns), strict=True):
         one = kept
         if one is None:
             deadline.check()
-            one = Prepared.of(column)
+            one = PreparedColumn.of(column)
             _kept.put(column, one)
         found.append(one)
     return found
 
 
-def fitting(columns: Sequence[Prepared], questions: Sequence[Prepared]) -> list[bool]:
+def fitting(columns: Sequence[PreparedColumn], questions: Sequence[PreparedColumn]) -> list[bool]:
     """Which of the columns fit beside each of the questions."""
     said: dict[frozenset[tuple[str, int]] | None, bool] = {None: False}
     for one in columns:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.knowledge.recorded.kinds import Kind
+from tallyveil.knowledge.recorded.kinds import ColumnKind
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, inserted
 from tallyveil.workload.workload import IntArray
 
@@ -37,7 +37,9 @@ class Ranking:
     complete: bool
 
     @classmethod
-    def of(cls, axes: frozenset[str], kinds: Sequence[Kind], cuts: Cuts, seen: int) -> Ranking:
+    def of(
+        cls, axes: frozenset[str], kinds: Sequence[ColumnKind], cuts: Cuts, seen: int
+    ) -> Ranking:
         starts = itertools.accumulate((len(kind.numbers) for kind in kinds), initial=0)
         numbers = np.concatenate([np.zeros(0, np.int64), *(kind.numbers for kind in kinds)])
         expected = np.concatenate([np.zeros(0), *(kind.expected(axes) for kind in kinds)])
@@ -57,7 +59,7 @@ class Ranking:
         """Whether columns with these axes may be added."""
         return self.spans.cuts.place.keys() >= set(axes)
 
-    def with_latest(self, column: Kind) -> Ranking:
+    def with_latest(self, column: ColumnKind) -> Ranking:
         """With the one column that was recorded next."""
         expected, cuts = column.expected(self.axes), self.spans.cuts
         place = int(self.expected.searchsorted(expected[0]))

@@ -20,7 +20,7 @@ import numpy as np
 
 from tallyveil.accountant import Arrays
 from tallyveil.cache import Cache
-from tallyveil.knowledge.recorded.kinds import ARRAYS, Axes, Growing, Hull, Kind, hull_of
+from tallyveil.knowledge.recorded.kinds import ARRAYS, Axes, ColumnKind, Growing, Hull, hull_of
 from tallyveil.knowledge.recorded.ranking import Ranking, first
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, sizes_of
 from tallyveil.workload.workload import Column
@@ -64,7 +64,7 @@ class Relevance:
         result = cls()
         for n, (axes, shape) in enumerate(json.loads(written["kinds"].tobytes())):
             own = tuple(map(tuple, axes))
-            every = Kind(own, tuple(shape), *(written[f"{n}/{name}"] for name in ARRAYS))
+            every = ColumnKind(own, tuple(shape), *(written[f"{n}/{name}"] for name in ARRAYS))
             result._by_axes[own] = n
             result._kinds.append(Growing.resumed(every))
         result._kind_of = array("i", written["kind_of"].tobytes())

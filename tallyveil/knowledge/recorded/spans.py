@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.knowledge.recorded.kinds import Kind, ends_of, least_of
+from tallyveil.knowledge.recorded.kinds import ColumnKind, ends_of, least_of
 from tallyveil.workload.workload import Column, IntArray
 
 __all__ = ["Cuts", "Spans", "inserted", "sizes_of"]
@@ -62,7 +62,7 @@ class Spans:
     least: FloatArray
 
     @classmethod
-    def of(cls, cuts: Cuts, kinds: Sequence[tuple[Kind, IntArray]], count: int) -> Spans:
+    def of(cls, cuts: Cuts, kinds: Sequence[tuple[ColumnKind, IntArray]], count: int) -> Spans:
         """Of ``count`` columns: of each kind's with their places."""
         whole = np.array(cuts.row(()), dtype=np.int64)
         found = cls(cuts, np.repeat(whole[:, None], count, axis=1), np.ones(count))

@@ -14,7 +14,7 @@ from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.many import reporting, variances
 from tallyveil.knowledge.found import Outlook
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.sums.exact_sums import Rows, Sums, exact_sums
+from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
 from tallyveil.knowledge.sums.rounding import jointly_rounded
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column, IntArray
@@ -101,6 +101,6 @@ def _exact_sums(
     values = np.where(spread > 0, np.nan, np.where(spread == 0, values, np.inf))
     declared = state.exact_columns(system.numbers[rows])
     return exact_sums(
-        Rows(system.question, columns, values),
-        Rows(system.history[rows], declared, system.values[rows]),
+        SummedRows(system.question, columns, values),
+        SummedRows(system.history[rows], declared, system.values[rows]),
     )

@@ -21,13 +21,13 @@ from tallyveil import deadline
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Rows", "Sums", "exact_sums"]
+__all__ = ["SummedRows", "Sums", "exact_sums"]
 
 _FAMILIES: Final = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SummedRows:
     """``matrix`` (k×n), the number of the column that each row is of, and the exact value of each:
     NaN for an open row, and ∞ for one that is not known."""
 
@@ -52,7 +52,7 @@ class Sums:
     whole: bool = True
 
 
-def exact_sums(asked: Rows, exact: Rows) -> Sums:
+def exact_sums(asked: SummedRows, exact: SummedRows) -> Sums:
     """What sums of the open rows asked are exactly. Where rows overlap, the exact rows themselves
     are among the result."""
     own, declared = [*_families(asked)], [*_families(exact)]
@@ -72,7 +72,7 @@ def exact_sums(asked: Rows, exact: Rows) -> Sums:
     return Sums(matrix[first], values[first], len(own) < _FAMILIES or not left)
 
 
-def _families(rows: Rows) -> Iterator[IntArray]:
+def _families(rows: SummedRows) -> Iterator[IntArray]:
     """Rows without common cells, a column together; each column in the first family with room.
     Columns whose own rows overlap are in none."""
     taken: list[tuple[npt.NDArray[np.bool_], list[IntArray]]] = []
@@ -95,7 +95,7 @@ def _families(rows: Rows) -> Iterator[IntArray]:
     return (np.concatenate(own) for _, own in taken)
 
 
-def _sums(asked: Rows, exact: Rows) -> Sums:
+def _sums(asked: SummedRows, exact: SummedRows) -> Sums:
     """Of each component with open rows and exact ones, the sum of its open rows."""
     met = asked.matrix @ exact.matrix.T
     deadline.check()

@@ -38,7 +38,7 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.groups import Groups
-from tallyveil.mechanisms.constrained.tables import MOST, Bounds, Tables, too_many_sums
+from tallyveil.mechanisms.constrained.tables import MOST, Tables, TailBounds, too_many_sums
 from tallyveil.mechanisms.constrained.weights import happens, weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import decimal
@@ -125,7 +125,7 @@ class Atom:
     """Of one root. ``bounds`` are those of the tables, unless they are given, and ``scale`` is
     K̂ + M. The fallback proposes in ``fallbacks`` of 2⁶⁴ cases."""
 
-    def __init__(self, root: Node, bounds: Bounds | None = None, fallbacks: int = _FALLBACKS):
+    def __init__(self, root: Node, bounds: TailBounds | None = None, fallbacks: int = _FALLBACKS):
         self.root, self._fallbacks = root, fallbacks
         self._places = {leaf: place for place, leaf in enumerate(root.leaves)}
         nodes = [root]
@@ -144,14 +144,14 @@ class Atom:
         self.scale = self.tables.log_total + _M
         self._guard = _GUARD * np.arange(1, widest + 1, dtype=np.int64)
 
-    def _built(self, law: NoiseLaw, bounds: Bounds | None, sets: int) -> Tables:
+    def _built(self, law: NoiseLaw, bounds: TailBounds | None, sets: int) -> Tables:
         """Tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
         if bounds is not None:
             return Tables(self.root, law, bounds)
         free = len(self._places) * float(self._weights.log_total())
         excess = _LIKELY
         while True:
-            tables = Tables(self.root, law, Bounds(self._weights, math.log(sets) + excess))
+            tables = Tables(self.root, law, TailBounds(self._weights, math.log(sets) + excess))
             if free - tables.log_total <= excess:
                 return tables
             excess = free - tables.log_total + 1

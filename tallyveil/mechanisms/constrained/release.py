@@ -11,7 +11,7 @@ from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.losses.privacy_loss import Loss, together_loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.calibrate import rate
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.workload.workload import Workload
 
 __all__ = ["AgentNoise", "published", "release_together"]
@@ -58,7 +58,7 @@ class AgentNoise:
     name = "agents"
 
     def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+        self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
         rates = [rate(scale, measure) for scale in scales]
         return together_loss(workload.columns, rates, relation, measure)

@@ -4,7 +4,7 @@
 
 The children of a count are joined in two halves, and these in two, so that of a hundred alike few
 joins differ; those of one kind share a table. A table ends where the sum of a half, or one leaf, is
-beyond a bound B; `Bounds` chooses it such that what lies beyond is as unlikely as `conditioned`
+beyond a bound B; `TailBounds` chooses it such that what lies beyond is as unlikely as `conditioned`
 needs. All sums are of positive terms, so
 that each number has a small relative error, however small it is. Tables are kept near 1 by powers
 of two, which change no digit: of 250 leaves the weights would be larger than any float.
@@ -27,9 +27,9 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node
 from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.mechanisms.constrained.weights import Tilt, Weights, weights_of
+from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, weights_of
 
-__all__ = ["LOG_FALLBACK", "MOST", "Bounds", "Table", "Tables", "too_many_sums"]
+__all__ = ["LOG_FALLBACK", "MOST", "SumTable", "Tables", "TailBounds", "too_many_sums"]
 
 LOG_FALLBACK: Final = -58 * math.log(2)  # ln of how often what lies beyond the tables is proposed
 MOST: Final = 10_000_000  # numbers of all tables
@@ -41,11 +41,11 @@ _Pair: TypeAlias = tuple[int, Node]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TailBounds:
     """For sums of leaves of one law: P(|S| > B) times e^{``excess``} is less than the chance of the
     fallback."""
 
-    weights: Weights
+    weights: LawWeights
     excess: float
 
     def tilt(self, leaves: int) -> Tilt:
@@ -59,7 +59,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class SumTable:
     """``weights`` of −B … B of the sum of ``size`` leaves, times 2^``power`` for all."""
 
     weights: FloatArray
@@ -98,7 +98,7 @@ class Tables:
     before any is made.
     """
 
-    def __init__(self, root: Node, law: NoiseLaw, bounds: Bounds) -> None:
+    def __init__(self, root: Node, law: NoiseLaw, bounds: TailBounds) -> None:
         self.bounds = bounds
         self._law, self._left, self._work = law, MOST, _WORK
         self._kinds: dict[_Kind, int] = {}
@@ -107,7 +107,7 @@ class Tables:
         self.halves: dict[int, tuple[Node, ...]] = {}
         self._joins = itertools.count(1)
         kind = self._add(root)
-        made = list[Table]()
+        made = list[SumTable]()
         for plan in self._plans:
             made.append(self._made(plan, made))
         self.of = {node: made[number] for node, number in self._numbers.items()}
@@ -176,10 +176,10 @@ class Tables:
             )
         return plan
 
-    def _made(self, plan: _Plan, made: Sequence[Table]) -> Table:
+    def _made(self, plan: _Plan, made: Sequence[SumTable]) -> SumTable:
         """The ``made`` are those before it."""
         if not plan.inside:
-            return Table(weights_of(self._law).at(_steps(plan.bound)), 1)
+            return SumTable(weights_of(self._law).at(_steps(plan.bound)), 1)
         one, *others = (made[number] for number in plan.inside)
         weights, power = one.weights, one.power
         for other in others:
@@ -193,7 +193,7 @@ class Tables:
             own = weights_of(plan.law).at(_steps(plan.bound))
             weights, more = _near_1(weights * own)
             power += more
-        return Table(weights, plan.size, power)
+        return SumTable(weights, plan.size, power)
 
     def _longer(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
         """With so many leaves more, divided by a power of two."""

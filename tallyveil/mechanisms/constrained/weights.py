@@ -22,11 +22,11 @@ from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLa
 from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.inversion import Bounds, decided
+from tallyveil.mechanisms.noise.inversion import QuantileBounds, decided
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 from tallyveil.mechanisms.units import decimal
 
-__all__ = ["Tilt", "Weights", "happens", "weights_of"]
+__all__ = ["LawWeights", "Tilt", "happens", "weights_of"]
 
 _SHARES: Final = tuple(n / 20 for n in range(1, 20))  # of 1/b that a rate is
 _SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # of σ that a law is shifted by
@@ -41,7 +41,7 @@ class Tilt:
     by: float
 
 
-class Weights(ABC):
+class LawWeights(ABC):
     """Of ``noise`` of one law with a scale above 0."""
 
     noise: Additive
@@ -88,7 +88,7 @@ class Weights(ABC):
         """ln P of such draws, in the precision of the context."""
 
 
-class _Laplace(Weights):
+class _Laplace(LawWeights):
     """f(k) = e^{−|k|/b}. Tilted, k = G − G′ with two geometric numbers of other scales."""
 
     noise = DiscreteLaplace()
@@ -142,7 +142,7 @@ class _Laplace(Weights):
         return -each - len(values) * _log_both(over, under)
 
 
-class _Gaussian(Weights):
+class _Gaussian(LawWeights):
     """f(k) = e^{−k²/2σ²}. Tilted, it is the same law around another whole number."""
 
     noise = DiscreteGaussian()
@@ -202,7 +202,7 @@ _KINDS: Final = {DiscreteLaplaceLaw: _Laplace, DiscreteGaussianLaw: _Gaussian}
 
 
 @lru_cache(maxsize=256)
-def weights_of(law: NoiseLaw) -> Weights:
+def weights_of(law: NoiseLaw) -> LawWeights:
     """Raises FeatureNotSupported for a law whose weights are not known up to a constant."""
     kind = _KINDS.get(type(law))
     if kind is None or not law.scale:
@@ -214,7 +214,7 @@ def happens(chance: Callable[[], Decimal], word: int) -> bool:
     """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
     out to as many digits as that takes."""
 
-    def bounds(bits: int) -> Bounds:
+    def bounds(bits: int) -> QuantileBounds:
         with localcontext(prec=bits // 3 + 40):
             scaled = chance() * (1 << bits)
             room = scaled.scaleb(-bits // 3 - 20) + 1

@@ -24,7 +24,12 @@ from tallyveil.mechanisms.losses.tensors import (
     join_axes,
     place,
 )
-from tallyveil.mechanisms.losses.weights import Weights, check_magnitude, from_midrange, from_zero
+from tallyveil.mechanisms.losses.weights import (
+    CellWeights,
+    check_magnitude,
+    from_midrange,
+    from_zero,
+)
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import IntArray, loss_units
 from tallyveil.workload.workload import Column
@@ -91,13 +96,13 @@ def midrange_losses(
     return _tensors([from_midrange(column, p, closed) for column in columns], halves)
 
 
-def _tensors(weights: Sequence[Weights], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
+def _tensors(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
     return tuple(
         _sum([weights[m] for m in group], [rates[m] for m in group]) for group in _groups(weights)
     )
 
 
-def _groups(weights: Sequence[Weights]) -> list[list[int]]:
+def _groups(weights: Sequence[CellWeights]) -> list[list[int]]:
     """What to sum into one tensor: everything, unless its axes are too many."""
     sizes = {name: size for w in weights for name, size in w.sizes.items()}
     if math.prod(sizes.values()) <= CELL_LIMIT:
@@ -112,11 +117,11 @@ def _groups(weights: Sequence[Weights]) -> list[list[int]]:
     return groups
 
 
-def _sum(weights: Sequence[Weights], rates: Sequence[Fraction]) -> Tensor:
+def _sum(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> Tensor:
     """Worked out once for coordinates that no weight tells apart."""
     axes = join_axes(*(w.axes for w in weights))
     codes, kinds = _kinds([part for w in weights for part in w.parts])
-    alike: dict[Fraction, list[Weights]] = {}
+    alike: dict[Fraction, list[CellWeights]] = {}
     for own, rate in zip(weights, rates, strict=True):
         alike.setdefault(rate, []).append(own)
     moves = [(v, rate) for rate, own in alike.items() for v in _totals(own, kinds, axes)]
@@ -154,7 +159,7 @@ def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntA
 
 
 def _totals(
-    weights: Sequence[Weights], kinds: Mapping[str, IntArray], axes: Sequence[str]
+    weights: Sequence[CellWeights], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> Iterator[IntArray]:
     """Arrays that add up to the sum of some weights, over ``axes``, for one coordinate of each
     kind.

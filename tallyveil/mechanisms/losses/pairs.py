@@ -34,7 +34,7 @@ from functools import cached_property
 import numpy as np
 
 from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
-from tallyveil.mechanisms.losses.partition import Partition, Rows, distances, join, partition
+from tallyveil.mechanisms.losses.partition import CellClasses, ClassRows, distances, join, partition
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.losses.weights import check_magnitude
 from tallyveil.mechanisms.measure import Measure, power
@@ -49,7 +49,7 @@ __all__ = ["ClassLoss", "PairLoss"]
 class ClassLoss:
     """``matrix[a, b]`` units for a pair of cells of classes a and b; exact."""
 
-    classes: Partition
+    classes: CellClasses
     matrix: IntArray
 
     @cached_property
@@ -97,7 +97,7 @@ class PairLoss:
     @cached_property
     def by_class(self) -> ClassLoss | None:
         """All pairs of classes, or None where there are too many to look at."""
-        parts, rows = list[Partition](), list[Rows]()
+        parts, rows = list[CellClasses](), list[ClassRows]()
         for column in self.columns:
             found = partition(column, self.closed)
             if found is None:

@@ -24,7 +24,8 @@ from tallyveil.workload.classes import kinds_of_cells, over_classes
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = [
-    "CLASS_LIMIT", "WORK_LIMIT", "Partition", "Rows", "distances", "join", "partition", "too_many",
+    "CLASS_LIMIT", "WORK_LIMIT", "CellClasses", "ClassRows", "distances", "join", "partition",
+    "too_many",
 ]  # fmt: skip
 
 CLASS_LIMIT = 1024
@@ -32,7 +33,7 @@ WORK_LIMIT = 20_000_000  # additions: about 0.2 s
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class CellClasses:
     """``kinds[n]`` has the kind of each coordinate of ``axes[n]`` (in any order), and ``labels``,
     over kinds, the number of each cell's class, 0..count−1, each occurring.
 
@@ -46,7 +47,7 @@ class Partition:
     outside: int | None
 
 
-class Rows(NamedTuple):
+class ClassRows(NamedTuple):
     """Row ``rows[t]`` has ``coefficients[t]`` on each cell of class ``classes[t]``; of other
     classes it has none. In the order of the rows."""
 
@@ -55,13 +56,13 @@ class Rows(NamedTuple):
     coefficients: IntArray
 
 
-def partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
+def partition(column: Column, closed: bool) -> tuple[CellClasses, ClassRows] | None:
     """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`, or
     if they cannot be multiplied out."""
     return _KEPT.get((column, closed), lambda: (column, _partition(column, closed)))[1]
 
 
-_Kept: TypeAlias = tuple[Column, tuple[Partition, Rows] | None]
+_Kept: TypeAlias = tuple[Column, tuple[CellClasses, ClassRows] | None]
 
 
 def _bytes(_: object, kept: _Kept) -> int:
@@ -92,7 +93,7 @@ def _first_rows(factor: Factor) -> int:
     return len(np.flatnonzero(np.bincount(first[first >= 0], minlength=1)))
 
 
-def _partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
+def _partition(column: Column, closed: bool) -> tuple[CellClasses, ClassRows] | None:
     if too_many(column):
         return None
     kinds, [over] = over_classes([column])
@@ -114,13 +115,13 @@ def _partition(column: Column, closed: bool) -> tuple[Partition, Rows] | None:
     classes = number[factor.cells]
     own = np.flatnonzero(classes >= 0)
     axes = factor.axes
-    found = Partition(
+    found = CellClasses(
         axes, tuple(kinds.labels[a] for a in axes), labels.reshape(factor.shape), count, outside
     )
-    return found, Rows(factor.rows[own], classes[own], factor.coefficients[own])
+    return found, ClassRows(factor.rows[own], classes[own], factor.coefficients[own])
 
 
-def distances(entries: Rows, count: int, power: int) -> IntArray | None:
+def distances(entries: ClassRows, count: int, power: int) -> IntArray | None:
     """D[a, b] = Σ_i |C_ij − C_ik|^p for cells j of class a and k of class b.
 
     |u − v|^p = |u|^p + |v|^p except in rows where both have entries, so the sum of the norms is
@@ -147,7 +148,7 @@ def distances(entries: Rows, count: int, power: int) -> IntArray | None:
     return matrix
 
 
-def join(parts: Sequence[Partition]) -> tuple[Partition, tuple[IntArray, ...]] | None:
+def join(parts: Sequence[CellClasses]) -> tuple[CellClasses, tuple[IntArray, ...]] | None:
     """The coarsest partition finer than all ``parts``, and each part's label of its classes.
 
     None if that means more than `CLASS_LIMIT` classes, or `CELL_LIMIT` combinations of kinds.
@@ -182,4 +183,4 @@ def join(parts: Sequence[Partition]) -> tuple[Partition, tuple[IntArray, ...]] |
     beyond = None if not len(outside) else int(joint[-1])
     cells = joint[:-1] if len(outside) else joint
     count = len(members[0]) if members else 1
-    return Partition(axes, kinds, cells.reshape(shape), count, beyond), tuple(members)
+    return CellClasses(axes, kinds, cells.reshape(shape), count, beyond), tuple(members)

@@ -14,7 +14,7 @@ from tallyveil.mechanisms.losses.cells import CellLoss, cell_losses
 from tallyveil.mechanisms.losses.pairs import PairLoss
 from tallyveil.mechanisms.losses.weights import check_magnitude, from_zero
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import CEILING, UNIT
 from tallyveil.workload.workload import Column
 
@@ -24,12 +24,12 @@ Loss: TypeAlias = CellLoss | PairLoss
 
 
 def privacy_loss(
-    columns: Sequence[Column], rates: Sequence[Fraction], relation: Relation, measure: Measure
+    columns: Sequence[Column], rates: Sequence[Fraction], relation: Adjacency, measure: Measure
 ) -> Loss:
     """The loss to one privacy unit if output i of column c, moved by d, costs |d|^p · ``rates[c]``.
 
     p and the loss's unit are ``measure``'s; a unit of r rows loses up to r^p times as much
-    (`Relation`).
+    (`Adjacency`).
     """
     scaled = tuple(rate * relation.max_rows ** power(measure) for rate in rates)
     if relation.neighbours == "add_remove":
@@ -38,7 +38,7 @@ def privacy_loss(
 
 
 def together_loss(
-    columns: Sequence[Column], rates: Sequence[Fraction], relation: Relation, measure: Measure
+    columns: Sequence[Column], rates: Sequence[Fraction], relation: Adjacency, measure: Measure
 ) -> Loss:
     """As `privacy_loss`, of noise that is not independent, and of which only the ε is known to add
     up over the outputs, as of Laplace noise given that it adds up.
@@ -47,7 +47,7 @@ def together_loss(
     where a record moves m outputs at most, and a replaced one twice as many.
     """
     if measure == "rho":
-        once, alone = Relation("add_remove"), [Fraction(1, UNIT)] * len(columns)
+        once, alone = Adjacency("add_remove"), [Fraction(1, UNIT)] * len(columns)
         moved = privacy_loss([_alike(column) for column in columns], alone, once, "epsilon").bound
         moved = moved if relation.neighbours == "add_remove" else 2 * moved
         outputs = sum(column.height for column in columns)
@@ -62,7 +62,7 @@ def _alike(column: Column) -> Column:
 
 
 @kept_with
-def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
+def sensitivity(column: Column, relation: Adjacency, measure: Measure) -> int:
     """Δ₁ in ε, Δ₂² in ρ: how far one record moves C, in lattice steps (BAYES Lemma 2.1; MATH §1).
 
     add/remove: max_j Σ_i |C_ij|^p, of a product of factors the product of theirs. Replace:
@@ -72,7 +72,7 @@ def sensitivity(column: Column, relation: Relation, measure: Measure) -> int:
     if relation.neighbours == "add_remove":
         check_magnitude(column, power(measure))
         return from_zero(column, power(measure), merge=False).highest
-    one_record = Relation(relation.neighbours, complete=relation.closed)
+    one_record = Adjacency(relation.neighbours, complete=relation.closed)
     # A step at 10⁻¹² is one unit, so the bound counts steps, or their halves: bounds from the
     # midrange are whole in these, and would be rounded up in steps.
     halves = privacy_loss([column], [Fraction(2, UNIT)], one_record, measure).bound

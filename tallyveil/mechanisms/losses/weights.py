@@ -22,11 +22,11 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["Weights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
+__all__ = ["CellWeights", "can_account", "check_magnitude", "from_midrange", "from_zero"]
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class CellWeights:
     """The product of ``parts``, of which no two have an axis in common; ``outside`` is the weight
     of a record outside the cube.
 
@@ -73,7 +73,7 @@ def check_magnitude(column: Column, power: int) -> None:
         )
 
 
-def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
+def from_zero(column: Column, power: int, *, merge: bool) -> CellWeights:
     """Σ_i |C_ij|^p of every cell j.
 
     With ``merge``, axes that make no difference to the weight are left out: right where a cell
@@ -93,10 +93,10 @@ def from_zero(column: Column, power: int, *, merge: bool) -> Weights:
     spelled = [part for part, keep in zip(parts, kept, strict=True) if keep]
     if bounds != 1:
         spelled.append(Tensor((), np.array(bounds, dtype=np.int64)))
-    return Weights(tuple(spelled), 0, exact and whole, whole and not merge)
+    return CellWeights(tuple(spelled), 0, exact and whole, whole and not merge)
 
 
-def from_midrange(column: Column, power: int, closed: bool) -> Weights:
+def from_midrange(column: Column, power: int, closed: bool) -> CellWeights:
     """Σ_i |2 C_ij − s_i|^p of every cell j, s_i = least + greatest coefficient of row i.
 
     Every cell counts for the range, so also 0 where a row leaves a cell untouched or, unless
@@ -114,7 +114,7 @@ def from_midrange(column: Column, power: int, closed: bool) -> Weights:
     for factor in column.factors:
         ranges *= int((factor.largest_by_row**power).sum())
     bound = Tensor((), np.array(ranges, dtype=np.int64))
-    return Weights((bound,), ranges, exact=False, alike=False)
+    return CellWeights((bound,), ranges, exact=False, alike=False)
 
 
 def _plain(factor: Factor, power: int) -> Tensor:
@@ -154,7 +154,7 @@ def _fitting(parts: Sequence[Tensor]) -> list[bool]:
     return kept
 
 
-def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
+def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> CellWeights:
     full = (factor.entries == factor.size) & closed
     least = np.where(full, np.iinfo(np.int64).max, 0)
     greatest = np.where(full, np.iinfo(np.int64).min, 0)
@@ -175,4 +175,4 @@ def _twice_from_midrange(factor: Factor, power: int, closed: bool) -> Weights:
         )
         np.add.at(weights, cells, np.abs(2 * coefficients - s[rows]) ** power - away[rows])
     part = Tensor(factor.axes, weights.reshape(factor.shape))
-    return Weights((part,), 0 if closed else untouched)
+    return CellWeights((part,), 0 if closed else untouched)

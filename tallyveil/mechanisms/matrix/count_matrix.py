@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
-from tallyveil.mechanisms.noise.inversion import Bounds, Words, decided, random_words
+from tallyveil.mechanisms.noise.inversion import QuantileBounds, RandomWords, decided, random_words
 
 __all__ = ["CountMatrix", "draw", "prove_pure"]
 
@@ -76,7 +76,7 @@ class CountMatrix:
         return epsilon_for(self.alpha)
 
     @cached_property
-    def bounds(self) -> tuple[Words, Words]:
+    def bounds(self) -> tuple[RandomWords, RandomWords]:
         """By truth, for the probabilities C_i of the outputs 0 … i < n: the largest integers that
         are at most 2⁶⁴ C_i, and that are less. More stand for C_i = 1, up to a power of two.
         """
@@ -109,7 +109,7 @@ class CountMatrix:
         return np.array(columns, dtype=np.float64).T
 
 
-Weights = Sequence[Sequence[int]]
+ColumnWeights = Sequence[Sequence[int]]
 
 
 def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
@@ -130,13 +130,13 @@ def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
     return tuple(found.tolist())
 
 
-def _bounds(matrix: CountMatrix, truth: int, bits: int) -> Bounds:
+def _bounds(matrix: CountMatrix, truth: int, bits: int) -> QuantileBounds:
     """Of the probabilities of the outputs 0 … i, as `decided` needs them."""
     pairs = [matrix.bounded(one, bits) for one in accumulate(matrix.weights[truth])]
     return [low for low, _ in pairs], [high for _, high in pairs]
 
 
-def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
+def prove_pure(weights: ColumnWeights, alpha: Fraction | float | str) -> None:
     """α · w[j][i] ≤ w[j+1][i] and α · w[j+1][i] ≤ w[j][i] for all i, j (COUNT Def. 2).
 
     Singletons suffice: the outputs are finitely many, and sums of terms keep the ratio.
@@ -159,7 +159,7 @@ def prove_pure(weights: Weights, alpha: Fraction | float | str) -> None:
         proved |= new
 
 
-def _columns_of_one_total(weights: Weights) -> int:
+def _columns_of_one_total(weights: ColumnWeights) -> int:
     """The common total."""
     if len(weights) < 2:
         raise UnprovenPrivacy("a mechanism has at least two truths")

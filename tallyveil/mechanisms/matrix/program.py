@@ -23,7 +23,7 @@ from scipy.sparse import coo_array, vstack
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.properties import Property
 
-__all__ = ["Floats", "Layout", "integer_columns", "layout", "solve"]
+__all__ = ["Floats", "SharedVariables", "integer_columns", "layout", "solve"]
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Layout:
+class SharedVariables:
     """Which entries share a variable: ``variable[i, j]``, of ``size`` variables."""
 
     variable: Integers
@@ -49,7 +49,7 @@ class Layout:
         return range(self.n // 2 + 1 if self.symmetric else self.n + 1)
 
 
-def layout(n: int, properties: frozenset[Property], objective: Objective) -> Layout:
+def layout(n: int, properties: frozenset[Property], objective: Objective) -> SharedVariables:
     """Symmetric if that is asked for, or free by Theorem 1: if the weights are symmetric."""
     prior = objective.prior(n)
     symmetric = Property.SYMMETRIC in properties or prior == prior[::-1]
@@ -59,7 +59,7 @@ def layout(n: int, properties: frozenset[Property], objective: Objective) -> Lay
     if Property.FAIR in properties:
         np.fill_diagonal(entries, 0)
     distinct, variable = np.unique(entries, return_inverse=True)
-    return Layout(variable.reshape(n + 1, n + 1), len(distinct), symmetric)
+    return SharedVariables(variable.reshape(n + 1, n + 1), len(distinct), symmetric)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Inequalities:
 
 
 def solve(
-    plan: Layout,
+    plan: SharedVariables,
     alpha: float,
     properties: frozenset[Property],
     objective: Objective,
@@ -130,7 +130,7 @@ def solve(
     return scaled
 
 
-def _losses(plan: Layout, objective: Objective) -> Floats:
+def _losses(plan: SharedVariables, objective: Objective) -> Floats:
     """A row per truth: what each variable adds to that truth's weighted expected loss.
 
     Divided by the largest entry. For the maximum, without rows that are mirror images: the same
@@ -154,7 +154,9 @@ def _below_last(upper: Any, losses: Floats) -> Any:
     return vstack([upper, coo_array(losses)], format="csr")
 
 
-def _inequalities(plan: Layout, alpha: float, properties: frozenset[Property]) -> _Inequalities:
+def _inequalities(
+    plan: SharedVariables, alpha: float, properties: frozenset[Property]
+) -> _Inequalities:
     parts: list[tuple[Integers, Integers, float]] = []
     v = plan.variable
     output, truth = np.arange(plan.n + 1)[:, None], np.arange(plan.n + 1)[None, :]
@@ -197,7 +199,7 @@ def _distinct(big: Integers, small: Integers, factor: Floats) -> _Inequalities:
 _TOTAL_BITS = 96
 
 
-def integer_columns(plan: Layout, probabilities: Floats) -> list[list[int]]:
+def integer_columns(plan: SharedVariables, probabilities: Floats) -> list[list[int]]:
     """weights[j][i] by truth j, each column adding up to 2⁹⁶; shared variables stay shared.
 
     Every entry is cut off to a multiple of 2⁻⁹⁶. What a column then lacks of 1 is spread evenly

@@ -13,7 +13,7 @@ from tallyveil.cache import Cache
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT, from_units, positive, rounded_up
 from tallyveil.workload.workload import Column, Workload
 
@@ -44,7 +44,7 @@ def rate(scale: float, measure: Measure) -> Fraction:
 
 
 def scale_loss(
-    workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
 ) -> Loss:
     """The loss of adding noise of ``scales[c]`` to column c of the integer lattice.
 
@@ -59,7 +59,7 @@ def scale_loss(
 
 
 def _scale_loss(
-    workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+    workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
 ) -> Loss:
     if len(scales) != len(workload.columns):
         raise InvalidParameterValue(
@@ -78,7 +78,7 @@ def _scale_loss(
 def scales_for(
     workload: Workload,
     cost: Fraction | float | str,
-    relation: Relation,
+    relation: Adjacency,
     measure: Measure,
 ) -> tuple[float, ...]:
     """Scales of a statement that costs at most ``cost`` in whole units of ``measure``, rounded up.

@@ -22,7 +22,7 @@ import numpy as np
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
-from tallyveil.mechanisms.noise.inversion import Integers, Table, chances, random_words
+from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, chances, random_words
 
 __all__ = ["DiscreteGaussian"]
 
@@ -53,7 +53,7 @@ class _Sizes:
         self._rate = calibrate.rate(scale, "rho")
         self._bits = max(0, (int(scale) // _BLOCKS).bit_length() - 1)
         block = self._rate * 4**self._bits
-        self._blocks = Table(block, 2 * block)
+        self._blocks = WeightTable(block, 2 * block)
 
     def draw(self, count: int) -> Integers:
         found = self._some(count)

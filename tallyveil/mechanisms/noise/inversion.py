@@ -28,14 +28,21 @@ import numpy.typing as npt
 from tallyveil.mechanisms.units import IntArray, decimal
 
 __all__ = [
-    "LARGEST_BOUND", "Bounds", "Integers", "Table", "Words", "chances", "decided", "random_words",
+    "LARGEST_BOUND",
+    "Integers",
+    "QuantileBounds",
+    "RandomWords",
+    "WeightTable",
+    "chances",
+    "decided",
+    "random_words",
     "uniform_below",
 ]  # fmt: skip
 
-Words: TypeAlias = npt.NDArray[np.uint64]
+RandomWords: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[Any]
 """Of 64 bits, or Python's where one does not fit these."""
-Bounds: TypeAlias = tuple[list[int], list[int]]
+QuantileBounds: TypeAlias = tuple[list[int], list[int]]
 
 _WORD: Final = 64
 LARGEST_BOUND: Final = 2**_WORD - 1
@@ -46,12 +53,12 @@ _GUARD: Final = 48
 _END: Final = 1 << _GUARD - 5
 
 
-def random_words(count: int) -> Words:
+def random_words(count: int) -> RandomWords:
     """So many times 64 bits of the system's random source."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
-def uniform_below(bounds: Words) -> Words:
+def uniform_below(bounds: RandomWords) -> RandomWords:
     """For each bound M, 1 ≤ M < 2⁶⁴, an independent draw from 0 … M − 1.
 
     64 bits of the system's random source at a time, taken again until they lie below the largest
@@ -68,7 +75,7 @@ def uniform_below(bounds: Words) -> Words:
     return found
 
 
-def decided(word: int, bounds: Callable[[int], Bounds]) -> int:
+def decided(word: int, bounds: Callable[[int], QuantileBounds]) -> int:
     """The outcome for a U that begins with the 64 bits of ``word``: the first j with U < C_j.
 
     ``bounds(bits)`` are l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1. If the first
@@ -83,7 +90,7 @@ def decided(word: int, bounds: Callable[[int], Bounds]) -> int:
             return found
 
 
-class Table:
+class WeightTable:
     """The law with weights W_0 = 1, W_{j+1} = W_j e^{−(exponent + j change)}: ``count`` of them, or
     without end. Then each is at most e^{−1/16} of the one before, or is where W_j < 2⁻⁶⁴."""
 
@@ -103,7 +110,7 @@ class Table:
             found[at] = decided(int(words[at]), self._bounds)
         return found
 
-    def _bounds(self, bits: int) -> Bounds:
+    def _bounds(self, bits: int) -> QuantileBounds:
         """As `decided` needs them."""
         sums = list(accumulate(_falling(*self._law, bits + _SPARE)))
         error = len(sums) + 1
@@ -132,27 +139,27 @@ def chances(numbers: Integers, exponent: Fraction) -> npt.NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=1024)
-def _chances(rate: Fraction) -> tuple[Words, Words]:
+def _chances(rate: Fraction) -> tuple[RandomWords, RandomWords]:
     """Of yes by digit, between which bounds of 64 bits it is."""
     low, high = _between(rate, _WORD)
     return _words(low), _words(high)
 
 
-def _of_digit(rate: Fraction, digit: int, bits: int) -> Bounds:
+def _of_digit(rate: Fraction, digit: int, bits: int) -> QuantileBounds:
     """That it is yes, and that it is either."""
     low, high = _between(rate, bits)
     return [low[digit], 1 << bits], [high[digit], 1 << bits]
 
 
-def _between(rate: Fraction, bits: int) -> Bounds:
-    """As `Table._bounds`, for e^{−digit rate} of each digit."""
+def _between(rate: Fraction, bits: int) -> QuantileBounds:
+    """As `WeightTable._bounds`, for e^{−digit rate} of each digit."""
     found = _falling(rate, Fraction(0), 256, bits + _SPARE)
     return [max(0, one - 1) >> _SPARE for one in found], [one + 1 >> _SPARE for one in found]
 
 
 def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int) -> list[int]:
-    """2^bits times the weights of a `Table`, each off by at most 1; those left out sum up to 1 at
-    most.
+    """2^bits times the weights of a `WeightTable`, each off by at most 1; those left out sum up to
+    1 at most.
 
     With G = 48 more bits, a factor is off by at most 2 units more after each product, and W_j so by
     at most j² + j: less than 2^{G−16} up to j = 2¹⁴. What follows the last is less than 2^{G−5}; so
@@ -179,5 +186,5 @@ def _exp(exponent: Fraction, bits: int) -> int:
         return round(decimal(-exponent).exp() * (1 << bits))
 
 
-def _words(bounds: Sequence[int]) -> Words:
+def _words(bounds: Sequence[int]) -> RandomWords:
     return np.array([min(bound, LARGEST_BOUND) for bound in bounds], dtype=np.uint64)

@@ -22,7 +22,7 @@ import numpy as np
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
-from tallyveil.mechanisms.noise.inversion import Integers, Table
+from tallyveil.mechanisms.noise.inversion import Integers, WeightTable
 
 __all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers"]
 
@@ -72,10 +72,10 @@ def geometric_numbers(scale: float, count: int) -> Integers:
 
 
 @lru_cache(maxsize=256)
-def _tables(scale: float) -> tuple[Table, ...]:
+def _tables(scale: float) -> tuple[WeightTable, ...]:
     """Of the digits, the lowest first, and of T."""
     rate, found = calibrate.rate(scale, "epsilon"), []
     while rate * _BASE <= 1:
-        found.append(Table(rate, count=_BASE))
+        found.append(WeightTable(rate, count=_BASE))
         rate *= _BASE
-    return (*found, Table(rate))
+    return (*found, WeightTable(rate))

@@ -40,7 +40,7 @@ from scipy.special import log_ndtr
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.roots import root_between
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import below_one, positive
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.workload.workload import Workload
@@ -68,7 +68,7 @@ def statement_scales(
     workload: Workload,
     epsilon: Fraction | float | str,
     delta: Fraction | float | str,
-    relation: Relation,
+    relation: Adjacency,
     calibration: StatementCalibration,
 ) -> tuple[float, ...]:
     """One σ per column, rounded up, at which the statement is (ε, δ)-DP under ``relation``.
@@ -100,7 +100,7 @@ def statement_scales(
     return tuple(map(max, constant, analytic))
 
 
-def _at(unit: float, workload: Workload, relation: Relation) -> tuple[float, ...]:
+def _at(unit: float, workload: Workload, relation: Adjacency) -> tuple[float, ...]:
     """Scales at which no unit moves the answers by more than 1/``unit`` of them, in the L2 norm."""
     return calibrate.scales_for(workload, 1 / (2 * Fraction(unit) ** 2), relation, "rho")
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import Words, random_words
+from tallyveil.mechanisms.noise.inversion import RandomWords, random_words
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
 from tallyveil.mechanisms.units import IntArray, exp_below, positive
 
@@ -76,7 +76,7 @@ class RandomisedResponse(OneRecord):
     def perturb(self, codes: IntArray) -> IntArray:
         return self.outcome(codes, random_words(len(codes)))
 
-    def outcome(self, codes: IntArray, draws: Words) -> IntArray:
+    def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
         """What each draw, uniform on 0 … 2⁶⁴ − 1, makes of its code.
 
         Draws below mP are spread evenly over the m other values, P to each.

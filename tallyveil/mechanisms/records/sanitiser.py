@@ -25,7 +25,7 @@ from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.records.grid import scale_above
 from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.relation import Relation
+from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT, IntArray
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -45,7 +45,7 @@ class Sanitiser:
     name = "sanitise"
 
     def scales_for(
-        self, workload: Workload, epsilons: Sequence[Fraction], relation: Relation
+        self, workload: Workload, epsilons: Sequence[Fraction], relation: Adjacency
     ) -> tuple[float, ...]:
         """Scales at which the parts are ``epsilons``-DP at most, and all together their sum.
 
@@ -63,7 +63,7 @@ class Sanitiser:
         raise InvalidParameterValue("epsilon is too small for a sanitised copy")
 
     def loss(
-        self, workload: Workload, scales: Sequence[float], relation: Relation, measure: Measure
+        self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
         """What each pair of cells loses: Σ ε_c in ε, Σ ε_c²/2 in ρ, over the parts it differs in.
 

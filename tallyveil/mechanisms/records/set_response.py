@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, Words, uniform_below
+from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, RandomWords, uniform_below
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
 from tallyveil.mechanisms.records.randomised_response import odds_below
 from tallyveil.mechanisms.units import IntArray, positive
@@ -109,7 +109,7 @@ class SetResponse(OneRecord):
         bounds = np.full(len(codes), self.draws, dtype=np.uint64)
         return self.outcome(codes, uniform_below(bounds))
 
-    def outcome(self, codes: IntArray, draws: Words) -> IntArray:
+    def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
         """What each draw, uniform on 0 … T − 1, makes of its code.
 
         The first VK draws lead to the shifts within t, K to each, the others P to each.

@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Final
 from tallyveil.catalog import Databases
 from tallyveil.events import report
 from tallyveil.proxy.admission.auth import Authentication, Trust
-from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.errors import TooManyConnections
 
 if TYPE_CHECKING:
-    from tallyveil.proxy.connection import Connection
+    from tallyveil.proxy.connection import ClientConnection
 
 __all__ = [
+    "ConnectionSlots",
     "HalfOpen",
     "InsecureAddress",
     "Listening",
-    "Places",
     "check_address",
     "is_loopback",
     "listen",
@@ -87,10 +87,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return made
 
 
-class Places:
+class ConnectionSlots:
     """Those of clients that are logged in: counted, in all and by user; threads may share it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self._all: Final = limits.max_connections
         self._each: Final = limits.max_user_connections or limits.max_connections
         self._lock = threading.Lock()
@@ -128,9 +128,9 @@ class Listening:
 
     worker = 0
 
-    def __init__(self, host: str, port: int, limits: Limits) -> None:
+    def __init__(self, host: str, port: int, limits: ServerLimits) -> None:
         self._host, self._port = host, port
-        self._places: Final = Places(limits)
+        self._places: Final = ConnectionSlots(limits)
         self._listeners: list[asyncio.Server] = []
 
     @property
@@ -175,10 +175,10 @@ class HalfOpen:
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._addresses: dict[Connection, str] = {}
+        self._addresses: dict[ClientConnection, str] = {}
         self._dropped, self._reported = 0, -math.inf
 
-    def add(self, connection: Connection, address: str) -> bool:
+    def add(self, connection: ClientConnection, address: str) -> bool:
         """One more, if need be in the place of another. False if there is no place."""
         if len(self._addresses) >= self._most:
             slowest = self._slowest()
@@ -190,11 +190,11 @@ class HalfOpen:
         self._addresses[connection] = address
         return True
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: ClientConnection) -> None:
         """It has logged in, or ended."""
         self._addresses.pop(connection, None)
 
-    def _slowest(self) -> Connection | None:
+    def _slowest(self) -> ClientConnection | None:
         """Of the address with most that have not logged in, who has been at it for longest.
 
         Only who keeps the server waiting, not those that the server keeps waiting.

@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
-__all__ = ["Limits"]
+__all__ = ["ServerLimits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Sizes in bytes, times in seconds.
 
     ``max_connections`` authenticated clients, of one user at most ``max_user_connections``, None

@@ -24,7 +24,7 @@ from tallyveil.proxy.protocol import messages as m
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server
 
-__all__ = ["Login", "Request"]
+__all__ = ["Login", "LoginRequest"]
 
 VERSION: Final = 3 << 16 | 2
 """Protocol 3.2, the newest one spoken here. What it adds to 3.0 is longer keys to cancel by."""
@@ -37,7 +37,7 @@ _RESERVED: Final = frozenset({"user", "database", "options", "replication"})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoginRequest:
     """Who wants which database, with which settings, in the order given.
 
     ``unsupported`` are protocol options to decline, ``version`` is the protocol asked for.
@@ -82,7 +82,7 @@ def _options(text: str) -> Iterator[tuple[str, str]]:
         yield name.replace("-", "_"), value
 
 
-def _read_startup(message: m.Startup) -> Request:
+def _read_startup(message: m.Startup) -> LoginRequest:
     """Raises a ConnectionRefused that ends the connection."""
     major, minor = divmod(message.version, 1 << 16)
     if major != 3:
@@ -104,7 +104,7 @@ def _read_startup(message: m.Startup) -> Request:
             unsupported.append(name)
         elif name not in _RESERVED:
             settings.append((name, value))
-    return Request(
+    return LoginRequest(
         user, given.get("database") or user, tuple(settings), tuple(unsupported), message.version
     )
 
@@ -115,7 +115,7 @@ class Login:
     def __init__(self, host: Server) -> None:
         self.channel: Channel | None = None
         self._host = host
-        self._request: Request | None = None
+        self._request: LoginRequest | None = None
         self._exchange: Exchange | None = None
         self._asked: set[type[m.Message]] = set()
 
@@ -125,7 +125,7 @@ class Login:
         return "" if self._request is None else self._request.user
 
     @property
-    def request(self) -> Request:
+    def request(self) -> LoginRequest:
         """Exists from the startup message on."""
         if self._request is None:
             raise ProtocolViolation("expected a startup message first")

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tallyveil.errors import UndefinedColumn
 from tallyveil.gate.interface import ColumnType, CopyFormat, Statement
-from tallyveil.proxy.execution.rows import Fields, Rows
-from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.execution.rows import Fields, PendingRows
+from tallyveil.proxy.memory import ConnectionMemory
 from tallyveil.proxy.protocol import backend
 
 __all__ = ["rows_for"]
@@ -33,20 +33,20 @@ _Encoders = Iterable[Callable[[Any], bytes]]
 
 def rows_for(
     statement: Statement,
-    holding: Holding,
+    holding: ConnectionMemory,
     formats: Sequence[int] | None = None,
     expected: Fields | None = None,
-) -> Rows:
+) -> PendingRows:
     """What takes the rows of a statement; of COPY, whatever its ``formats``."""
     if statement.copy is not None:
         return CopyRows(holding, statement.copy)
-    return Rows(holding, formats, expected)
+    return PendingRows(holding, formats, expected)
 
 
-class CopyRows(Rows):
+class CopyRows(PendingRows):
     """The rows of one COPY; `opening` and `closing` stand around them."""
 
-    def __init__(self, holding: Holding, wanted: CopyFormat) -> None:
+    def __init__(self, holding: ConnectionMemory, wanted: CopyFormat) -> None:
         super().__init__(holding)
         self._wanted = wanted
         self._pending = _BINARY_HEADER if wanted.kind == "binary" else b""

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from tallyveil.gate.interface import ColumnType, CursorOptions, Move
 from tallyveil.proxy.errors import PortalCannotRun
-from tallyveil.proxy.execution.rows import Fields, Rows, fields_of, room_of
-from tallyveil.proxy.memory import Holding, size_of
+from tallyveil.proxy.execution.rows import Fields, PendingRows, fields_of, room_of
+from tallyveil.proxy.memory import ConnectionMemory, size_of
 
-__all__ = ["Cursor"]
+__all__ = ["DeclaredCursor"]
 
 _OVERHEAD: Final = 1024
 _POINTER: Final = 8
@@ -24,14 +24,16 @@ _Rows = Sequence[Any]
 """Each a tuple of values; of a question about the catalogs, a message."""
 
 
-class Cursor:
+class DeclaredCursor:
     """``level`` savepoints stood when it was declared; it is ``settled`` once that has committed.
 
     The place is 0 before the first row, the number of the row it is at, or one more than there
     are; ``size`` counts the bytes that it holds.
     """
 
-    def __init__(self, name: str, options: CursorOptions, level: int, holding: Holding) -> None:
+    def __init__(
+        self, name: str, options: CursorOptions, level: int, holding: ConnectionMemory
+    ) -> None:
         self.options: Final = options
         self.level = level
         self.settled = self.relayed = False
@@ -62,7 +64,7 @@ class Cursor:
         self._take(sum(map(size_of, rows)) + _POINTER * len(rows))
         self._rows += rows
 
-    def relay(self, rows: Rows) -> None:
+    def relay(self, rows: PendingRows) -> None:
         """Take rows that somebody else has encoded, one by one."""
         self.relayed = True
         self._describe(rows.fields or ())

@@ -13,18 +13,24 @@ from typing import Any, Final
 
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import (
-    Description,
     Receive,
     Result,
     Statement,
+    StatementDescription,
     nothing_aside,
 )
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.execution.copying import rows_for
 from tallyveil.proxy.execution.inquiry import Inquiry
-from tallyveil.proxy.execution.kept import Described, Kept, Prepared, asks_catalog, prepare
-from tallyveil.proxy.execution.replies import Asked, Replies, Reply, asked
-from tallyveil.proxy.execution.rows import Rows
+from tallyveil.proxy.execution.kept import (
+    Kept,
+    PreparedStatement,
+    StatementFields,
+    asks_catalog,
+    prepare,
+)
+from tallyveil.proxy.execution.replies import KeptReply, Replies, ReplyKey, asked
+from tallyveil.proxy.execution.rows import PendingRows
 from tallyveil.proxy.execution.statements import HANDLERS, Call
 from tallyveil.proxy.execution.transaction import DISCARD_ALL, TRANSACTION_KINDS, Transaction
 from tallyveil.proxy.interruption import Interruption
@@ -33,7 +39,7 @@ from tallyveil.proxy.protocol.backend import parameter_status
 
 __all__ = ["Executor"]
 
-_NOTHING: Final = Description((), None)
+_NOTHING: Final = StatementDescription((), None)
 _NOT_DESCRIBED: Final = TRANSACTION_KINDS | {"prepare", "deallocate", "close", "empty"}
 _EMPTY: Final = Statement("", "empty", "")
 
@@ -65,7 +71,7 @@ class Executor:
         self._changed = True
         self._before: object | None = None  # the settings when the transaction began to set some
 
-    def repeated(self, statement: Hashable) -> tuple[Asked | None, Reply | None]:
+    def repeated(self, statement: Hashable) -> tuple[ReplyKey | None, KeptReply | None]:
         """What was answered to this before and still holds. Waits for nobody."""
         question = asked(self.session, statement)
         reply = None if question is None else self._replies.find(question)
@@ -75,10 +81,10 @@ class Executor:
 
     def keep(
         self,
-        question: Asked | None,
+        question: ReplyKey | None,
         statement: Hashable,
         before: bytes,
-        rows: Rows,
+        rows: PendingRows,
         after: bytes,
         result: Result,
     ) -> None:
@@ -87,10 +93,10 @@ class Executor:
             return
         little = rows.all()
         if little is not None:
-            reply = Reply(before + little + after, rows.fields, result, self.latest)
+            reply = KeptReply(before + little + after, rows.fields, result, self.latest)
             self._replies.keep(question, asked(self.session, statement), reply)
 
-    def described_before(self, sql: bytes, oids: tuple[int, ...]) -> Prepared | None:
+    def described_before(self, sql: bytes, oids: tuple[int, ...]) -> PreparedStatement | None:
         """A query as it was prepared before, under no name. Waits for nobody."""
         key = self._prepared_as(sql, oids)
         prepared = None if key is None else self._replies.prepared.find(key)
@@ -98,7 +104,9 @@ class Executor:
             self.latest = prepared.statement.sql
         return prepared
 
-    def keep_described(self, sql: bytes, oids: tuple[int, ...], prepared: Prepared) -> None:
+    def keep_described(
+        self, sql: bytes, oids: tuple[int, ...], prepared: PreparedStatement
+    ) -> None:
         key = self._prepared_as(sql, oids)
         if prepared.statement.kind == "select" and key is not None:
             self._replies.prepared.put(key, prepared)
@@ -115,17 +123,17 @@ class Executor:
         kept = tuple(s for s in statements if s.kind != "empty")
         return kept or statements[:1] or (_EMPTY,)
 
-    def prepare(self, statement: Statement, declared: tuple[int, ...]) -> Prepared:
+    def prepare(self, statement: Statement, declared: tuple[int, ...]) -> PreparedStatement:
         """Described, under no name; ``declared`` are types of parameters, 0 to be inferred."""
         if statement.kind in ("fetch", "execute"):
-            return Prepared(statement, (), 0, (), self.kept.fields_of(statement))
+            return PreparedStatement(statement, (), 0, (), self.kept.fields_of(statement))
         if statement.kind in ("catalog", "declare") and asks_catalog(statement):
             oids, fields = self.inquire(statement.inner or statement, declared)
             shown = None if statement.inner else fields
-            return Prepared(statement, oids, len(oids), (), shown)
+            return PreparedStatement(statement, oids, len(oids), (), shown)
         return prepare(self._describe, statement, declared)
 
-    def _describe(self, statement: Statement, types: Sequence[str | None]) -> Description:
+    def _describe(self, statement: Statement, types: Sequence[str | None]) -> StatementDescription:
         if statement.kind in _NOT_DESCRIBED:
             return _NOTHING
         with self._running():
@@ -144,7 +152,7 @@ class Executor:
             raise ValueError("there is no catalog to ask")
         return self._inquiry
 
-    def inquire(self, statement: Statement, oids: tuple[int, ...]) -> Described:
+    def inquire(self, statement: Statement, oids: tuple[int, ...]) -> StatementFields:
         """The types of the parameters and columns of a question about the catalogs."""
         with self._running():
             return self.inquiry.describe(statement, oids)
@@ -152,15 +160,15 @@ class Executor:
     def look_up(
         self,
         statement: Statement,
-        rows: Rows,
+        rows: PendingRows,
         parameters: Sequence[Any],
-        executed: Prepared | None = None,
+        executed: PreparedStatement | None = None,
     ) -> Result:
         """What a question about the catalogs has for an answer; ``executed`` is that of EXECUTE."""
         with self._running():
             return self.inquiry.answer(statement, rows, parameters, executed)
 
-    def rows_for(self, statement: Statement) -> Rows:
+    def rows_for(self, statement: Statement) -> PendingRows:
         """What takes the rows of a statement of the simple protocol."""
         cursor = self.kept.find_portal(statement.target or "") if statement.move else None
         formats = None if cursor is None else cursor.formats
@@ -185,7 +193,7 @@ class Executor:
     def run(
         self,
         statement: Statement,
-        rows: Rows,
+        rows: PendingRows,
         parameters: Sequence[Any] = (),
         types: Sequence[str] = (),
     ) -> Result:

@@ -17,7 +17,7 @@ from tallyveil.proxy.errors import BadMessage, PortalCannotRun
 from tallyveil.proxy.execution.copying import rows_for
 from tallyveil.proxy.execution.executor import Executor
 from tallyveil.proxy.execution.inquiry import raw_parameter
-from tallyveil.proxy.execution.kept import OVERHEAD, Kept, Portal, Prepared, asks_catalog
+from tallyveil.proxy.execution.kept import OVERHEAD, Kept, Portal, PreparedStatement, asks_catalog
 from tallyveil.proxy.memory import size_of
 from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.protocol import backend
@@ -54,7 +54,7 @@ def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
     yield backend.PARSE_COMPLETE
 
 
-def _described(executor: Executor, message: Parse) -> Prepared:
+def _described(executor: Executor, message: Parse) -> PreparedStatement:
     """Under no name."""
     statements = executor.parse(message.sql)
     if len(statements) > 1:

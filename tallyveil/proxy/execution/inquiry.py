@@ -9,12 +9,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
-from tallyveil.catalog import Answer, Catalog, Column, Question, Settings
+from tallyveil.catalog import (
+    CatalogAnswer,
+    CatalogQuestion,
+    CatalogSocket,
+    ResultColumn,
+    ServerSettings,
+)
 from tallyveil.errors import positions_from
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result, Statement
-from tallyveil.proxy.execution.kept import Described, Prepared
-from tallyveil.proxy.execution.rows import Fields, Rows
+from tallyveil.proxy.execution.kept import PreparedStatement, StatementFields
+from tallyveil.proxy.execution.rows import Fields, PendingRows
 from tallyveil.proxy.pgtypes import PgType, WireType
 
 __all__ = ["Inquiry", "raw_parameter"]
@@ -39,26 +45,30 @@ def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, i
 class Inquiry:
     """Used by one thread at a time."""
 
-    def __init__(self, catalog: Catalog, session: GateSession, user: str, database: str) -> None:
+    def __init__(
+        self, catalog: CatalogSocket, session: GateSession, user: str, database: str
+    ) -> None:
         self.takes: Final = catalog.takes
         self._relay = catalog.relay(user, database)
         self._session = session
 
-    def describe(self, statement: Statement, oids: Sequence[int]) -> Described:
+    def describe(self, statement: Statement, oids: Sequence[int]) -> StatementFields:
         """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
-        answer = self._ask(statement, Question(statement.sql, oids=tuple(oids)), described=True)
+        answer = self._ask(
+            statement, CatalogQuestion(statement.sql, oids=tuple(oids)), described=True
+        )
         return answer.oids, _fields(answer.columns)
 
     def answer(
         self,
         statement: Statement,
-        rows: Rows,
+        rows: PendingRows,
         parameters: Sequence[Any],
-        executed: Prepared | None = None,
+        executed: PreparedStatement | None = None,
     ) -> Result:
         """``rows`` take the answer's messages; ``parameters`` are raw; ``executed`` is what EXECUTE
         names. Raises as `describe`."""
-        question = Question(
+        question = CatalogQuestion(
             statement.sql,
             prepared=None
             if executed is None
@@ -73,15 +83,17 @@ class Inquiry:
         heard = self._session.settings.heard(answer.notices)
         return Result(None, (), answer.tag, heard)
 
-    def _ask(self, statement: Statement, question: Question, *, described: bool = False) -> Answer:
+    def _ask(
+        self, statement: Statement, question: CatalogQuestion, *, described: bool = False
+    ) -> CatalogAnswer:
         with positions_from(statement.offset):
             return self._relay.answer(question, self._settings(), described=described)
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> ServerSettings:
         return tuple((name, self._session.settings.show(name)) for name in MIRRORED)
 
 
-def _fields(columns: Sequence[Column] | None) -> Fields | None:
+def _fields(columns: Sequence[ResultColumn] | None) -> Fields | None:
     if columns is None:
         return None
     return tuple((c.name, WireType(_type(c.oid, c.size), c.typmod)) for c in columns)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.interface import Description, Move, Result, Statement
+from tallyveil.gate.interface import Move, Result, Statement, StatementDescription
 from tallyveil.proxy.errors import (
     DuplicatePortal,
     DuplicatePreparedStatement,
@@ -19,22 +19,22 @@ from tallyveil.proxy.errors import (
     UndefinedPortal,
     UndefinedPreparedStatement,
 )
-from tallyveil.proxy.execution.cursors import Cursor
-from tallyveil.proxy.execution.rows import Fields, Rows, fields_of, room_of
-from tallyveil.proxy.memory import Holding
+from tallyveil.proxy.execution.cursors import DeclaredCursor
+from tallyveil.proxy.execution.rows import Fields, PendingRows, fields_of, room_of
+from tallyveil.proxy.memory import ConnectionMemory
 from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
 
 __all__ = [
     "OVERHEAD",
-    "Described",
     "Kept",
     "Portal",
-    "Prepared",
+    "PreparedStatement",
+    "StatementFields",
     "asks_catalog",
     "prepare",
 ]
 
-Described: TypeAlias = tuple[tuple[int, ...], Fields | None]
+StatementFields: TypeAlias = tuple[tuple[int, ...], Fields | None]
 """The types of parameters, and the columns; of a question about the catalogs."""
 
 _MOST: Final = 5000
@@ -46,7 +46,7 @@ _TEXT: Final = 8
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedStatement:
     """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions.
 
     ``types`` are DuckDB's names of the types of those, where they are decoded here.
@@ -69,11 +69,11 @@ class Prepared:
 class Portal:
     """``result`` is None until the first Execute; ``rows`` are those that were not sent yet."""
 
-    prepared: Prepared
+    prepared: PreparedStatement
     parameters: tuple[Any, ...]
     formats: tuple[int, ...] | None
     size: int
-    rows: Rows
+    rows: PendingRows
     result: Result | None = None
     begun: bool = False
 
@@ -99,10 +99,10 @@ class Portal:
 
 
 def prepare(
-    describe: Callable[[Statement, Sequence[str | None]], Description],
+    describe: Callable[[Statement, Sequence[str | None]], StatementDescription],
     statement: Statement,
     declared: tuple[int, ...],
-) -> Prepared:
+) -> PreparedStatement:
     """``declared`` are the parameters' types, as far as they are declared; 0 is to be inferred."""
     used = statement.parameter_count
     named = declared[:used] + (0,) * (used - len(declared))
@@ -114,7 +114,7 @@ def prepare(
     # Types declared for parameters the SQL does not mention still want a value each.
     oids += declared[used:]
     fields = fields_of(description.columns)
-    return Prepared(statement, oids, used, description.parameter_types, fields)
+    return PreparedStatement(statement, oids, used, description.parameter_types, fields)
 
 
 def asks_catalog(statement: Statement) -> bool:
@@ -125,14 +125,14 @@ def asks_catalog(statement: Statement) -> bool:
 class Kept:
     """The prepared statements, portals and cursors of one connection; "" is the unnamed one."""
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: ConnectionMemory) -> None:
         self.holding: Final = holding
-        self._prepared: dict[str, Prepared] = {}
-        self._portals: dict[str, Portal | Cursor] = {}
+        self._prepared: dict[str, PreparedStatement] = {}
+        self._portals: dict[str, Portal | DeclaredCursor] = {}
 
     # Prepared statements
 
-    def keep_statement(self, name: str, prepared: Prepared) -> None:
+    def keep_statement(self, name: str, prepared: PreparedStatement) -> None:
         """Raises DuplicatePreparedStatement, TooManyPrepared, TooMuchKept or OutOfMemory."""
         if name in self._prepared:
             raise DuplicatePreparedStatement(f'prepared statement "{name}" already exists')
@@ -143,7 +143,7 @@ class Kept:
         self.holding.take(prepared.size + len(name))
         self._prepared[name] = prepared
 
-    def statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> PreparedStatement:
         found = self._prepared.get(name)
         if found is None:
             raise UndefinedPreparedStatement(
@@ -178,13 +178,13 @@ class Kept:
         if len(self._portals) >= _MOST:
             raise TooManyPrepared(f"more than {_MOST} portals", hint="Close some.")
 
-    def open(self, name: str, portal: Portal | Cursor) -> None:
+    def open(self, name: str, portal: Portal | DeclaredCursor) -> None:
         self._portals[name] = portal
 
-    def find_portal(self, name: str) -> Portal | Cursor | None:
+    def find_portal(self, name: str) -> Portal | DeclaredCursor | None:
         return self._portals.get(name)
 
-    def portal(self, name: str, *, what: str = "portal") -> Portal | Cursor:
+    def portal(self, name: str, *, what: str = "portal") -> Portal | DeclaredCursor:
         found = self._portals.get(name)
         if found is None:
             raise UndefinedPortal(f'{what} "{name}" does not exist')
@@ -212,7 +212,7 @@ class Kept:
         """The columns of FETCH and EXECUTE, as far as it is known what they are about."""
         name = statement.target or ""
         if statement.kind == "execute":
-            found: Prepared | Portal | Cursor | None = self._prepared.get(name)
+            found: PreparedStatement | Portal | DeclaredCursor | None = self._prepared.get(name)
         else:
             shown = statement.move is not None and statement.move.shown
             found = self._portals.get(name) if shown else None
@@ -226,7 +226,7 @@ class Kept:
     def end_transaction(self, *, committed: bool) -> None:
         """Portals do not outlive their transaction, but cursors WITH HOLD that it commits."""
         for name, portal in tuple(self._portals.items()):
-            if isinstance(portal, Cursor) and portal.options.hold:
+            if isinstance(portal, DeclaredCursor) and portal.options.hold:
                 portal.settled = portal.settled or committed
                 if portal.settled:
                     continue
@@ -235,13 +235,13 @@ class Kept:
     def return_to(self, level: int) -> None:
         """Cursors that were declared since the savepoint of this level are gone."""
         for name, portal in tuple(self._portals.items()):
-            if isinstance(portal, Cursor) and not portal.settled and portal.level >= level:
+            if isinstance(portal, DeclaredCursor) and not portal.settled and portal.level >= level:
                 self.forget_portal(name)
 
     def release(self, level: int) -> None:
         """So many savepoints are left."""
         for portal in self._portals.values():
-            if isinstance(portal, Cursor):
+            if isinstance(portal, DeclaredCursor):
                 portal.level = min(portal.level, level)
 
     def forget(self) -> None:

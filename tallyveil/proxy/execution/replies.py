@@ -17,10 +17,10 @@ from typing import Final
 from tallyveil.cache import Cache
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result
-from tallyveil.proxy.execution.kept import Prepared
+from tallyveil.proxy.execution.kept import PreparedStatement
 from tallyveil.proxy.execution.rows import Fields
 
-__all__ = ["Asked", "Replies", "Reply", "asked"]
+__all__ = ["KeptReply", "Replies", "ReplyKey", "asked"]
 
 _MOST: Final = 4096
 _ROOM: Final = 1 << 25
@@ -32,7 +32,7 @@ _PREPARED: Final = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class KeptReply:
     """``sent`` is all that answers the statement; ``fields`` and ``result`` are of its rows, which
     are left out."""
 
@@ -43,7 +43,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplyKey:
     """A statement by somebody, when the ledger had come to ``position``."""
 
     key: Hashable
@@ -54,27 +54,27 @@ class Replies:
     """Shared by all connections of a server."""
 
     def __init__(self) -> None:
-        self._kept: Cache[tuple[Hashable, Reply]] = Cache(
+        self._kept: Cache[tuple[Hashable, KeptReply]] = Cache(
             _MOST,
             _ROOM,
             lambda _, kept: _OVERHEAD + len(kept[1].sent) + 2 * sys.getsizeof(kept[1].statement),
         )
-        self.prepared: Final[Cache[Prepared]] = Cache(
+        self.prepared: Final[Cache[PreparedStatement]] = Cache(
             _MOST, _PREPARED, lambda _, prepared: prepared.size
         )
 
-    def find(self, asked: Asked) -> Reply | None:
+    def find(self, asked: ReplyKey) -> KeptReply | None:
         kept = self._kept.find(asked.key)
         return kept[1] if kept is not None and kept[0] == asked.position else None
 
-    def keep(self, asked: Asked, now: Asked | None, reply: Reply) -> None:
+    def keep(self, asked: ReplyKey, now: ReplyKey | None, reply: KeptReply) -> None:
         """``now`` is the same once it is answered: if more was recorded meanwhile, by the statement
         itself or by others, the next answer may be another."""
         if reply.result.repeatable and now == asked:
             self._kept.put(asked.key, (asked.position, reply))
 
 
-def asked(session: GateSession, statement: Hashable) -> Asked | None:
+def asked(session: GateSession, statement: Hashable) -> ReplyKey | None:
     """None if it cannot be known what the answer depends on."""
     standing = session.standing()
-    return None if standing is None else Asked((standing[0], statement), standing[1])
+    return None if standing is None else ReplyKey((standing[0], statement), standing[1])

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import ColumnType
-from tallyveil.proxy.memory import Holding, size_of
+from tallyveil.proxy.memory import ConnectionMemory, size_of
 from tallyveil.proxy.pgtypes import WireType, from_duckdb
 from tallyveil.proxy.protocol.backend import data_row, row_description
 
-__all__ = ["Fields", "Rows", "fields_of", "room_of"]
+__all__ = ["Fields", "PendingRows", "fields_of", "room_of"]
 
 Fields = tuple[tuple[str, WireType], ...]
 
@@ -39,7 +39,7 @@ def room_of(fields: Fields | None) -> int:
     return sum(_FIELD + size_of(name) for name, _ in fields or ())
 
 
-class Rows:
+class PendingRows:
     """DataRow messages that wait to be fetched; their bytes count as held until they are sent.
 
     ``formats`` has a code per column, None says text for all; ``expected`` is what the client was
@@ -48,7 +48,7 @@ class Rows:
 
     def __init__(
         self,
-        holding: Holding,
+        holding: ConnectionMemory,
         formats: Sequence[int] | None = None,
         expected: Fields | None = None,
     ) -> None:

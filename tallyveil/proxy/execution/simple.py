@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tallyveil.errors import UndefinedParameter
 from tallyveil.gate.interface import Statement
 from tallyveil.proxy.execution.executor import Executor
-from tallyveil.proxy.execution.replies import Asked
+from tallyveil.proxy.execution.replies import ReplyKey
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol.messages import Query
 
@@ -34,7 +34,7 @@ def query(executor: Executor, message: Query) -> Iterator[bytes]:
 
 
 def _answer(
-    executor: Executor, statement: Statement, question: Asked | None, sql: bytes
+    executor: Executor, statement: Statement, question: ReplyKey | None, sql: bytes
 ) -> Iterator[bytes]:
     """``question`` is the statement as the client sent it, if its answer may be kept."""
     if statement.kind == "empty":

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 from tallyveil.gate.interface import (
     CursorOptions,
-    Kind,
     Move,
     Notice,
     Result,
     Statement,
+    StatementKind,
 )
 from tallyveil.proxy.errors import NoActiveTransaction
-from tallyveil.proxy.execution.cursors import Cursor
-from tallyveil.proxy.execution.kept import Portal, Prepared, asks_catalog
-from tallyveil.proxy.execution.rows import Rows
+from tallyveil.proxy.execution.cursors import DeclaredCursor
+from tallyveil.proxy.execution.kept import Portal, PreparedStatement, asks_catalog
+from tallyveil.proxy.execution.rows import PendingRows
 from tallyveil.proxy.pgtypes import by_oid, from_duckdb
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     """A statement to run, and what takes its rows."""
 
     statement: Statement
-    rows: Rows
+    rows: PendingRows
     parameters: Sequence[Any] = ()
     types: Sequence[str] = ()
 
@@ -77,7 +77,9 @@ def _execute(executor: Executor, call: Call) -> Result:
     return executor.ask(prepared.statement, call.rows.begin, values, prepared.types)
 
 
-def _values(executor: Executor, statement: Statement, prepared: Prepared) -> tuple[Any, ...]:
+def _values(
+    executor: Executor, statement: Statement, prepared: PreparedStatement
+) -> tuple[Any, ...]:
     """The arguments as values of the parameters' types. They read no table."""
     types = [by_oid(oid) for oid in prepared.oids]
     given = list(zip(statement.arguments, types, strict=True))
@@ -106,7 +108,7 @@ def _declare(executor: Executor, call: Call) -> Result:
             hint="Send BEGIN first, or declare it WITH HOLD.",
         )
     executor.kept.may_open(name)
-    cursor = Cursor(name, options, transaction.depth, executor.kept.holding)
+    cursor = DeclaredCursor(name, options, transaction.depth, executor.kept.holding)
     with ExitStack() as failed:
         failed.callback(cursor.drop)
         result = _run(executor, cursor, statement.inner or statement, call)
@@ -115,10 +117,10 @@ def _declare(executor: Executor, call: Call) -> Result:
     return Result(None, (), statement.tag, result.notices)
 
 
-def _run(executor: Executor, cursor: Cursor, query: Statement, call: Call) -> Result:
+def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Call) -> Result:
     if query.kind != "catalog":
         return executor.ask(query, cursor.begin, call.parameters, call.types)
-    rows = Rows(executor.kept.holding, (1,) if cursor.options.binary else None)
+    rows = PendingRows(executor.kept.holding, (1,) if cursor.options.binary else None)
     try:
         result = executor.look_up(query, rows, call.parameters)
         cursor.relay(rows)
@@ -164,7 +166,7 @@ def _forget(executor: Executor, call: Call) -> Result:
     return Result(None, (), statement.tag)
 
 
-HANDLERS: Final[MappingProxyType[Kind, _Handler]] = MappingProxyType(
+HANDLERS: Final[MappingProxyType[StatementKind, _Handler]] = MappingProxyType(
     {
         "prepare": _prepare,
         "execute": _execute,

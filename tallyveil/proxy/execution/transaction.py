@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tallyveil.errors import TransactionAborted
-from tallyveil.gate.interface import Kind, Notice, Result, Statement
+from tallyveil.gate.interface import Notice, Result, Statement, StatementKind
 from tallyveil.proxy.errors import NoActiveTransaction, UndefinedSavepoint
-from tallyveil.proxy.memory import Holding, size_of
+from tallyveil.proxy.memory import ConnectionMemory, size_of
 
 __all__ = ["DISCARD_ALL", "IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
 
@@ -36,7 +36,7 @@ def _warning(sqlstate: str, message: str) -> Notice:
 _ALREADY: Final = _warning("25001", "there is already a transaction in progress")
 _NONE: Final = _warning("25P01", "there is no transaction in progress")
 
-_STEPS: Final[dict[tuple[str, Kind], _Step]] = {
+_STEPS: Final[dict[tuple[str, StatementKind], _Step]] = {
     (IDLE, "begin"): _Step(IN_BLOCK),
     (IDLE, "commit"): _Step(IDLE, "COMMIT", _NONE),
     (IDLE, "rollback"): _Step(IDLE, "ROLLBACK", _NONE),
@@ -67,7 +67,7 @@ class Transaction:
     since the last Sync: they are one transaction.
     """
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: ConnectionMemory) -> None:
         self.status = IDLE
         self.implicit = False
         self._holding = holding

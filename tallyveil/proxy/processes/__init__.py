@@ -17,6 +17,6 @@ policy's source and ledger for itself, and the ledger orders them.
 from __future__ import annotations
 
 from tallyveil.proxy.processes.assigned import Assigned
-from tallyveil.proxy.processes.supervisor import Supervisor, WorkerFailed
+from tallyveil.proxy.processes.supervisor import WorkerFailed, WorkerSupervisor
 
-__all__ = ["Assigned", "Supervisor", "WorkerFailed"]
+__all__ = ["Assigned", "WorkerFailed", "WorkerSupervisor"]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from tallyveil.proxy.errors import AdminShutdown, TooManyConnections
-from tallyveil.proxy.processes.link import Link, Message
+from tallyveil.proxy.processes.link import LinkMessage, WorkerLink
 
 __all__ = ["Assigned"]
 
@@ -38,7 +38,7 @@ class Assigned:
         self._loop = asyncio.get_running_loop()
         self._protocol, self._cancel = protocol, cancel
         orphaned = partial(signal.raise_signal, signal.SIGTERM)
-        self._link = Link(self._end, self._loop, self._receive, orphaned)
+        self._link = WorkerLink(self._end, self._loop, self._receive, orphaned)
         self._link.send({"is": "ready"})
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Assigned:
     def cancel(self, pid: int, secret: bytes) -> None:
         self._link.send({"is": "cancel", "pid": pid, "secret": secret.hex()})
 
-    def _receive(self, message: Message, passed: socket.socket | None) -> None:
+    def _receive(self, message: LinkMessage, passed: socket.socket | None) -> None:
         match message:
             case {"is": "client"} if passed is not None:
                 self._begin(passed)

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Link", "Message"]
+__all__ = ["LinkMessage", "WorkerLink"]
 
-Message: TypeAlias = dict[str, Any]
+LinkMessage: TypeAlias = dict[str, Any]
 
 _READ: Final = 1 << 16
 _SOCKETS: Final = 16
 
 
-class Link:
+class WorkerLink:
     """One end. Lives on the event loop.
 
     ``receive`` gets each message, with the socket that came with it; ``lost`` is called once, when
@@ -29,7 +29,7 @@ class Link:
         self,
         end: socket.socket,
         loop: asyncio.AbstractEventLoop,
-        receive: Callable[[Message, socket.socket | None], None],
+        receive: Callable[[LinkMessage, socket.socket | None], None],
         lost: Callable[[], None],
     ) -> None:
         self._end: Final = end
@@ -53,7 +53,7 @@ class Link:
         """``call`` whenever it is no longer `full`."""
         self._drained = call
 
-    def send(self, message: Message, passed: socket.socket | None = None) -> None:
+    def send(self, message: LinkMessage, passed: socket.socket | None = None) -> None:
         """Hand a message over, and the only copy of a socket. Nothing, if the link is lost."""
         if not self._open:
             _close(passed)

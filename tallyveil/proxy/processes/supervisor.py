@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tallyveil.events import report
-from tallyveil.proxy.admission.entrance import Places, listen
-from tallyveil.proxy.admission.limits import Limits
+from tallyveil.proxy.admission.entrance import ConnectionSlots, listen
+from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.interruption import worker_of
-from tallyveil.proxy.processes.link import Link, Message
+from tallyveil.proxy.processes.link import LinkMessage, WorkerLink
 
-__all__ = ["Supervisor", "WorkerFailed"]
+__all__ = ["WorkerFailed", "WorkerSupervisor"]
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -43,7 +43,7 @@ class WorkerFailed(Exception):
 class _Worker:
     """One process; ``open`` sockets are with it, ``users`` those of them that are logged in."""
 
-    def __init__(self, number: int, process: asyncio.subprocess.Process, link: Link) -> None:
+    def __init__(self, number: int, process: asyncio.subprocess.Process, link: WorkerLink) -> None:
         self.number: Final = number
         self.process: Final = process
         self.link: Final = link
@@ -57,7 +57,7 @@ class _Worker:
             self.process.send_signal(number)
 
 
-class Supervisor:
+class WorkerSupervisor:
     """``count`` workers behind ``host`` and ``port``; each is ``command`` with the number of its
     end of the link as last argument, and reads ``job`` as JSON from standard input: with what is
     given, its ``worker`` number, the ``workers`` in all and the ``port`` that is listened on.
@@ -72,12 +72,12 @@ class Supervisor:
         count: int,
         host: str,
         port: int,
-        limits: Limits,
+        limits: ServerLimits,
     ) -> None:
         self.host = host
         self._command, self._job, self._count = tuple(command), dict(job), count
         self._requested_port = port
-        self._places: Final = Places(limits)
+        self._places: Final = ConnectionSlots(limits)
         self._workers: dict[int, _Worker] = {}
         self._listeners: list[socket.socket] = []
         self._accepting = False
@@ -180,7 +180,7 @@ class Supervisor:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
             )
 
-        def receive(message: Message, _: socket.socket | None) -> None:
+        def receive(message: LinkMessage, _: socket.socket | None) -> None:
             if message["is"] == "ready" and not ready.done():
                 ready.set_result(None)
             self._receive(worker, message)
@@ -188,7 +188,7 @@ class Supervisor:
         def lost() -> None:
             self._lost(worker)
 
-        link = Link(ours, self._loop, receive, lost)
+        link = WorkerLink(ours, self._loop, receive, lost)
         link.when_drained(self._accept_again)
         worker = self._workers[number] = _Worker(number, process, link)
         if process.stdin is not None:
@@ -199,7 +199,7 @@ class Supervisor:
                 process.stdin.close()
         return worker
 
-    def _receive(self, worker: _Worker, message: Message) -> None:
+    def _receive(self, worker: _Worker, message: LinkMessage) -> None:
         match message:
             case {"is": "ready"}:
                 worker.ready = True
@@ -220,7 +220,7 @@ class Supervisor:
                     other.link.send(message)
 
     def _admit(self, worker: _Worker, number: int, user: str, database: str) -> None:
-        answer: Message = {"is": "admitted", "number": number}
+        answer: LinkMessage = {"is": "admitted", "number": number}
         try:
             answer["database"] = self._places.take(user, database)
             worker.users[user] += 1

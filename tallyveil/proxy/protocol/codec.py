@@ -21,7 +21,7 @@ from tallyveil.proxy.protocol.messages import (
     parse_startup,
 )
 
-__all__ = ["STARTUP_LIMIT", "Reader"]
+__all__ = ["STARTUP_LIMIT", "MessageReader"]
 
 STARTUP_LIMIT: Final = 10_000
 """PostgreSQL's bound for a startup packet, in bytes; here also for all before authentication."""
@@ -29,7 +29,7 @@ STARTUP_LIMIT: Final = 10_000
 _LENGTH: Final = struct.Struct("!I")
 
 
-class Reader:
+class MessageReader:
     """Collects what the client sends; `next` gives it back a message at a time.
 
     The first messages have no type byte; from the one after `Startup` on, they have. The owner

@@ -219,7 +219,7 @@ def _inside(attribute: Attribute, why: str) -> BinCut:
 # values are cells (`private.above`). Cells of one attribute compare as the groups they are.
 CELLS: Final = "cells"
 
-Comparison = tuple[type[exp.Expr], exp.Expr]
+_Comparison = tuple[type[exp.Expr], exp.Expr]
 
 _EXACT: Final[dict[type, type[exp.Expr]]] = {exp.NullSafeEQ: exp.EQ, exp.NullSafeNEQ: exp.NEQ}
 _WHOLE: Final = (
@@ -237,7 +237,7 @@ def place_of(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     return child, child.parent
 
 
-def comparisons(column: exp.Expr) -> list[Comparison] | None:
+def comparisons(column: exp.Expr) -> list[_Comparison] | None:
     """The operators the column stands to the left of, and what stands to the right.
 
     Nothing where its cells stand as a whole; None where it stands inside another expression.
@@ -248,7 +248,7 @@ def comparisons(column: exp.Expr) -> list[Comparison] | None:
     return [(operator, other) for operator, other in found if other.meta_get(CELLS) != own]
 
 
-def _found(column: exp.Expr) -> list[Comparison] | None:
+def _found(column: exp.Expr) -> list[_Comparison] | None:
     child, parent = place_of(column)
     if column.meta_get(OUTER) and not isinstance(parent, exp.Predicate):
         return None
@@ -272,7 +272,7 @@ def _found(column: exp.Expr) -> list[Comparison] | None:
     return [(COMPARISONS[operator].flipped, parent.this)]
 
 
-def _listed(child: exp.Expr, parent: exp.In) -> list[Comparison] | None:
+def _listed(child: exp.Expr, parent: exp.In) -> list[_Comparison] | None:
     """What IN compares with, the rows of VALUES among it."""
     query = parent.args.get("query")
     if query is not None:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
 __all__ = ["SMALL", "Asked", "Component", "attributes_of", "components"]
 
@@ -35,7 +35,7 @@ class Asked:
     """What a block asks of the domain: the ``keys`` of groups, and ``coefficients`` by number."""
 
     domain: Domain
-    source: Source
+    source: DomainSource
     where: exp.Expr | None
     keys: Sequence[exp.Expr]
     coefficients: Mapping[int, exp.Expr]

@@ -15,7 +15,7 @@ from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.engine.database import domain_table
-from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 
 __all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "too_slow"]
@@ -49,7 +49,7 @@ def _relation(component: Component) -> str:
     return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
 
 
-def coefficient_query(component: Component, source: Source) -> str:
+def coefficient_query(component: Component, source: DomainSource) -> str:
     """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
 
     Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so

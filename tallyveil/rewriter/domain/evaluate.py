@@ -26,9 +26,9 @@ from tallyveil.rewriter.domain.components import Asked, Component, attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import nothing
-from tallyveil.rewriter.domain.parts import Part, Parts, part_of_rows
-from tallyveil.rewriter.engine.cursor import Cursor
-from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, part_of_rows
+from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.types import NUMERICS
 from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
@@ -52,7 +52,7 @@ class EvaluatedOutput:
 
 
 @dataclass(frozen=True)
-class Together:
+class EvaluatedTogether:
     """Outputs, by number, that are evaluated together, and the components that takes."""
 
     components: tuple[Component, ...]
@@ -66,14 +66,14 @@ class Evaluated:
     keys: pa.Table
     height: int
     outputs: tuple[EvaluatedOutput, ...]
-    divided: tuple[Together, ...] = ()
+    divided: tuple[EvaluatedTogether, ...] = ()
     queries: tuple[str, ...] = ()
 
 
 class _Answers:
     """What has been asked of the domain. Outputs that go apart have components in common."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: PublicCursor) -> None:
         self._cursor = cursor
         self.results: dict[str, pa.Table] = {}
 
@@ -83,7 +83,7 @@ class _Answers:
         return self.results[query]
 
 
-def evaluate(asked: Asked, cursor: Cursor, known: Parts) -> Evaluated:
+def evaluate(asked: Asked, cursor: PublicCursor, known: ComponentParts) -> Evaluated:
     """The matrix of each coefficient, with a row for each group.
 
     Raises InvalidParameterValue where a component has too many cells, or there are too many
@@ -91,7 +91,7 @@ def evaluate(asked: Asked, cursor: Cursor, known: Parts) -> Evaluated:
     """
     ask = _Answers(cursor)
 
-    def part(component: Component) -> Part:
+    def part(component: Component) -> ComponentPart:
         found = known.find(component) if asked.source.plain else None
         return found or _evaluate(component, asked.source, ask, known)
 
@@ -102,9 +102,9 @@ def evaluate(asked: Asked, cursor: Cursor, known: Parts) -> Evaluated:
 
 def combined(
     domain: Domain,
-    divided: Sequence[Together],
+    divided: Sequence[EvaluatedTogether],
     coefficients: Mapping[int, exp.Expr],
-    part_of: Callable[[Component], Part],
+    part_of: Callable[[Component], ComponentPart],
 ) -> Evaluated:
     """The matrix of each coefficient, from the parts of the components.
 
@@ -132,7 +132,7 @@ def combined(
     return Evaluated(names, height, in_order)
 
 
-def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[Together]:
+def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[EvaluatedTogether]:
     """The outputs that are evaluated together, with their components.
 
     All of them while the components are small; else those that mention the same attributes, so
@@ -141,16 +141,18 @@ def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[Togeth
     whole = components(asked, free)
     few = max(component.cells for component in whole) <= _FEW_CELLS
     if few or len(asked.coefficients) < 2 or not asked.source.plain:
-        yield Together(whole, tuple(asked.coefficients))
+        yield EvaluatedTogether(whole, tuple(asked.coefficients))
         return
     alike: dict[frozenset[str], dict[int, exp.Expr]] = {}
     for number, coefficient in asked.coefficients.items():
         alike.setdefault(attributes_of(coefficient), {})[number] = coefficient
     for some in alike.values():
-        yield Together(components(replace(asked, coefficients=some), free), tuple(some))
+        yield EvaluatedTogether(components(replace(asked, coefficients=some), free), tuple(some))
 
 
-def _evaluate(component: Component, source: Source, ask: _Answers, known: Parts) -> Part:
+def _evaluate(
+    component: Component, source: DomainSource, ask: _Answers, known: ComponentParts
+) -> ComponentPart:
     try:
         told = known.ask(component, source, ask)
         if told is not None:
@@ -162,7 +164,7 @@ def _evaluate(component: Component, source: Source, ask: _Answers, known: Parts)
         raise too_slow(component) from error
 
 
-def _column(parts: Sequence[Part], number: int) -> Column:
+def _column(parts: Sequence[ComponentPart], number: int) -> Column:
     factors, units = zip(*(part.factor(number) for part in parts), strict=True)
     if not all(len(f.coefficients) for f in factors):
         return Column((nothing(math.prod(f.height for f in factors)),))
@@ -173,13 +175,13 @@ def _trivial(made: Factor) -> bool:
     return not made.axes and made.height == 1 and made.coefficients.tolist() == [1]
 
 
-def _own_rows(parts: Sequence[Part], height: int) -> list[IntArray]:
+def _own_rows(parts: Sequence[ComponentPart], height: int) -> list[IntArray]:
     """The group of each part that each group of the block is made of."""
     heights = [max(1, part.height) for part in parts]
     return list(np.unravel_index(np.arange(height), heights))
 
 
-def _order(domain: Domain, parts: Sequence[Part], height: int) -> IntArray | None:
+def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntArray | None:
     """The groups by their first cells, C-order over all axes; None where they are so already.
 
     The first cell of a product of sets of cells has in each part's axes the part's first cell.
@@ -199,7 +201,7 @@ def _order(domain: Domain, parts: Sequence[Part], height: int) -> IntArray | Non
     return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)
 
 
-def _keys(parts: Sequence[Part], height: int, rows: IntArray | None) -> pa.Table:
+def _keys(parts: Sequence[ComponentPart], height: int, rows: IntArray | None) -> pa.Table:
     arrays: dict[str, pa.ChunkedArray] = {}
     grouping = [part for part in parts if part.keys.num_columns]
     if rows is None and len(grouping) == 1 and grouping[0].height == height:

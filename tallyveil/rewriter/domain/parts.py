@@ -27,11 +27,11 @@ from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbe
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Ask, Conditions, Space
 from tallyveil.rewriter.domain.results import OfCase, counted, results_of, summed, unknown
-from tallyveil.rewriter.resolve.branches import Source
+from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Part", "Parts", "part_of_rows"]
+__all__ = ["ComponentPart", "ComponentParts", "part_of_rows"]
 
 # The axis of a component without attributes: one cell, which is every record's.
 _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
@@ -59,7 +59,7 @@ that pass; and what outputs count of them, if not each once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ComponentPart:
     """Entry t says that the cell ``cells[t]`` of the attributes passes, in group ``rows[t]``.
 
     ``keys`` are the groups and ``first_cells`` the first cell of each. ``counted`` has the matrix
@@ -95,7 +95,7 @@ class Part:
         return self.counted.get(output) or self.passing
 
 
-def part_of_rows(component: Component, result: pa.Table) -> Part:
+def part_of_rows(component: Component, result: pa.Table) -> ComponentPart:
     """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
     cells = whole(result.column("__cell"))
     keys = result.select([f"__k{number}" for number in component.keys])
@@ -117,7 +117,7 @@ def _part(
     first_cells: IntArray,
     values: Mapping[int, pa.ChunkedArray],
     types: Mapping[int, pa.DataType],
-) -> Part:
+) -> ComponentPart:
     # A block with groups has none where nothing passes; one without has its only row.
     height = len(first_cells) if component.keys else min(1, len(cells)) if component.grouped else 1
     domain, attributes, made, counted = component.domain, component.attributes, {}, {}
@@ -126,17 +126,17 @@ def _part(
         if id(coefficients) not in made:
             made[id(coefficients)] = factor(domain, attributes, height, rows, cells, coefficients)
         counted[number] = made[id(coefficients)]
-    return Part(domain, attributes, keys, height, rows, cells, first_cells, counted, types)
+    return ComponentPart(domain, attributes, keys, height, rows, cells, first_cells, counted, types)
 
 
-class Parts:
+class ComponentParts:
     """The parts that need no query, of all statements. Threads may share it."""
 
     def __init__(self) -> None:
         self._axes: dict[tuple[str, str], Axis] = {}
-        self._kept: Cache[Part] = Cache(4096, 1 << 27, _bytes)
+        self._kept: Cache[ComponentPart] = Cache(4096, 1 << 27, _bytes)
 
-    def find(self, component: Component) -> Part | None:
+    def find(self, component: Component) -> ComponentPart | None:
         """The component's part; None where it takes DuckDB to know, or has too many cells."""
         if not _fits(component):
             return None
@@ -152,7 +152,7 @@ class Parts:
                 self._kept.put(key, kept)
         return kept
 
-    def ask(self, component: Component, source: Source, ask: Ask) -> Part | None:
+    def ask(self, component: Component, source: DomainSource, ask: Ask) -> ComponentPart | None:
         """As `find`, once DuckDB has said what its conditions on one attribute each come to. None
         also where it is sooner asked about all cells."""
         if component.cells <= FEW or not source.plain or not _fits(component):
@@ -184,7 +184,7 @@ def _made(
     component: Component,
     space: Space,
     of_case: OfCase = lambda case: None,
-) -> Part | None:
+) -> ComponentPart | None:
     """``of_case`` says what the branches of a CASE come to."""
     read = _read(component, space, of_case)
     if read is None:
@@ -269,7 +269,7 @@ def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> 
     return None
 
 
-def _bytes(key: Any, part: Part) -> int:
+def _bytes(key: Any, part: ComponentPart) -> int:
     """About what a kept part and the expressions of its key hold."""
     where = key[0]
     nodes = 0 if where is None else sum(1 for _ in where.walk())

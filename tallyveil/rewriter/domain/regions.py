@@ -26,7 +26,7 @@ from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coeffici
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
-from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
 __all__ = ["Ask", "Conditions", "Space", "listed"]
 
@@ -54,7 +54,7 @@ class Conditions:
         cells = np.zeros(self._domain.project(names)[0].size, dtype=np.bool_)
         return Truth(cells, ~cells)
 
-    def asked(self, source: Source, ask: Ask) -> Mapping[exp.Expr, Truth] | None:
+    def asked(self, source: DomainSource, ask: Ask) -> Mapping[exp.Expr, Truth] | None:
         """What DuckDB says of them; None where one fails, which others may guard, or is none."""
         truths: dict[exp.Expr, Truth] = {}
         for name, conditions in self._found.items():
@@ -71,7 +71,11 @@ class Conditions:
 
 
 def listed(
-    domain: Domain, names: Collection[str], wanted: Collection[exp.Expr], source: Source, ask: Ask
+    domain: Domain,
+    names: Collection[str],
+    wanted: Collection[exp.Expr],
+    source: DomainSource,
+    ask: Ask,
 ) -> tuple[IntArray, pa.Array] | None:
     """What DuckDB makes of expressions on the cells of one attribute, or of none: these cells, and
     the values of each one after the other. None where one fails, which others may guard, or they

@@ -19,14 +19,14 @@ from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import is_number
 from tallyveil.rewriter.domain.regions import Ask, Space, listed
-from tallyveil.rewriter.resolve.branches import RECORD, Source
+from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql
 
-__all__ = ["OfCase", "Results", "counted", "results_of", "summed", "unknown"]
+__all__ = ["CaseResults", "OfCase", "counted", "results_of", "summed", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class CaseResults:
     """Branch n, the ELSE being the last, comes to ``values[starts[n]]`` if it is a constant; if it
     is about the attribute ``names[n]``, to ``values[starts[n] + c]`` in its cell c.
     """
@@ -51,18 +51,20 @@ class Results:
         return found
 
 
-OfCase: TypeAlias = Callable[[exp.Case], Results | None]
+OfCase: TypeAlias = Callable[[exp.Case], CaseResults | None]
 
 
-def unknown(case: exp.Case) -> Results | None:
+def unknown(case: exp.Case) -> CaseResults | None:
     """A stand-in for `results_of`, before DuckDB is asked."""
     results = _results(case)
     if results is None:
         return None
-    return Results(pa.array([0]), [None] * len(results), np.zeros(len(results), dtype=np.int64))
+    return CaseResults(pa.array([0]), [None] * len(results), np.zeros(len(results), dtype=np.int64))
 
 
-def results_of(case: exp.Case, domain: Domain, source: Source, ask: Ask) -> Results | None:
+def results_of(
+    case: exp.Case, domain: Domain, source: DomainSource, ask: Ask
+) -> CaseResults | None:
     """None where a result is about several attributes, or fails, which a condition may guard.
 
     They are of one type, the CASE's, which follows from all of them.
@@ -90,7 +92,7 @@ def results_of(case: exp.Case, domain: Domain, source: Source, ask: Ask) -> Resu
         first[name][0] + asked[name][one] * first[name][1]
         for name, one in zip(names, results, strict=True)
     ]
-    return Results(pa.concat_arrays(values), names, np.array(starts, dtype=np.int64))
+    return CaseResults(pa.concat_arrays(values), names, np.array(starts, dtype=np.int64))
 
 
 def counted(values: pa.Array, places: IntArray, passes: Any) -> IntArray:

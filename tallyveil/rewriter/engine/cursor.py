@@ -19,7 +19,7 @@ from tallyveil.rewriter.engine.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine.python_values import as_text, read_columns, readers
 from tallyveil.rewriter.engine.watchdog import LOOK, Watchdog
 
-__all__ = ["Cursor", "Engine"]
+__all__ = ["Engine", "PublicCursor"]
 
 # What one result may hold, and how many of its rows are fetched at a time.
 MAX_VALUES: Final = 5_000_000
@@ -28,7 +28,7 @@ _PORTION: Final = 2_048
 _FETCHED: Final = 512  # as Python values: no other thread runs meanwhile
 _PORTION_VALUES: Final = 1 << 16
 
-Rows: TypeAlias = list[tuple[Any, ...]]
+_Rows: TypeAlias = list[tuple[Any, ...]]
 
 _UTC: Final = "UTC"
 
@@ -77,7 +77,7 @@ class Engine:
         self._connection.close()
 
 
-class Cursor:
+class PublicCursor:
     """A connection to the public database, used by one thread at a time."""
 
     def __init__(self, engine: Engine, watchdog: Watchdog) -> None:
@@ -136,7 +136,7 @@ class Cursor:
                 self._check_portion(values, size, limit)
             return pa.Table.from_batches(batches, reader.schema)
 
-    def values(self, sql: str, kinds: Sequence[str], take: Callable[[Rows], object]) -> int:
+    def values(self, sql: str, kinds: Sequence[str], take: Callable[[_Rows], object]) -> int:
         """How many rows a query has whose columns are of these DuckDB types. They go by portions
         to ``take``, as Python values: see `python_values` for dates, times and intervals.
         """
@@ -144,7 +144,7 @@ class Cursor:
         if not any(reads):
             return self.fetch(sql, lambda columns: take)[1]
 
-        def read(portion: Rows) -> None:
+        def read(portion: _Rows) -> None:
             take(read_columns(portion, reads))
 
         return self.fetch(as_text(sql, kinds), lambda columns: read)[1]
@@ -156,7 +156,7 @@ class Cursor:
         return columns, rows
 
     def fetch(
-        self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[Rows], object]]
+        self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[_Rows], object]]
     ) -> tuple[list[tuple[str, str]], int]:
         """The result's columns and how many rows it has, as `rows`; they go by portions to what
         ``begin`` gives for the columns. If that raises a StatementError, no more is fetched.
@@ -167,7 +167,7 @@ class Cursor:
             columns = [(c[0], str(c[1])) for c in description]
             return columns, self._fetched([kind for _, kind in columns], begin(columns))
 
-    def _fetched(self, kinds: Sequence[str], receive: Callable[[Rows], object]) -> int:
+    def _fetched(self, kinds: Sequence[str], receive: Callable[[_Rows], object]) -> int:
         """In portions: between two of them it can be stopped, and other threads run."""
         width = max(1, len(kinds))
         portion = max(1, min(_FETCHED, _PORTION_VALUES // width))

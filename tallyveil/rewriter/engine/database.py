@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.engine.cursor import Cursor, Engine
+from tallyveil.rewriter.engine.cursor import Engine, PublicCursor
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.rewriter.postgres.rules import MACROS
 from tallyveil.rewriter.sql.size import BOUNDED_REPLACE
@@ -86,8 +86,8 @@ class PublicDatabase:
         finally:
             cursor.close()
 
-    def cursor(self) -> Cursor:
-        return Cursor(self._engine, self._watchdog)
+    def cursor(self) -> PublicCursor:
+        return PublicCursor(self._engine, self._watchdog)
 
     def close(self) -> None:
         self._watchdog.close()

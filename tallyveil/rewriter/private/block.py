@@ -20,7 +20,7 @@ from tallyveil.rewriter.domain.cells import check_cells
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.grouping import Grouping, grouping
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.branches import RECORD, UNION, Records, Source, own_columns
+from tallyveil.rewriter.resolve.branches import RECORD, UNION, DomainSource, Records, own_columns
 from tallyveil.rewriter.resolve.columns import raw_rows, resolve_columns
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
@@ -43,7 +43,7 @@ class Block:
 
     select: exp.Select
     domain: Domain
-    source: Source
+    source: DomainSource
     where: exp.Expr | None
     groups: Grouping
     cautions: tuple[Caution, ...] = ()
@@ -77,7 +77,7 @@ def take_apart(
     visit(aggregates, lambda node: _check_aggregate(node, from_clause, records))
     own = [node for node in nodes if isinstance(node, exp.Column)]
     used = {int(column.name[1:]) for column in own if column.table == UNION}
-    source = Source(records.branches, sorted(used))
+    source = DomainSource(records.branches, sorted(used))
     constants = _constants(records, lineage)
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
@@ -113,7 +113,7 @@ def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Seque
 
 
 def _attribute_columns(
-    own: Sequence[exp.Column], records: Records, source: Source
+    own: Sequence[exp.Column], records: Records, source: DomainSource
 ) -> Iterator[tuple[exp.Column, Attribute]]:
     """Wherever an attribute stands as it is, among a SELECT's ``own`` columns or below: the column
     and the attribute.

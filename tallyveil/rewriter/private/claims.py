@@ -18,7 +18,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, position
 
@@ -28,7 +28,7 @@ Evaluator: TypeAlias = Callable[[exp.Expr], Fraction | None]
 """The value of a constant: ±∞ and NULL are None, for no bound. A double means the shortest decimal
 that reads as it, so that 0.3 is 3/10."""
 
-Ends: TypeAlias = tuple[Fraction | None, Fraction | None]
+_Ends: TypeAlias = tuple[Fraction | None, Fraction | None]
 
 _DIVISIONS = (exp.Div, exp.IntDiv, exp.Mod)
 
@@ -52,7 +52,7 @@ def bounds_of(node: exp.Anonymous) -> list[exp.Expr]:
 
 def ends_of(
     node: exp.Anonymous, constants: Sequence[tuple[bool, exp.Expr]], evaluate: Evaluator
-) -> Ends:
+) -> _Ends:
     """``low`` and ``high`` of a claim, less the constants that its answer adds, each with whether
     it is subtracted: it is about the aggregates alone.
 
@@ -75,7 +75,7 @@ def ends_of(
     return low if low is None else low - shift, high if high is None else high - shift
 
 
-def evaluator(cursor: Cursor) -> Evaluator:
+def evaluator(cursor: PublicCursor) -> Evaluator:
     """Evaluates constants by DuckDB.
 
     It raises DivisionByZero, DatatypeMismatch for what is no number, InvalidTextRepresentation for

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.sql.literals import Written, as_written
+from tallyveil.rewriter.sql.literals import WrittenConstant, as_written
 
 __all__ = ["NO_CONSTANT", "as_compared", "moment"]
 
@@ -50,7 +50,7 @@ def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
     return NO_CONSTANT if math.isnan(number) else number
 
 
-def _instant(found: Written, timed: bool) -> dt.datetime | None:
+def _instant(found: WrittenConstant, timed: bool) -> dt.datetime | None:
     """The time a constant means; its midnight where it becomes a day, None where it is none.
 
     ``timed`` says whether a text is a timestamp where it stands.

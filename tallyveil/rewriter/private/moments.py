@@ -27,7 +27,7 @@ from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.rewriter.domain.components import Asked, components
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.sql.nodes import as_type, function_name, position
 
@@ -96,7 +96,7 @@ def moment(
     return exp.Sqrt(this=variance) if root else variance
 
 
-def centring(block: Block, cursor: Cursor) -> Centring:
+def centring(block: Block, cursor: PublicCursor) -> Centring:
     """The centre of an aggregate's argument, asked of the domain.
 
     Raises InvalidParameterValue where squares have more than 52 bits, DatatypeMismatch where the
@@ -133,7 +133,7 @@ def centring(block: Block, cursor: Cursor) -> Centring:
 
 
 def _ends(
-    block: Block, cursor: Cursor, node: exp.Expr, argument: exp.Expr
+    block: Block, cursor: PublicCursor, node: exp.Expr, argument: exp.Expr
 ) -> tuple[Any, Any, pa.DataType]:
     """The least and the greatest value in the domain's cells that pass, and their type."""
     extremes = {

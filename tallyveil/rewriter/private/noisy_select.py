@@ -14,8 +14,8 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.domain.components import Asked
 from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, EvaluatedOutput, evaluate
-from tallyveil.rewriter.domain.parts import Parts
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.plan import Caution, NoisyTable, Output
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
@@ -84,7 +84,12 @@ class Turned:
 
 
 def turn(
-    block: Block, name: str, cursor: Cursor, collected: Collected, parts: Parts, share: bool
+    block: Block,
+    name: str,
+    cursor: PublicCursor,
+    collected: Collected,
+    parts: ComponentParts,
+    share: bool,
 ) -> Turned:
     """Evaluate the block on the domain and let its SELECT read noisy tables called ``name``….
 

@@ -29,9 +29,9 @@ __all__ = [
     "RECORD",
     "UNION",
     "Branch",
+    "DomainSource",
     "Field",
     "Records",
-    "Source",
     "is_resolved",
     "own_columns",
     "public_queries",
@@ -176,7 +176,7 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Source:
+class DomainSource:
     """FROM of a domain query: one branch's, or the union of several with the columns in use."""
 
     branches: Sequence[Branch]

@@ -13,7 +13,7 @@ from tallyveil.errors import (
     FeatureNotSupported,
     UndefinedTable,
 )
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.columns import mark_outer_columns
 from tallyveil.rewriter.resolve.from_items import PublicItems, refuse_protected, unite
@@ -34,7 +34,7 @@ __all__ = ["FromClause"]
 class FromClause:
     """Reads the FROM of one block, subqueries included."""
 
-    def __init__(self, catalog: Catalog, cursor: Cursor) -> None:
+    def __init__(self, catalog: Catalog, cursor: PublicCursor) -> None:
         self._catalog = catalog
         self._cursor = cursor
         self._joined = PublicItems(catalog, cursor)

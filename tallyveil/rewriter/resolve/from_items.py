@@ -14,7 +14,7 @@ from tallyveil.errors import (
     StatementTooComplex,
     UndefinedColumn,
 )
-from tallyveil.rewriter.engine.cursor import Cursor
+from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import KIND, holds_noise
@@ -26,7 +26,7 @@ __all__ = ["PublicItems", "refuse_protected", "unite"]
 class PublicItems:
     """Of one FROM, each under a name of ours."""
 
-    def __init__(self, catalog: Catalog, cursor: Cursor) -> None:
+    def __init__(self, catalog: Catalog, cursor: PublicCursor) -> None:
         self._catalog = catalog
         self._cursor = cursor
         self._numbers = count()
@@ -90,7 +90,7 @@ def _is_item(query: exp.Expr) -> bool:
 MAX_BRANCHES: Final = 100
 
 
-def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: Cursor) -> Records:
+def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: PublicCursor) -> Records:
     """The rows of all sides of a UNION ALL.
 
     Raises FeatureNotSupported for records of two tables, StatementTooComplex beyond MAX_BRANCHES.
@@ -119,7 +119,7 @@ def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: Cursor) -> 
     return Records(first.domain, first.fields, united, first.size)
 
 
-def _types(query: str, cursor: Cursor) -> list[str]:
+def _types(query: str, cursor: PublicCursor) -> list[str]:
     return [kind for _, kind in cursor.describe(query)]
 
 

@@ -27,7 +27,7 @@ __all__ = [
     "Lineage",
     "Origin",
     "Origins",
-    "Results",
+    "ResultTypes",
     "Scope",
     "constants_among",
     "holder",
@@ -89,7 +89,7 @@ class Scope(Lookup[str]):
         return common_type(sides)
 
 
-class Results(Scope):
+class ResultTypes(Scope):
     """The types of a statement's result, where attributes have those that they are declared of."""
 
     def __init__(self, catalog: Catalog, dialect: str) -> None:

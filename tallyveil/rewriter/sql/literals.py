@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-__all__ = ["Written", "as_written"]
+__all__ = ["WrittenConstant", "as_written"]
 
 
-class Written(NamedTuple):
+class WrittenConstant(NamedTuple):
     """``value`` is the text of a number, with its sign, or the text in quotes, a truth value, or
     None for NULL; ``casts`` are the types that it is cast to, one after the other.
     """
@@ -25,7 +25,7 @@ class Written(NamedTuple):
         return str(self.value) if text else None
 
 
-def as_written(node: exp.Expr) -> Written | None:
+def as_written(node: exp.Expr) -> WrittenConstant | None:
     """None of an expression that has to be evaluated."""
     casts: list[exp.DataType] = []
     sign = ""
@@ -38,9 +38,9 @@ def as_written(node: exp.Expr) -> Written | None:
     quoted = node.is_string
     match node:
         case exp.Literal() if not (sign and quoted):
-            return Written(sign + node.this, quoted, tuple(casts))
+            return WrittenConstant(sign + node.this, quoted, tuple(casts))
         case exp.Boolean() if not sign:
-            return Written(bool(node.this), quoted, tuple(casts))
+            return WrittenConstant(bool(node.this), quoted, tuple(casts))
         case exp.Null() if not sign:
-            return Written(None, quoted, tuple(casts))
+            return WrittenConstant(None, quoted, tuple(casts))
     return None

@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 __all__ = [
-    "INTEGERS", "NUMERICS", "Result", "TypeOf", "aggregate", "arithmetic", "case", "cast", "choice",
-    "common_type", "declared_type", "element", "family", "in_zone", "is_literal_text", "literal",
-    "real", "rounded", "same", "spoken", "truncated", "whole_quotient",
+    "INTEGERS", "NUMERICS", "ResultType", "TypeOf", "aggregate", "arithmetic", "case", "cast",
+    "choice", "common_type", "declared_type", "element", "family", "in_zone", "is_literal_text",
+    "literal", "real", "rounded", "same", "spoken", "truncated", "whole_quotient",
 ]  # fmt: skip
 
 TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
 
-Result: TypeAlias = str | Callable[[exp.Expr, TypeOf], str | None]
+ResultType: TypeAlias = str | Callable[[exp.Expr, TypeOf], str | None]
 """One type whatever an expression is of, or what follows from the types of its parts."""
 
 INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")

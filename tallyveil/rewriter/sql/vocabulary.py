@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from sqlglot import exp
 
 from tallyveil.rewriter.sql import types
-from tallyveil.rewriter.sql.types import Result, TypeOf
+from tallyveil.rewriter.sql.types import ResultType, TypeOf
 
 __all__ = [
     "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "FUNCTIONS", "NAMED_FUNCTIONS",
@@ -21,16 +21,16 @@ __all__ = [
     "SESSION_FUNCTIONS", "SYNTAX", "TYPES", "WINDOW_FUNCTIONS", "static_type",
 ]  # fmt: skip
 
-Words: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
+ArgumentNames: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
 """The arguments of a node that are understood: a statement that sets another one is refused."""
 
 
-def _taking(arguments: str, *kinds: type[exp.Expr]) -> Words:
+def _taking(arguments: str, *kinds: type[exp.Expr]) -> ArgumentNames:
     return dict.fromkeys(kinds, frozenset(arguments.split()))
 
 
 # Queries, names and constants, operators, aggregation and windows.
-SYNTAX: Final[Words] = {
+SYNTAX: Final[ArgumentNames] = {
     **_taking("this expression",
         exp.IntervalSpan, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.GT,
         exp.GTE, exp.LT, exp.LTE, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Filter,
@@ -82,14 +82,14 @@ class Function(NamedTuple):
     the greatest number of arguments; what stands between words is one."""
 
     arguments: frozenset[str]
-    result: Result | None
+    result: ResultType | None
     names: Mapping[str, tuple[int, int]]
 
 
 ANY_NUMBER: Final = 1_000_000
 
 
-def _function(arguments: str, result: Result | None = None, names: str = "") -> Function:
+def _function(arguments: str, result: ResultType | None = None, names: str = "") -> Function:
     """``names`` as in ``log/1-2 log10/1``, or ``concat/1-`` for any number."""
     counts: dict[str, tuple[int, int]] = {}
     for name, _, count in (word.partition("/") for word in names.split()):
@@ -217,7 +217,7 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
 }
 
 _FUNCTIONS: Final = {**FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS}
-ARGUMENTS: Final[Words] = {
+ARGUMENTS: Final[ArgumentNames] = {
     **SYNTAX,
     **{kind: function.arguments for kind, function in _FUNCTIONS.items()},
     **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
@@ -276,7 +276,7 @@ POSTGRES_FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
     for name, count in function.names.items()
 }
 
-_RESULTS: Final[Mapping[type[exp.Expr] | str, Result | None]] = {
+_RESULTS: Final[Mapping[type[exp.Expr] | str, ResultType | None]] = {
     **dict.fromkeys((exp.Paren, exp.Neg, exp.Filter, exp.Window, exp.Alias), types.same),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), types.arithmetic),
     **dict.fromkeys((exp.Not, exp.Boolean), "BOOLEAN"),
