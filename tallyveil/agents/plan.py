@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import tomllib
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +19,7 @@ from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.policy import Attribute, Policy, Table, checks
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Value
+from tallyveil.policy.load import read_toml
 from tallyveil.policy.mistakes import mistakes, refusal
 from tallyveil.strategies.strategy import marginal
 from tallyveil.workload.workload import Workload
@@ -129,12 +128,7 @@ def written(value: Value) -> str | int | float | None:
 def load_plan(path: Path) -> ReleasePlan:
     """Raises PolicyError, with every mistake at once."""
     try:
-        mapping = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-        return ReleasePlan.model_validate(mapping)
-    except OSError as error:
-        raise PolicyError(f"the plan {path} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise PolicyError(f"the plan {path} is not valid TOML: {error}") from error
+        return ReleasePlan.model_validate(read_toml(path, what="plan"))
     except ValidationError as error:
         raise refusal("the plan", path, list(mistakes(error, ReleasePlan))) from None
 

@@ -111,63 +111,50 @@ def posterior(path: Path, query: str, confidence: str | None, plot: Path | None)
     with opened(path, "postgres", None, settings) as session:
         found = session.posteriors(query)
         level = session.settings.target.confidence
-    known = [row_posterior for row_posterior in found if row_posterior.known is not None]
+    known = [one for one in found if one.known is not None]
     if plot is not None:
         drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
         posteriors(drawn, level, plot)
-    lines = _lines(found, level)
+    rows = [_object(one, level) for one in found]
+    lines = _lines(found, rows, level)
     if len(known) < len(found):
         lines.append("NULL: what was answered so far does not determine it.")
     if plot is not None and len(known) > _DRAWN:
         lines.append(f"The first {_DRAWN} are drawn.")
-    return Said([_object(row_posterior, level) for row_posterior in found], lines)
+    return Said(rows, lines)
 
 
-def _lines(found: Sequence[RowPosterior], level: Fraction) -> list[str]:
+def _lines(
+    found: Sequence[RowPosterior], rows: Sequence[dict[str, Any]], level: Fraction
+) -> list[str]:
     keys = list(found[0].group) if found else []
-    several = len({row_posterior.answer for row_posterior in found}) > 1
-    columns = [*keys, *(["of"] if several else []), "answer", "stddev", "low", "high"]
-    columns += [f"{probability * 100:g} %" for probability in _QUANTILES]
-    rows = []
-    for row_posterior in found:
-        row = [row_posterior.group.get(key) for key in keys] + (
-            [row_posterior.answer] if several else []
-        )
-        rows.append(
-            row + [None if n is None else _shown(n) for n in _numbers(row_posterior, level)]
-        )
-    return [*aligned(columns, rows), f"low and high: the interval at {float(level * 100):g} %."]
+    named = ["of"] if len({one.answer for one in found}) > 1 else []
+    numbers = ("answer", "stddev", "low", "high")
+    cells = []
+    for one, row in zip(found, rows, strict=True):
+        shown = [*map(row.get, numbers), *row["quantiles"].values()]
+        cells.append([*map(one.group.get, keys), *map(row.get, named), *map(_shown, shown)])
+    columns = (*keys, *named, *numbers, *(f"{p * 100:g} %" for p in _QUANTILES))
+    return [*aligned(columns, cells), f"low and high: the interval at {float(level * 100):g} %."]
 
 
-def _numbers(row_posterior: RowPosterior, level: Fraction) -> list[float | None]:
-    if row_posterior.known is None:
-        return [None] * (4 + len(_QUANTILES))
-    quantiles = [row_posterior.quantile(probability) for probability in _QUANTILES]
-    return [
-        row_posterior.value,
-        row_posterior.deviation,
-        *row_posterior.interval(level),
-        *quantiles,
-    ]
+def _shown(number: float | None) -> float | int | None:
+    short = None if number is None else round(number, 2)
+    return int(short) if short is not None and short == int(short) else short
 
 
-def _shown(number: float) -> float | int:
-    short = round(number, 2)
-    return int(short) if short == int(short) else short
-
-
-def _object(row_posterior: RowPosterior, level: Fraction) -> dict[str, Any]:
-    value, spread, low, high, *quantiles = _numbers(row_posterior, level)
-    names = (f"{probability:g}" for probability in _QUANTILES)
+def _object(one: RowPosterior, level: Fraction) -> dict[str, Any]:
+    known = one.known is not None
+    low, high = one.interval(level) if known else (None, None)
     return {
-        "group": {name: plain(key) for name, key in row_posterior.group.items()},
-        "of": row_posterior.answer,
-        "answer": value,
-        "stddev": spread,
+        "group": {name: plain(key) for name, key in one.group.items()},
+        "of": one.answer,
+        "answer": one.value if known else None,
+        "stddev": one.deviation if known else None,
         "confidence": float(level),
         "low": low,
         "high": high,
-        "quantiles": dict(zip(names, quantiles, strict=True)),
+        "quantiles": {f"{p:g}": one.quantile(p) if known else None for p in _QUANTILES},
     }
 
 

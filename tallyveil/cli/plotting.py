@@ -11,6 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tallyveil.errors import FeatureNotSupported, OutputError
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def heatmap(matrix: CountMatrix, path: Path) -> None:
         image = place.imshow(probabilities, cmap="viridis", vmin=0, origin="upper")
         if matrix.n <= _LEGIBLE:
             middle = probabilities.max() / 2
-            for (i, j), p in _entries(probabilities):
+            for (i, j), p in np.ndenumerate(probabilities):
                 colour = "black" if p > middle else "white"
                 place.text(j, i, f"{p:.2f}", ha="center", va="center", color=colour, fontsize=7)
         ticks = range(0, matrix.n + 1, 1 + matrix.n // 16)
@@ -119,12 +121,6 @@ def posteriors(
             place.grid(alpha=0.3)
             place.legend(fontsize=8)
         axes[0].set_ylabel("posterior probability")
-
-
-def _entries(probabilities: Any) -> Iterator[tuple[tuple[int, int], float]]:
-    for i, row in enumerate(probabilities.tolist()):
-        for j, p in enumerate(row):
-            yield (i, j), p
 
 
 @contextmanager

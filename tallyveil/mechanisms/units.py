@@ -18,7 +18,7 @@ from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
 
 __all__ = [
     "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "decimal", "exp_below",
-    "from_units", "loss_units", "positive", "rounded_up", "units",
+    "from_units", "loss_units", "positive", "rounded_down", "rounded_up", "units",
 ]  # fmt: skip
 
 UNIT = 10**12
@@ -64,6 +64,12 @@ def rounded_up(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def rounded_down(exact: Fraction) -> float:
+    """The largest float that is no more."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def decimal(value: Fraction) -> Decimal:

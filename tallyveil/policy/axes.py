@@ -15,11 +15,11 @@ from tallyveil.policy.checks import MAX_CELLS, Declaration, exact_number, is_int
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.mistakes import written
 
-__all__ = ["KINDS", "AttributeDeclaration", "attribute"]
+__all__ = ["KINDS", "LABEL", "AttributeDeclaration", "attribute"]
 
 KINDS = ("values", "range", "bins")
 
-_LABEL = "other"
+LABEL = "other"
 _INT32 = 2**31
 _INT64 = 2**63
 
@@ -121,7 +121,7 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
     other_cell = null_cell = None
     if declared.other is not False and sql_type == "VARCHAR":
         other_cell = len(cells)
-        cells = (*cells, _LABEL if declared.other is True else declared.other)
+        cells = (*cells, LABEL if declared.other is True else declared.other)
     if declared.nullable or (declared.other is not False and sql_type != "VARCHAR"):
         null_cell = len(cells)
         other_cell = null_cell if other_cell is None and declared.other is not False else other_cell

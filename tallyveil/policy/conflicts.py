@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tallyveil.policy.axes import KINDS
+from tallyveil.policy.axes import KINDS, LABEL
 from tallyveil.policy.mistakes import written
 
 __all__ = ["conflicts", "one_given", "sequence", "table_of", "tables_of"]
 
-_LABEL = "other"
 _TARGETS = ("epsilon", "rho", "half_width")
 _BUDGETS = "{ epsilon = 3.0 }, { rho = 0.1, delta = 1e-9 } or { epsilon = 3.0, delta = 1e-9 }"
 
@@ -186,7 +185,7 @@ def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
 
 def _label(key: str, other: Any, values: Sequence[Any]) -> Iterator[str]:
     """``other`` reads as a label among text, and as NULL among numbers, dates and booleans."""
-    label = _LABEL if other is True else other
+    label = LABEL if other is True else other
     if not isinstance(label, str):
         return
     if any(isinstance(value, str) for value in values):

@@ -22,17 +22,26 @@ from tallyveil.policy.model import Defaults, Policy, PublicTable, Source, Table
 from tallyveil.policy.shares import share_conflicts, shares
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 
-__all__ = ["load_policy", "parse_policy", "read_policy"]
+__all__ = ["load_policy", "parse_policy", "read_policy", "read_toml"]
 
 
-def read_policy(path: str | Path) -> str:
-    """The text of a policy. Raises PolicyError."""
+def read_policy(path: str | Path, what: str = "policy") -> str:
+    """The text of a policy, or of ``what`` else. Raises PolicyError."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+        raise PolicyError(f"the {what} {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise PolicyError(f"the policy {path} is not UTF-8 text") from error
+        raise PolicyError(f"the {what} {path} is not UTF-8 text") from error
+
+
+def read_toml(path: Path, text: str | None = None, what: str = "policy") -> dict[str, Any]:
+    """The keys of a TOML file, with numbers as they are written, or of the ``text`` that was read
+    from it. Raises PolicyError."""
+    try:
+        return tomllib.loads(read_policy(path, what) if text is None else text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"the {what} {path} is not valid TOML: {error}", [str(error)]) from error
 
 
 def load_policy(path: str | Path, text: str | None = None) -> Policy:
@@ -42,12 +51,8 @@ def load_policy(path: str | Path, text: str | None = None) -> Policy:
     Raises PolicyError, with every mistake at once.
     """
     file = Path(path)
-    try:
-        mapping = tomllib.loads(read_policy(file) if text is None else text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"the policy {file} is not valid TOML: {error}", [str(error)]) from error
     ledger = file.with_suffix(".ledger.sqlite")
-    return _policy(mapping, base=file.parent, ledger=ledger, path=file)
+    return _policy(read_toml(file, text), base=file.parent, ledger=ledger, path=file)
 
 
 def parse_policy(mapping: Mapping[str, Any], *, base: str | Path = ".") -> Policy:
@@ -73,7 +78,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
     found.extend(conflicts(mapping))
     found.extend(share_conflicts(mapping))
     if declared is not None:
-        source = _source(declared, base)
+        source = None if declared.source is None else _file(declared.source.url, base)
         if declared.ledger is not None:
             ledger = base / declared.ledger
         if source is not None and ledger.resolve() == source.path.resolve():
@@ -94,12 +99,6 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
         server=declared.server,
         catalog=declared.catalog,
     )
-
-
-def _source(declared: PolicyDeclaration, base: Path) -> Source | None:
-    if declared.source is None:
-        return None
-    return _file(declared.source.url, base)
 
 
 def _file(url: str, base: Path) -> Source:

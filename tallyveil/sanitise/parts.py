@@ -20,7 +20,7 @@ from tallyveil.mechanisms import (
 from tallyveil.mechanisms.zcdp import pure_epsilon
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["LAWS", "MAX_PART_CELLS", "CopyOptions", "Group", "PerturbedTogether", "groups"]
+__all__ = ["LAWS", "MAX_PART_CELLS", "CopyOptions", "Group", "groups"]
 
 PartKind: TypeAlias = Literal["response", "laplace", "set", "series"]
 
@@ -62,10 +62,12 @@ class CopyOptions:
 
 
 @dataclass(frozen=True)
-class PerturbedTogether:
-    """``attributes``, in the domain's order, that are perturbed as one value."""
+class Group:
+    """``attributes``, in the domain's order, that are perturbed as one value by a law of this
+    ``kind``."""
 
     attributes: tuple[Attribute, ...]
+    kind: Kind
 
     @property
     def name(self) -> str:
@@ -75,14 +77,7 @@ class PerturbedTogether:
     def shape(self) -> tuple[int, ...]:
         return tuple(attribute.size for attribute in self.attributes)
 
-
-@dataclass(frozen=True)
-class Group(PerturbedTogether):
-    """Perturbed by a law of this kind."""
-
-    kind: PartKind
-
-    def law(self, epsilon: Fraction) -> OneRecord:
+    def law_at(self, epsilon: Fraction) -> OneRecord:
         """A range that is complete has a cell for NULL, and it is the last."""
         return LAWS[self.kind].of(self.shape, epsilon)
 

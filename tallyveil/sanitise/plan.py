@@ -12,14 +12,14 @@ from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.sanitise.parts import CopyOptions, Group, PerturbedTogether, groups
+from tallyveil.sanitise.parts import CopyOptions, Group, groups
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["CopyPlan", "PlannedPart", "plan"]
 
 
 @dataclass(frozen=True)
-class PlannedPart(PerturbedTogether):
+class PlannedPart(Group):
     """Perturbed by this law."""
 
     law: OneRecord
@@ -57,7 +57,7 @@ def plan(table: Table, relation: Adjacency, options: CopyOptions) -> CopyPlan:
     workload = Workload(table.name, tuple(map(_identity, found)))
     scales = Sanitiser().scales_for(workload, epsilons, relation)
     parts = (
-        PlannedPart(group.attributes, group.law(spent(scale)))
+        PlannedPart(group.attributes, group.kind, group.law_at(spent(scale)))
         for group, scale in zip(found, scales, strict=True)
     )
     return CopyPlan(table, tuple(parts), workload, scales)

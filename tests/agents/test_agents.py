@@ -340,6 +340,7 @@ def test_queries_go_on_beside_the_parts(agents: list[Agent]) -> None:
         ('"north", "south", "harbour"', '"north", "north"', "expected different names"),
         ('totals = ["sex"]', 'total = ["sex"]', "total"),
         ("name = ", "# ", "name"),
+        ("name = ", "", "line 2"),
     ],
 )
 def test_a_wrong_plan_names_the_key_and_what_was_expected(

@@ -196,23 +196,6 @@ def test_counts_go_on_without_it(catalogued: Any) -> None:
         assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
 
 
-def test_a_backend_that_dies_takes_no_session_along(catalogued: Any) -> None:
-    folder = Path(catalogued.catalog._pool._address()).parent
-    master = int((folder / "postmaster.pid").read_text().split()[0])
-    with catalogued.connect() as connection:
-        pid = connection.execute("SELECT pid FROM pg_stat_activity LIMIT 0").fetchone()
-        assert pid is None
-        listed = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(master)],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
-        victims = [int(line.split()[0]) for line in listed.splitlines() if "alice" in line]
-        assert victims
-        os.kill(victims[0], signal.SIGKILL)
-        until(lambda: not alive(victims[0]))
-        assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
-
-
 @pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="needs root and a python3"
 )

@@ -20,23 +20,12 @@ pytestmark = pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql
 
 def psql(catalogued: Any, *commands: str) -> str:
     """What it prints; nothing may fail."""
-    arguments = [part for command in commands for part in ("-c", command)]
+    settings = ("-X", "-v", "ON_ERROR_STOP=1", "-P", "pager=off")
+    asked = [part for command in commands for part in ("-c", command)]
     done = subprocess.run(
-        [
-            "psql",
-            catalogued.address(),
-            "-X",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-P",
-            "pager=off",
-            *arguments,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        ["psql", catalogued.address(), *settings, *asked],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -8,7 +8,6 @@ anything is charged, depends on nothing that is drawn, and follows from the ledg
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
@@ -17,6 +16,7 @@ from fractions import Fraction
 from tallyveil.accountant.budgets.account import Account, Amount, Room
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue, RecordingLimitExceeded
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.units import rounded_down, rounded_up
 
 __all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
 
@@ -71,11 +71,7 @@ class Quote:
 def exceeded(quote: TableQuote) -> BudgetExceeded:
     """The error for a quote that is not allowed."""
     # Shown rounded to the private side: what is asked up, what is left down.
-    requested, remaining = float(quote.cost), float(quote.remaining_before)
-    if Fraction(requested) < quote.cost:
-        requested = math.nextafter(requested, math.inf)
-    if Fraction(remaining) > quote.remaining_before:
-        remaining = math.nextafter(remaining, 0.0)
+    requested, remaining = rounded_up(quote.cost), rounded_down(quote.remaining_before)
     costs = f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains where most was"
     hint = (
         f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records with"

@@ -20,6 +20,7 @@ from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, shifted
 from tallyveil.mechanisms import AnyMechanism, CountMechanism, law_of, mechanism
+from tallyveil.mechanisms.units import rounded_down
 
 __all__ = [
     "Estimated",
@@ -189,9 +190,7 @@ class InRange:
         )
 
     def probability(self, low: int | None, high: int | None) -> float:
-        exact = self._probability(low, high)
-        nearest = float(exact)
-        return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0)
+        return rounded_down(self._probability(low, high))
 
     def quantile(self, probability: float) -> float:
         inside = (k for k in range(self.mechanism.n) if self._probability(None, k) >= probability)
