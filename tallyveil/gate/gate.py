@@ -49,6 +49,8 @@ def _entry_bytes(key: Hashable, value: object) -> int:
 def _plan_bytes(plan: Plan) -> int:
     """Its columns' entries, its groups' keys and its queries."""
     arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
+    for one in (one for every in plan.summed.values() for one in every):
+        arrays += one.column.nbytes + one.parts.nbytes + one.places.nbytes
     arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
     keys = sum(int(table.keys.nbytes) for table in plan.noisy)
     return arrays + keys + sum(len(query) for query in plan.domain_queries)

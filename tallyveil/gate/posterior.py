@@ -109,7 +109,7 @@ def posteriors(plan: Plan, answered: Answered) -> list[RowPosterior]:
 
 def _answers(table: NoisyTable, number: int, answered: Answered) -> list[Known | None]:
     output = table.outputs[number]
-    if output.sums is not None:
+    if output.summed:
         raise FeatureNotSupported(
             "an answer that is a sum of others has no posterior here",
             hint="Ask for the groups of one grouping set.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, Looks
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge import IntervalEnds, Known, chosen, intervals, total, turned
-from tallyveil.rewriter import NoisyTable, Output, Plan, Projection, Workload
+from tallyveil.knowledge import IntervalEnds, Known, chosen, intervals, turned
+from tallyveil.rewriter import NoisyTable, Output, Plan, Projection
 
 __all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
 
@@ -42,7 +42,7 @@ def noisy_tables(
     negative, so that the truth is not either. That looks at released numbers and at public ones.
     """
     return {
-        table.name: _table(table, plan.workloads, answered, confidence, looks, nonnegative)
+        table.name: _table(table, plan, answered, confidence, looks, nonnegative)
         for table in plan.noisy
     }
 
@@ -73,15 +73,15 @@ def hand_on(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]],
 
 def _table(
     table: NoisyTable,
-    workloads: Mapping[str, Workload],
+    plan: Plan,
     answered: Answered,
     confidence: Fraction,
     looks: Looks | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
-    groups = [_groups(table, output, answered) for output in table.outputs]
-    columns = [workloads[output.table].columns[output.column] for output in table.outputs]
+    groups = [_groups(output, answered) for output in table.outputs]
+    columns = [plan.column(output) for output in table.outputs]
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and column.counts_up else None
         found = (
@@ -111,21 +111,11 @@ def _table(
     return pa.table(arrays)
 
 
-def _groups(table: NoisyTable, output: Output, answered: Answered) -> _Groups:
-    """What is known of each row of the table, None where it is known of a part only.
-
-    A group of nothing, as of () where the finer set has no group, is exactly 0.
-    """
-    known = answered.columns[output.table][output.column]
-    if output.rows is not None:
-        known = chosen(known, output.rows.tolist())
-    if output.sums is None:
-        return known
-    parts: list[list[Known | None]] = [[] for _ in range(table.height)]
-    for one, place in zip(deadline.stoppable(known), output.sums.tolist(), strict=True):
-        parts[place].append(one)
-    whole = ([one for one in part if one is not None] for part in deadline.stoppable(parts))
-    return [total(a) if len(a) == len(b) else None for a, b in zip(whole, parts, strict=True)]
+def _groups(output: Output, answered: Answered) -> _Groups:
+    """What is known of each row of a noisy table."""
+    columns = answered.summed if output.summed else answered.columns
+    known = columns[output.table][output.column]
+    return known if output.rows is None else chosen(known, output.rows.tolist())
 
 
 def _over_all_looks(output: Output, looks: Looks) -> IntervalEnds:

@@ -208,7 +208,7 @@ class GateSession:
     def _planned(self, query: Query, given: _Given) -> tuple[Plan, tuple[Notice, ...]]:
         plan = self._planner.plan(query, *given)
         deadline.check()
-        if plan.sums and self.settings.source == "history":
+        if plan.summed and self.settings.source == "history":
             apart = self._planner.plan(query, *given, shares=False)
             plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
         return plan, warnings(plan, query.offset)

@@ -17,7 +17,7 @@ from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column, IntArray, Summed
 
 __all__ = ["Bought", "Found", "Outlook", "Rows"]
 
@@ -101,12 +101,22 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Found:
-    """``rows`` of a statement's ``columns``, and where their estimates came from."""
+    """``rows`` of a statement's ``columns``, and where their estimates came from. The last columns
+    are ``summed`` up from the others, which are asked."""
 
     columns: tuple[Column, ...]
     aims: tuple[Aim, ...]
     rows: Rows
     outlooks: tuple[Outlook, ...] = ()
+    summed: tuple[Summed, ...] = ()
+
+    @property
+    def asked(self) -> int:
+        """How many columns are asked."""
+        return len(self.columns) - len(self.summed)
+
+    def asked_of(self, rows: Rows) -> Rows:
+        return rows[: self.asked]
 
     @property
     def alone(self) -> bool:

@@ -24,22 +24,22 @@ from tallyveil.accountant import Accountant, Arrays, Charge
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Estimated, Known
-from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
+from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.exact import ExactRows
 from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.many import bought as answers_of
 from tallyveil.knowledge.answers.precision import Preview
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
+from tallyveil.knowledge.improvement import all_improved, in_range, put_bought
 from tallyveil.knowledge.looks import Looks, is_large
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
-from tallyveil.knowledge.reported import TOGETHER, Reported
+from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.adding_up import add_up
+from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.locks import Rank, ranked_lock
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Summed
 
 __all__ = ["Knowledge"]
 
@@ -75,26 +75,36 @@ class Knowledge:
         """How many columns of answers are recorded; it grows with every answer."""
         return self._accountant.recorded(self._table)
 
-    def find(self, columns: Sequence[Column], aims: Sequence[Aim], *, fresh: bool = False) -> Found:
-        """What is known of each row; what is exact alone if ``fresh`` answers are asked for."""
+    def find(
+        self,
+        columns: Sequence[Column],
+        aims: Sequence[Aim],
+        *,
+        fresh: bool = False,
+        summed: Sequence[Summed] = (),
+    ) -> Found:
+        """What is known of each row, and of those ``summed`` up from them; what is exact alone if
+        ``fresh`` answers are asked for."""
         exact = self._exact
+        columns = (*columns, *(one.column for one in summed))
+        aims = (*aims, *(aims[one.of] for one in summed))
         bears = exact.bears_on(columns)
         if not fresh and not (bears and exact.knows_all(columns)):
-            found = self._found(columns, aims)
+            found = replace(self._found(columns, aims, len(summed)), summed=tuple(summed))
             return exact.put(found) if bears else found
         nothing = tuple((None,) * column.height for column in columns)
-        found = Found(tuple(columns), tuple(aims), nothing)
+        found = Found(columns, aims, nothing, summed=tuple(summed))
         if fresh and exact.span is not None and not is_large(columns):
             found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
         return exact.put(found) if bears else found
 
-    def _found(self, columns: Sequence[Column], aims: Sequence[Aim]) -> Found:
-        """By what is recorded."""
+    def _found(self, columns: Sequence[Column], aims: Sequence[Aim], summed: int) -> Found:
+        """By what is recorded; so many of the columns, the last, are summed up from the others."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        outlooks = self._looked_at(columns, aims, _estimated(aims))
+        outlooks = self._looked_at(columns, aims, _estimated(aims), len(columns) - summed)
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
-                rows[number] = _all_improved(
+                rows[number] = all_improved(
                     self._state.own(columns[number]), estimates, aims[number]
                 )
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
@@ -103,9 +113,7 @@ class Knowledge:
                 if not outlooks:
                     self._learned()
                 own = self._state.own(column, aim.mechanism.name)
-                rows[number] = [
-                    _in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)
-                ]
+                rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
         return Found(tuple(columns), tuple(aims), kept, outlooks)
 
@@ -121,42 +129,61 @@ class Knowledge:
         if bought is not None:
             self._take_in(bought)
             if not bought.indirect:
-                _put(self._state, found.aims, bought, rows)
+                put_bought(self._state, found.aims, bought, rows)
             if bought.indirect or not (found.alone or bought.mechanism.needs_range):
                 _, seen = self._learned()
                 outlooks = self._looks.after(found, bought, seen)
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
-                        rows[number] = _all_improved(rows[number], estimates, found.aims[number])
+                        rows[number] = all_improved(rows[number], estimates, found.aims[number])
         derivations = [
             derivation
             for column, aim, known in zip(found.columns, found.aims, rows, strict=True)
             for derivation in self._reported.unknown(column, known, aim.criterion)
         ]
+        totals = list[Totals]()
+        for number, summed in enumerate(found.summed, found.asked):
+            aim = found.aims[number]
+            if bought is not None and not bought.indirect and summed.of in bought.columns:
+                of = self._state.of_charge(bought.charge_id, bought.columns.index(summed.of))
+                if not is_large(found.columns):
+                    own = rows[number]
+                    derivations += self._reported.sums(summed.column, own, aim.criterion, of)
+            totals.append(Totals.put(number, summed, rows, aim))
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        agree = True
-        for outlook in self._together(found, outlooks):
+        agree, as_sums = True, all(one.complete for one in totals)
+        for outlook in self._together(found, outlooks, as_sums=as_sums):
             agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
+        for one in totals:
+            one.add_up(rows)
         return tuple(rows), agree
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
         return System.determines(self._state, rows, columns)
 
-    def _together(self, found: Found, outlooks: Sequence[Outlook]) -> Sequence[Outlook]:
+    def _together(
+        self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool
+    ) -> Sequence[Outlook]:
         """Whose rows are to add up: those of all columns, or if nothing is exact of not too many
-        rows."""
+        rows. Columns that are known ``as_sums`` of the others add up anyway."""
         exact, large = self._exact.span is not None, is_large(found.columns)
-        if exact if large else len(outlooks) > 1:
-            return self._looks.agreeing(found.columns, _estimated(found.aims))
+        which = _estimated(found.aims)
+        wholes = (one for one in outlooks if one.system and len(one.columns) == len(which))
+        apart = not as_sums and not any(wholes)
+        if as_sums:
+            which = [n for n in which if n < found.asked]
+            outlooks = [one for one in outlooks if one.columns[0] < found.asked]
+        if apart or (exact if large else len(outlooks) > 1):
+            return self._looks.agreeing(found.columns, which)
         return [one for one in outlooks if exact or (len(one.columns) > 1 and not large)]
 
     def _looked_at(
-        self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int]
+        self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int], asked: int
     ) -> tuple[Outlook, ...]:
-        """The best estimates of all rows of some columns; none has a wider interval than was
-        reported."""
+        """The best estimates of all rows of some columns, of which the first ``asked`` are no sums
+        of others; none has a wider interval than was reported."""
         if not which:
             return ()
         _, seen = self._learned()
@@ -168,7 +195,7 @@ class Knowledge:
                     for n, rows in zip(one.columns, one.rows, strict=True)
                 ),
             )
-            for one in self._looks.at(columns, which, seen)
+            for one in self._looks.at(columns, which, seen, asked)
         )
 
     def over_all_looks(
@@ -234,64 +261,3 @@ class Knowledge:
 def _estimated(aims: Sequence[Aim]) -> list[int]:
     """The columns for which answers that are added up serve."""
     return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
-
-
-def _put(
-    state: State, aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]]
-) -> None:
-    """The answers that were bought, where they are better than what was known."""
-    for place, number in enumerate(found.columns):
-        own, by = found.rows[place].tolist(), aims[number].criterion
-        fresh = state.known(state.of_charge(found.charge_id, place))
-        if fresh is None:
-            fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
-        left = {n: row for n, row in enumerate(rows[number]) if row is not None}
-        if len(own) + len(left) == len(rows[number]):
-            if not left:
-                rows[number] = fresh
-                continue
-            if isinstance(fresh, Alike) and all(row.exact for row in left.values()):
-                rows[number] = fresh.among(own, {n: row.rounded for n, row in left.items()})
-                continue
-        answers = list(rows[number])
-        for n, (row, answer) in enumerate(zip(own, fresh, strict=True)):
-            if not n % TOGETHER:
-                deadline.check()
-            before = answers[row]
-            comparable = before is not None and before.additive and answer.additive
-            if before is None or not comparable or surpasses(answer, before, by):
-                answers[row] = answer
-        rows[number] = answers
-
-
-def _all_improved(
-    reported: Sequence[Known | None], others: Sequence[Estimate | None], aim: Aim
-) -> Sequence[Known | None]:
-    """As `_improved`, of each row."""
-    if not any(others):
-        return reported
-    return [_improved(a, b, aim) for a, b in zip(reported, others, strict=True)]
-
-
-def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known | None:
-    """The other answer, if it improves on one that may have been reported."""
-    if other is None or (reported is not None and not reported.additive):
-        return reported
-    if reported is None or improves(other, reported, aim.criterion, aim.confidence):
-        return Estimated(other)
-    return Estimated(other) if _agrees_better(other, reported, aim) else reported
-
-
-def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
-    """Whether it agrees with exact rows, is no less precise, and serves as well."""
-    exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
-    if not exact or other.variance > reported.variance:
-        return False
-    return aim.half_width is None or aim.met_by(other)
-
-
-def _in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:
-    """A recorded answer of the mechanism itself, or an unbiased one that serves better."""
-    if own is None or unbiased is None:
-        return own or unbiased
-    return own if own.suffices(aim) or not unbiased.suffices(aim) else unbiased

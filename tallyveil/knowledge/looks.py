@@ -61,9 +61,25 @@ class Looks:
         self._state = state
         self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, one: one.weight)
 
-    def at(self, columns: Sequence[Column], which: Sequence[int], seen: int) -> tuple[Outlook, ...]:
+    def at(
+        self, columns: Sequence[Column], which: Sequence[int], seen: int, asked: int
+    ) -> tuple[Outlook, ...]:
         """What the first ``seen`` recorded columns say of all rows of some columns, together if
-        that can be; of the last ones nothing, where there are too many rows."""
+        that can be; of the last ones nothing, where there are too many rows. Columns after the
+        first ``asked`` are sums of these, which have no less room for them."""
+        own, sums = (tuple(n for n in which if (n < asked) == first) for first in (True, False))
+        if own and sums and len(which) <= _COLUMNS:
+            some = [columns[n] for n in which]
+            if not is_large(some):
+                one = self._look(some, tuple(which), seen, _Share.of(1, 1), len(own))
+                if one is not None:
+                    return (one,)
+        return self._each(columns, own, seen) + self._each(columns, sums, seen)
+
+    def _each(
+        self, columns: Sequence[Column], which: Sequence[int], seen: int
+    ) -> tuple[Outlook, ...]:
+        """As `at`, of columns of one sort."""
         found: list[Outlook] = []
         left, parts = _EVERY_ROW, [tuple(which)] if which else []
         while parts:
@@ -72,7 +88,8 @@ class Looks:
             height = sum(column.height for column in some)
             one = None
             if 0 < height <= min(left, _ROWS) and len(which) <= _COLUMNS:
-                one = self._look(some, part, seen, _Share.of(len(part), len(which)))
+                share = _Share.of(len(part), len(which))
+                one = self._look(some, part, seen, share, len(part))
             elif len(part) == 1:
                 one = Outlook.nothing(part, some, seen)
             if one is None:
@@ -99,27 +116,37 @@ class Looks:
         return (replace(found, columns=tuple(which)),)
 
     def _look(
-        self, columns: Sequence[Column], which: tuple[int, ...], seen: int, share: _Share
+        self,
+        columns: Sequence[Column],
+        which: tuple[int, ...],
+        seen: int,
+        share: _Share,
+        asked: int,
     ) -> Outlook | None:
-        """What the first ``seen`` recorded columns say of some columns; None if several are too
-        large to be looked at together."""
+        """What the first ``seen`` recorded columns say of some columns, the first ``asked`` of
+        which determine the others; None if several are too large to be looked at together."""
         key = _key(columns, share)
         latest = self._outlooks.find(key)
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
-        found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest)
+        found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
         if found is not None and (latest is None or latest.seen < seen):
             self._outlooks.put(key, found)
         return found
 
     def _looked(
-        self, columns: Sequence[Column], nothing: Outlook, share: _Share, latest: Outlook | None
+        self,
+        columns: Sequence[Column],
+        nothing: Outlook,
+        share: _Share,
+        latest: Outlook | None,
+        asked: int,
     ) -> Outlook | None:
         """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
         same."""
         state, seen = self._state, nothing.seen
-        taken, work = self._chosen(columns, seen, share.work)
-        if taken is None and len(columns) == 1:
+        taken, work = self._chosen(columns, seen, share.work, asked)
+        if taken is None and asked == 1:
             return replace(nothing, outside=True)
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
@@ -133,7 +160,7 @@ class Looks:
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _chosen(
-        self, columns: Sequence[Column], seen: int, work: int
+        self, columns: Sequence[Column], seen: int, work: int, asked: int
     ) -> tuple[tuple[int, ...] | None, int]:
         """Which recorded columns are to be looked at beside some columns, those with rows of theirs
         first, and the work they are worth; None if these can say nothing of any combination of the
@@ -143,10 +170,10 @@ class Looks:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
         # Nothing follows from a part of what is recorded if nothing does from all of it.
         recorded = None if same else state.relevance.every(columns, seen)
-        if recorded is not None and state.outside(columns, recorded):
+        if recorded is not None and state.outside(columns[:asked], recorded):
             return None, work
         every, spans = state.bearing(same, columns, seen, work)
-        if not same and state.outside(columns, spans):
+        if not same and state.outside(columns[:asked], spans):
             return None, work
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
         return tuple(itertools.compress(every, fits)), work
@@ -168,10 +195,13 @@ class Looks:
         if not outlook.looked_at and not any(map(any, outlook.rows)):
             return outlook  # of too many rows
         columns = [found.columns[n] for n in outlook.columns]
+        asked = sum(n < found.asked for n in outlook.columns)
+        alike = [one for one in found.outlooks if (one.columns[0] < found.asked) == (asked > 0)]
         places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
-        share = _Share.of(len(columns), sum(len(one.columns) for one in found.outlooks))
+        share = _Share.of(len(columns), sum(len(one.columns) for one in alike))
         if not places:
-            return self._look(columns, outlook.columns, seen, share) or outlook
+            every = asked or len(columns)
+            return self._look(columns, outlook.columns, seen, share, every) or outlook
         used = [state.of_charge(bought.charge_id, place) for place in places]
         rows = [bought.rows[place] for place in places]
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
@@ -189,7 +219,7 @@ class Looks:
                     mixed[of][row] = before.mixed(
                         number, numbers[place], answer.values[place], noises
                     )
-        now = _joined(state, outlook, columns, used, mine, rows)
+        now = _joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows)
         if now is None:
             now = outlook
         elif seen == outlook.seen + len(bought.columns):
@@ -214,20 +244,22 @@ def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
 def _joined(
     state: State,
     outlook: Outlook,
-    columns: Sequence[Column],
+    asked: Sequence[Column],
+    sums: Sequence[Column],
     used: Sequence[int],
     mine: Sequence[int],
     rows: Sequence[IntArray],
 ) -> Outlook | None:
-    """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``."""
+    """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``: of
+    those that are ``asked``, and ``sums`` of these."""
     system = outlook.system
     if system is None and outlook.outside:
-        if len(columns) == 1 and separate(columns[0]) and len(rows[0]) == columns[0].height:
+        if len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height:
             return _own_answers(state, outlook, used[0])
-        system = System.of(state, columns, (), _WORK)
+        system = System.of(state, [*asked, *sums], (), _WORK)
     if system is None:
         return None
-    starts = np.cumsum([0, *(column.height for column in columns)])
+    starts = np.cumsum([0, *(column.height for column in asked)])
     answered = np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)])
     joined = system.joined(
         used,
@@ -242,11 +274,12 @@ def _joined(
 
 
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
-    """Of one column, each of whose rows has its own answer in the recorded column ``number``."""
-    drawn = state.known(number)
+    """Of one column, each of whose rows has its own answer in the recorded column ``number``; and
+    of its sums nothing else."""
+    drawn, sums = state.known(number), outlook.rows[1:]
     if drawn is not None:
         estimates = tuple(one.estimate for one in drawn if isinstance(one, Estimated))
-        return Outlook(outlook.columns, outlook.seen, (estimates,))
+        return Outlook(outlook.columns, outlook.seen, (estimates, *sums))
     noises = state.noises(number)
     own = NoiseWeights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
     basis = Basis(own=(number,))
@@ -256,4 +289,4 @@ def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
             state.answer(number).values, state.noise_numbers(number)[:, None], strict=True
         )
     )
-    return Outlook(outlook.columns, outlook.seen, (rows,))
+    return Outlook(outlook.columns, outlook.seen, (rows, *sums))

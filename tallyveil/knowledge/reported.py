@@ -54,6 +54,16 @@ class Reported:
                 found.setdefault(estimate.basis, []).append(key[:ROW_BYTES])
         return [Derivation(tuple(keys), basis, by) for basis, keys in found.items()]
 
+    def sums(
+        self, column: Column, rows: Sequence[Known | None], by: Criterion, number: int
+    ) -> list[Derivation]:
+        """How the rows of which nothing is known by itself follow from the recorded column
+        ``number``, whose rows they are sums of, as far as the ledger does not know."""
+        pairs = zip(column.row_keys, rows, strict=True)
+        keys = [key for key, row in pairs if row is None and not self._state.bases(key)]
+        found = tuple(key[:ROW_BYTES] for key in keys)
+        return [Derivation(found, Basis((number,)), by)] if found else []
+
     def at_least(
         self, column: Column, rows: Sequence[Estimate | None], aim: Aim
     ) -> tuple[Estimate | None, ...]:

@@ -119,6 +119,7 @@ class Planning(Draft):
             tuple(remark for part in self.turned for remark in part.remarks),
             tuple(cautions)[:MAX_CAUTIONS],
             projection(self.tree, noisy),
+            self.collected.summed,
         )
 
 

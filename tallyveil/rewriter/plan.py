@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import pyarrow as pa
 
-from tallyveil.workload.workload import IntArray, Workload
+from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = ["Caution", "Claim", "NoisyTable", "OrderedBy", "Output", "Plan", "Projection"]
 
@@ -29,16 +29,15 @@ class Caution:
 class Output:
     """An aggregate of a block: which column of which table's workload, in which Arrow type.
 
-    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None. Where ``sums`` is
-    given these are the groups of a finer set, and group g is the sum of those r with
-    ``sums[r]`` = g.
+    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None. If it is ``summed``,
+    the column is one of those that the plan sums up from a finer set.
     """
 
     table: str
     column: int
     type: pa.DataType
     rows: IntArray | None = None
-    sums: IntArray | None = None
+    summed: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,9 @@ class Projection:
 
 @dataclass(frozen=True)
 class Plan:
-    """``workloads`` by protected table; ``sql`` is DuckDB's, over ``noisy`` and ``relations``.
-    ``projection`` is what it does where that takes no database, else None.
+    """``workloads`` by protected table, and what is ``summed`` up from these; ``sql`` is DuckDB's,
+    over ``noisy`` and ``relations``. ``projection`` is what it does where that takes no database,
+    else None.
 
     ``domain_queries`` are the SQL that gave the coefficients, ``remarks`` what was chosen in
     planning, for EXPLAIN, and ``cautions`` what the analyst should know with the answer.
@@ -109,11 +109,12 @@ class Plan:
     remarks: tuple[str, ...] = ()
     cautions: tuple[Caution, ...] = ()
     projection: Projection | None = None
+    summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
 
-    @property
-    def sums(self) -> bool:
-        """Whether rows of a grouping set are summed up from those of another."""
-        return any(output.sums is not None for table in self.noisy for output in table.outputs)
+    def column(self, output: Output) -> Column:
+        if output.summed:
+            return self.summed[output.table][output.column].column
+        return self.workloads[output.table].columns[output.column]
 
     @property
     def private(self) -> bool:

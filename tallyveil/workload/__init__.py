@@ -4,6 +4,6 @@ What lives here says what a query is (its columns, its factors, its rows and the
 that these tell apart), never what the data are. All rooms may import it.
 """
 
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Column, Summed, Workload
 
-__all__ = ["Column", "Workload"]
+__all__ = ["Column", "Summed", "Workload"]

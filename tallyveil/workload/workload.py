@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -26,7 +26,7 @@ from tallyveil import deadline
 from tallyveil.workload.factor import Factor, IntArray
 from tallyveil.workload.row_keys import product_keys, row_key
 
-__all__ = ["Column", "Factor", "IntArray", "Workload"]
+__all__ = ["Column", "Factor", "IntArray", "Summed", "Workload"]
 
 _NAME_BYTES: Final = 60  # a digest, and its place among the others
 
@@ -178,6 +178,28 @@ class Column:
             vars(taken)["row_keys"] = tuple(map(self.row_keys.__getitem__, rows.tolist()))
         return taken
 
+    def in_units(self, unit: Fraction) -> Column:
+        """The same with this multiplier, of which its own is a whole multiple unless it has no
+        coefficient other than 0."""
+        times = self.multiplier / unit
+        if times == 1:
+            return self
+        factors = self.factors
+        if times.denominator == 1:
+            first = replace(self._first, coefficients=self._first.coefficients * int(times))
+            factors = (first, *self.factors[1:])
+        elif self.entries:
+            raise ValueError("not a multiple of such a unit")
+        return Column(factors, unit, self.selected)
+
+    @property
+    def _first(self) -> Factor:
+        """The first factor, or the one row of all ones that stands for none."""
+        if self.factors:
+            return self.factors[0]
+        one = np.zeros(1, dtype=np.int64)
+        return Factor((), (), 1, one, one.copy(), np.ones(1, dtype=np.int64))
+
     def multiplied_out(self, limit: int) -> Factor | None:
         """The column as one factor, or None if that has more than ``limit`` cells or entries, or
         coefficients beyond 64 bits.
@@ -241,3 +263,16 @@ class Workload:
             for array in chosen:
                 digest.update(f"{len(array)}\0".encode() + array.astype("<i8").tobytes())
         return digest.digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """Rows that are not asked of the table, for each is a sum of rows that are: row i of ``column``
+    is the sum of those rows ``parts[k]`` of the workload's column ``of`` with ``places[k]`` = i.
+    Both columns have the same multiplier.
+    """
+
+    column: Column
+    of: int
+    parts: IntArray
+    places: IntArray

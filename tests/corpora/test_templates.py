@@ -91,8 +91,8 @@ def meaning(plan: Plan) -> Any:
     """Everything the gate sees of a plan."""
     noisy = []
     for t in plan.noisy:
-        places = [[None if x is None else x.tolist() for x in (o.rows, o.sums)] for o in t.outputs]
-        outputs = [(o.table, o.column, o.type) for o in t.outputs]
+        places = [None if o.rows is None else o.rows.tolist() for o in t.outputs]
+        outputs = [(o.table, o.column, o.type, o.summed) for o in t.outputs]
         noisy.append((t.name, t.keys, t.height, outputs, places, t.deviations, t.claims))
     workloads = {
         table: (workload.key, [(c.multiplier, c.row_keys) for c in workload.columns])

@@ -51,7 +51,7 @@ def test_the_columns_of_one_statement_share_the_work_of_a_look(
 
     monkeypatch.setattr(System, "solved", counted)
     columns = [_column(number) for number in range(60)]
-    found = Looks(state).at(columns, range(60), state.recorded)
+    found = Looks(state).at(columns, range(60), state.recorded, 60)
     assert [n for outlook in found for n in outlook.columns] == [*range(60)]
     for outlook in found:
         assert [*map(len, outlook.rows)] == [columns[n].height for n in outlook.columns]
@@ -61,8 +61,8 @@ def test_the_columns_of_one_statement_share_the_work_of_a_look(
 
 def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(state: State) -> None:
     columns, seen = [_column(number) for number in range(60)], state.recorded
-    (few,) = Looks(state).at(columns, range(5), seen)
-    many = Looks(state).at(columns, range(60), seen)
+    (few,) = Looks(state).at(columns, range(5), seen, 5)
+    many = Looks(state).at(columns, range(60), seen, 60)
     for one, other in zip(few.rows, many[0].rows, strict=False):
         for a, b in zip(one, other, strict=True):
             assert a is not None
@@ -72,7 +72,7 @@ def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(st
 
 def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
     columns = [_column(number) for number in range(40)]
-    found = Looks(State()).at(columns, range(40), 0)
+    found = Looks(State()).at(columns, range(40), 0, 40)
     assert not any(any(rows) for outlook in found for rows in outlook.rows)
     assert len(found) == 2
 

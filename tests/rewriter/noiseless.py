@@ -21,14 +21,19 @@ def noiseless(
     """``truth`` gives Wx of one column, by the protected table that it is about."""
     arrays: dict[str, Any] = {name: table.keys.column(name) for name in table.keys.column_names}
     for number, output in enumerate(table.outputs):
-        values = truth(output.table, plan.workloads[output.table].columns[output.column])
+        columns, summed = plan.workloads[output.table].columns, None
+        column = columns[output.column] if not output.summed else None
+        if column is None:
+            summed = plan.summed[output.table][output.column]
+            column = summed.column
+        values = truth(output.table, column)
+        if summed is not None:
+            parts, sums = truth(output.table, columns[summed.of]), [Fraction(0)] * column.height
+            for part, place in zip(summed.parts.tolist(), summed.places.tolist(), strict=True):
+                sums[place] += parts[part]
+            assert values == sums
         if output.rows is not None:
             values = [values[row] for row in output.rows.tolist()]
-        if output.sums is not None:
-            groups = [Fraction(0)] * table.height
-            for place, value in zip(output.sums.tolist(), values, strict=True):
-                groups[place] += value
-            values = groups
         arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
         arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
     for number in table.deviations:

@@ -45,12 +45,16 @@ def meaning(plan: Plan) -> Any:
     for table in plan.noisy:
         outputs = []
         for output in table.outputs:
-            column = plan.workloads[output.table].columns[output.column]
+            of: object = None
+            if output.summed:
+                one = plan.summed[output.table][output.column]
+                column, of = one.column, (one.of, one.parts.tolist(), one.places.tolist())
+            else:
+                column = plan.workloads[output.table].columns[output.column]
             keys = column.row_keys
             if output.rows is not None:
                 keys = tuple(keys[row] for row in output.rows.tolist())
-            sums = None if output.sums is None else output.sums.tolist()
-            outputs.append((output.table, output.type, column.multiplier, keys, sums))
+            outputs.append((output.table, output.type, column.multiplier, keys, of))
         tables.append((table.keys, table.height, outputs, table.deviations, table.claims))
     rest = (plan.sql, plan.relations, plan.remarks, plan.cautions)
     return tables, {t: w.key for t, w in plan.workloads.items()}, rest

@@ -118,9 +118,10 @@ class Decision:
             }
         height = sum(purchase.height for purchase in settled.purchases)
         raised = any(purchase.raised for purchase in settled.purchases)
-        answers = {table: rows for table, (rows, _) in told.items()}
+        answers = {table: settled.found[table].asked_of(rows) for table, (rows, _) in told.items()}
+        summed = {table: rows[len(answers[table]) :] for table, (rows, _) in told.items()}
         agree = all(own for _, own in told.values())
-        return Answered(answers, wanted, settled.quote, height, raised, agree)
+        return Answered(answers, wanted, settled.quote, height, raised, agree, summed)
 
     def over_all_looks(self, request: Request, answered: Answered) -> Looks:
         """The intervals over all looks of what was answered."""
@@ -145,7 +146,7 @@ class Decision:
         }
         exact = self.by_invariants
         return Forecast(
-            {table: one.rows for table, one in found.items()},
+            {table: one.asked_of(one.rows) for table, one in found.items()},
             sum(p.height for p in purchases),
             wanted,
             scales,
@@ -159,7 +160,7 @@ class Decision:
     def knows(self, request: Request) -> bool:
         """Whether something is known of every row. Free; it changes nothing."""
         found, _ = self._weigh(replace(request, source="history"), self._wanted(request))
-        rows = (own for one in found.values() for own in one.rows)
+        rows = (own for one in found.values() for own in one.asked_of(one.rows))
         return all(row is not None for own in rows for row in own)
 
     def _recorded(self, request: Request) -> list[int]:
@@ -194,6 +195,7 @@ class Decision:
                 workload.columns,
                 wanted[table].aims(workload, request.target),
                 fresh=request.source == "fresh",
+                summed=request.summed.get(table, ()),
             )
             for table, workload in request.workloads.items()
         }
@@ -290,7 +292,7 @@ class Decision:
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)
         found, _ = self._weigh(replace(request, source="history"), wanted)
-        known = {table: one.rows for table, one in found.items()}
+        known = {table: one.asked_of(one.rows) for table, one in found.items()}
         return what_remains(error, request, known, self.choice, wanted, part)
 
 

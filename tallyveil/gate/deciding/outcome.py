@@ -26,7 +26,7 @@ class Answered:
     does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
     nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
     than the target asks, since a statement has a least cost. ``agree``: whether what is reported
-    adds up, and to what is public.
+    adds up, and to what is public. ``summed`` is as ``columns``, of what is summed up from them.
     """
 
     columns: Mapping[str, Rows]
@@ -35,6 +35,7 @@ class Answered:
     bought: int = 0
     raised: bool = False
     agree: bool = True
+    summed: Mapping[str, Rows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.rewriter import Plan, Workload
+from tallyveil.workload.workload import Summed
 
 __all__ = ["Request", "request_of"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one statement asks, and how: ``workloads`` by table, ``mechanism`` a name or "auto".
+    """What one statement asks, and how: ``workloads`` by table, what is ``summed`` up from them,
+    ``mechanism`` a name or "auto".
 
     The answers about tables in ``additive`` need noise that is added, for they are added up, or
     their intervals are to hold at all looks. ``custodian``:
@@ -34,6 +36,7 @@ class Request:
     custodian: bool = False
     nonnegative: bool = False
     by_invariants: str | None = None
+    summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -42,7 +45,7 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
     Raises FeatureNotSupported for intervals over all looks of a mechanism that has none.
     """
     workloads = {t: w for t, w in plan.workloads.items() if w.columns}
-    additive = frozenset(o.table for t in plan.noisy for o in t.outputs if o.sums is not None)
+    additive = frozenset(plan.summed)
     if settings.all_looks:
         if settings.ranged:
             raise FeatureNotSupported(
@@ -71,4 +74,5 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         additive,
         nonnegative=settings.nonnegative,
         by_invariants=by_invariants,
+        summed=plan.summed,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from tallyveil.rewriter.private.grouping import Grouping, choose, sums
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import unmet
-from tallyveil.workload.workload import Column, IntArray, Workload
+from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = ["Collected", "Turned", "release", "turn"]
 
@@ -41,6 +42,7 @@ class Collected:
         self._rows = 0
         self._columns: dict[str, list[Column]] = {}
         self._numbers: dict[object, int] = {}
+        self._summed: dict[str, list[Summed]] = {}
 
     def count(self, rows: int) -> None:
         deadline.check()
@@ -58,6 +60,20 @@ class Collected:
             self._numbers[key] = len(columns)
             columns.append(new)
         return self._numbers[key]
+
+    def unit(self, table: str, number: int) -> Fraction:
+        """Of a column that was added."""
+        return self._columns[table][number].multiplier
+
+    def add_up(self, table: str, new: Summed) -> int:
+        """Its number among those of the table."""
+        every = self._summed.setdefault(table, [])
+        every.append(new)
+        return len(every) - 1
+
+    @property
+    def summed(self) -> dict[str, tuple[Summed, ...]]:
+        return {table: tuple(every) for table, every in self._summed.items()}
 
     def workloads(self) -> dict[str, Workload]:
         return {table: Workload(table, tuple(c)) for table, c in self._columns.items()}
@@ -201,22 +217,39 @@ def release(
             places = None
         if places is None:
             sources[number] = source = groups.sets.index(own)
-        outputs = _outputs(block, evaluated[source], collected, places)
+        outputs = _outputs(block, evaluated[source], collected)
+        if places is not None:
+            pairs = zip(outputs, evaluated[number].outputs, strict=True)
+            outputs = tuple(_summed(fine, own, places, collected) for fine, own in pairs)
         tables.append(
             NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs, *about)
         )
     return tuple(tables), _remarks(groups, sources)
 
 
-def _outputs(
-    block: Block, evaluated: Evaluated, collected: Collected, places: IntArray | None = None
-) -> tuple[Output, ...]:
+def _outputs(block: Block, evaluated: Evaluated, collected: Collected) -> tuple[Output, ...]:
     table = block.domain.table
     outputs = []
     for one in evaluated.outputs:
         column, rows = _distinct(one)
-        outputs.append(Output(table, collected.add(table, column), one.type, rows, places))
+        outputs.append(Output(table, collected.add(table, column), one.type, rows))
     return tuple(outputs)
+
+
+def _summed(
+    fine: Output, coarse: EvaluatedOutput, places: IntArray, collected: Collected
+) -> Output:
+    """An output of a set whose groups are the sums of those groups of a finer one's that have their
+    ``places``; of groups that are one row, the first is."""
+    column, rows = _distinct(coarse)
+    parts = np.arange(len(places)) if fine.rows is None else fine.rows
+    if rows is not None:
+        first = np.unique(rows, return_index=True)[1]
+        kept = first[rows[places]] == places
+        parts, places = parts[kept], rows[places[kept]]
+    unit = collected.unit(fine.table, fine.column)
+    own = Summed(column.in_units(unit), fine.column, parts, places)
+    return Output(fine.table, collected.add_up(fine.table, own), fine.type, rows, summed=True)
 
 
 def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
