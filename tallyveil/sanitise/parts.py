@@ -67,7 +67,7 @@ class Group:
     ``kind``."""
 
     attributes: tuple[Attribute, ...]
-    kind: Kind
+    kind: PartKind
 
     @property
     def name(self) -> str:
