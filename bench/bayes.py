@@ -36,8 +36,8 @@ from bench.paper_posteriors import (
     monte_carlo,
     probability_calculation,
 )
+from tallyveil.arrays import FloatArray
 from tallyveil.inference import DiscreteLaplaceLaw, Fit, Noises
-from tallyveil.inference.laws.noise import FloatArray
 
 PARTS = os.environ.get("PARTS", "estimates,posteriors,answering").split(",")
 CONFIDENCE = 0.8

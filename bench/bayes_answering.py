@@ -36,8 +36,8 @@ from scipy import sparse
 from bench.bayes_gate import Gate
 from bench.measure import clocked, percentiles, report
 from bench.paper_posteriors import LaplaceSum
+from tallyveil.arrays import FloatArray
 from tallyveil.inference import Exchangeable
-from tallyveil.inference.laws.noise import FloatArray
 
 QUERIES = int(os.environ.get("QUERIES", "1000"))
 TRIALS = int(os.environ.get("TRIALS", "8"))

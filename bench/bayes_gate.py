@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 
 import tallyveil
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 
 __all__ = ["Gate"]
 

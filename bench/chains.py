@@ -21,14 +21,13 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.inference.conditional.conditional import laws_of_atoms
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
-from tallyveil.mechanisms.units import IntArray
 
 __all__ = [
     "LEAST_EFFECTIVE",

@@ -15,10 +15,10 @@ import secrets
 import numpy as np
 from scipy import sparse
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.conditional.tree import Tree
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import weights_of
 
 __all__ = ["Imaged"]

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.signal import fftconvolve
 
+from tallyveil.arrays import FloatArray
 from tallyveil.inference import ProbabilityBounds
-from tallyveil.inference.laws.noise import FloatArray
 
 __all__ = ["LaplaceSum", "expected_error", "mass_within", "monte_carlo", "probability_calculation"]
 

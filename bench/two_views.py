@@ -21,11 +21,10 @@ import numpy as np
 from bench.chains import Chains
 from bench.imaging import Imaged
 from bench.measure import report
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.units import IntArray
 
 RUNS = int(os.environ.get("RUNS", "1000"))
 SIZES = (43, 61, 1, 69, 69, 20)

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.arrays import IntArray
+
 __all__ = ["alike", "coded", "scrambled", "stretches"]
 
-_Ints = npt.NDArray[np.int64]
 _Marks = npt.NDArray[np.uint64]
-_List = tuple[_Ints, Sequence[_Ints]]
+_List = tuple[IntArray, Sequence[IntArray]]
 
 
-def alike(labels: Sequence[_Ints], *lists: _List) -> _Ints:
+def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
     """For each of some things the first that is equal to it: in all ``labels``, and in ``lists``,
     of which each has the stretch ``starts[i]`` to ``starts[i + 1]`` for the i-th.
 
@@ -38,7 +39,7 @@ def alike(labels: Sequence[_Ints], *lists: _List) -> _Ints:
         total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
         sums = _mixed(sums + total[starts[1:]] - total[starts[:-1]])
     _, first, sort = np.unique(sums, return_index=True, return_inverse=True)
-    result: _Ints = first[sort.ravel()]
+    result: IntArray = first[sort.ravel()]
     for starts, columns in lists:
         lengths = np.diff(starts)
         same = lengths == lengths[result]
@@ -54,7 +55,7 @@ def alike(labels: Sequence[_Ints], *lists: _List) -> _Ints:
     return result
 
 
-def _taken(lists: Sequence[_List], which: _Ints) -> Iterator[_List]:
+def _taken(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:
     """The stretches of some things."""
     for starts, columns in lists:
         of, places = stretches(starts, which)
@@ -62,7 +63,7 @@ def _taken(lists: Sequence[_List], which: _Ints) -> Iterator[_List]:
         yield np.append(0, ends), [column[places] for column in columns]
 
 
-def coded(values: _Ints) -> tuple[_Ints, _Ints]:
+def coded(values: IntArray) -> tuple[IntArray, IntArray]:
     """(codes, distinct) with values = distinct[codes] and distinct ascending; values ≥ 0."""
     if values.size and int(values.max()) <= max(1 << 12, 4 * values.size):
         distinct = np.flatnonzero(np.bincount(values.ravel()))
@@ -73,7 +74,7 @@ def coded(values: _Ints) -> tuple[_Ints, _Ints]:
     return codes.reshape(values.shape).astype(np.int64, copy=False), distinct
 
 
-def stretches(starts: npt.NDArray[np.integer], which: _Ints) -> tuple[_Ints, _Ints]:
+def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArray, IntArray]:
     """Of the stretches ``starts[i]`` to ``starts[i + 1]`` of some i, one after the other, the
     places in them, each with the number of its i among these."""
     lengths = starts[which + 1] - starts[which]
@@ -82,7 +83,7 @@ def stretches(starts: npt.NDArray[np.integer], which: _Ints) -> tuple[_Ints, _In
     return of, np.arange(len(of)) + (starts[which] - ends + lengths)[of]
 
 
-def scrambled(*columns: _Ints) -> _Marks:
+def scrambled(*columns: IntArray) -> _Marks:
     """Numbers that look random, equal where all columns are."""
     marks = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:

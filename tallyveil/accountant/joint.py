@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
 from tallyveil.errors import LedgerError
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms
 from tallyveil.inference.conditional.tree import Tree
 from tallyveil.mechanisms import CONDITIONED
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Drawn", "Joint"]
 

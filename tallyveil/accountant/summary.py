@@ -28,6 +28,7 @@ from tallyveil import __version__
 from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.ledger.chain import Position
+from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import CellClasses
 from tallyveil.mechanisms.losses.tensors import Tensor
@@ -195,7 +196,7 @@ class _Writer:
             own.outside, self._array(loss.matrix),
         ]  # fmt: skip
 
-    def _array(self, values: npt.NDArray[np.int64]) -> str:
+    def _array(self, values: IntArray) -> str:
         name = f"array{len(self.arrays)}"
         self.arrays[name] = values
         return name

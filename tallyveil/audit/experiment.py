@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
-from tallyveil.audit.law import IntArray
+from tallyveil.arrays import IntArray
 from tallyveil.cube import Cube
 from tallyveil.mechanisms import Mechanism, Neighbours
 from tallyveil.mechanisms.measure import Measure

@@ -16,16 +16,14 @@ import math
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import beta, binom, chi2
 
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 
-__all__ = ["Chances", "FloatArray", "IntArray", "chances_of", "drift", "lower_bound", "surprise"]
+__all__ = ["Chances", "chances_of", "drift", "lower_bound", "surprise"]
 
-IntArray = npt.NDArray[np.int64]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 # Events looked at while choosing: more would only be slower.
 _MOST_EVENTS: Final = 2000

@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.audit.experiment import Outcomes, experiment, replacement
 from tallyveil.audit.finding import FALSE_ALARM, Finding, charged_for_its_law, number, subject
-from tallyveil.audit.law import Chances, IntArray, chances_of, drift, lower_bound, surprise
+from tallyveil.audit.law import Chances, chances_of, drift, lower_bound, surprise
 from tallyveil.mechanisms import Additive
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.staircase import Staircase

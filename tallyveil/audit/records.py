@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from tallyveil.arrays import FloatArray
 from tallyveil.audit.finding import Finding, number, subject
-from tallyveil.audit.law import FloatArray
 from tallyveil.audit.matrices import MatrixColumns, law_findings
 from tallyveil.audit.noise import bounded, follows
 from tallyveil.mechanisms import (

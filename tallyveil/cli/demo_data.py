@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tallyveil.arrays import BoolArray, IntArray
+
 __all__ = ["EXAMPLE_POLICY", "copy_example", "write_people"]
 
 EXAMPLE_POLICY = Path(__file__).parent.parent / "examples" / "people.toml"
@@ -30,7 +32,7 @@ _EDUCATION = ("none", "primary", "secondary", "bachelor", "master", "doctorate",
 _EDUCATION_SHARES = (0.03, 0.09, 0.44, 0.22, 0.12, 0.03, 0.07)
 _ADULT = 16
 
-Mask = npt.NDArray[np.bool_]
+Mask = BoolArray
 
 
 def copy_example(folder: Path) -> Path:
@@ -74,7 +76,7 @@ def _states(random: np.random.Generator, rows: int) -> pa.Array:
     return pa.array(random.choice(names, rows, p=weights / weights.sum()))
 
 
-def _ages(random: np.random.Generator, rows: int) -> npt.NDArray[np.int64]:
+def _ages(random: np.random.Generator, rows: int) -> IntArray:
     """Flat up to about 60, then fewer and fewer."""
     ages = np.floor(random.uniform(0, 62, rows) + random.exponential(11, rows))
     return np.minimum(ages, 115).astype(np.int64)

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.boundary import TrueAnswer, refusing
 from tallyveil.cube.marginals import (
     DENSE_CELLS,
-    IntArray,
     Marginal,
     flat_index,
     marginal,

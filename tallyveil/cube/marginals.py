@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
 
-__all__ = ["DENSE_CELLS", "IntArray", "Marginal", "flat_index", "marginal", "marginal_cache"]
+__all__ = ["DENSE_CELLS", "Marginal", "flat_index", "marginal", "marginal_cache"]
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
 DENSE_CELLS: Final = 2**22
 _CACHE_BYTES: Final = 2**28
 _CACHED: Final = 4096

@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.cube.marginals import DENSE_CELLS, IntArray
+from tallyveil.arrays import IntArray
+from tallyveil.cube.marginals import DENSE_CELLS
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Grids", "exact_product", "kronecker_product"]

@@ -15,10 +15,10 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, IntArray
 from tallyveil.errors import NumericValueOutOfRange
 
 __all__ = ["answer_array", "double"]
@@ -34,7 +34,7 @@ _PORTION: Final = 1024
 
 
 def answer_array(
-    steps: Sequence[int | None] | npt.NDArray[np.int64],
+    steps: Sequence[int | None] | IntArray,
     multiplier: Fraction,
     kind: pa.DataType,
     least: int | None = None,
@@ -74,17 +74,15 @@ def _bound(kind: pa.DataType) -> int:
     return int(10**kind.precision) if pa.types.is_decimal128(kind) else 2**63
 
 
-def _cut_off(values: npt.NDArray[np.int64], divisor: int) -> npt.NDArray[np.int64]:
+def _cut_off(values: IntArray, divisor: int) -> IntArray:
     """The quotients, without what comes after the point."""
     if divisor == 1:
         return values
-    quotients: npt.NDArray[np.int64] = np.sign(values) * (np.abs(values) // divisor)
+    quotients: IntArray = np.sign(values) * (np.abs(values) // divisor)
     return quotients
 
 
-def _decimals(
-    units: npt.NDArray[np.int64], kind: pa.DataType, missing: npt.NDArray[np.bool_] | None
-) -> pa.Array:
+def _decimals(units: IntArray, kind: pa.DataType, missing: BoolArray | None) -> pa.Array:
     """Decimals of 128 bits are integers in two words, the lesser first."""
     words = np.stack([units, units >> 63], axis=1)
     valid = None
@@ -94,7 +92,7 @@ def _decimals(
 
 
 def _row_by_row(
-    steps: Sequence[int | None] | npt.NDArray[np.int64],
+    steps: Sequence[int | None] | IntArray,
     multiplier: Fraction,
     kind: pa.DataType,
     least: int | None,

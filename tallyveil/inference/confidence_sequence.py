@@ -28,8 +28,8 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import BoolArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import Floats, NoiseLaw
 
@@ -42,7 +42,7 @@ _REACH: Final = 40  # standard deviations that the sum over t goes beyond the an
 _HALVINGS: Final = 200
 _ROUNDING: Final = 1e-9
 
-Holds: TypeAlias = npt.NDArray[np.bool_]
+Holds: TypeAlias = BoolArray
 
 
 def confidence_sequence(

@@ -9,16 +9,15 @@ t̂ = (Y − Np) / (q − p) is unbiased: row v of the inverse of the mechanism'
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
+
+from tallyveil.arrays import FloatArray, IntArray
 
 __all__ = ["debiased"]
 
-FloatArray = npt.NDArray[np.float64]
-
 
 def debiased(
-    observed: npt.NDArray[np.int64], rows: int, kept: float, change: float, confidence: float
+    observed: IntArray, rows: int, kept: float, change: float, confidence: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(t̂, low, high) of each observed count, of ``rows`` records; kept = q, change = p.
 

@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.invariants.laminar import Laminar, Weighed
 from tallyveil.invariants.orbits import orbits
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
 from tallyveil.workload.classes import Classes, by_kind, stacked
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["centres", "posed", "translate_of"]
 
@@ -37,8 +37,6 @@ _DENOMINATOR: Final = 4096
 _ROUNDS: Final = 60
 _CLOSE: Final = 1.001
 _TINY: Final = 1e-9
-
-_Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def centres(
@@ -99,7 +97,7 @@ def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | N
     return translate_of(rows, np.concatenate(names)[places], found[rows, places])
 
 
-def _ball(columns: _Floats, declared: _Floats) -> _Floats:
+def _ball(columns: FloatArray, declared: FloatArray) -> FloatArray:
     """Weights p ≥ 0, Σp = 1, with which the mean of the columns, or their regression on the
     declared rows, is about the centre: the further off one is, the more it counts,
     p ← p√q with q = ‖r‖² / Σp‖r‖²."""
@@ -119,10 +117,10 @@ def _ball(columns: _Floats, declared: _Floats) -> _Floats:
     return p
 
 
-def _projection(columns: _Floats, declared: _Floats, weights: _Floats) -> _Floats:
+def _projection(columns: FloatArray, declared: FloatArray, weights: FloatArray) -> FloatArray:
     """Λ = A P Cᵀ (C P Cᵀ)⁺."""
     weighted = declared * weights
-    found: _Floats = columns @ weighted.T @ np.linalg.pinv(weighted @ declared.T, hermitian=True)
+    found: FloatArray = columns @ weighted.T @ np.linalg.pinv(weighted @ declared.T, hermitian=True)
     return found
 
 
@@ -146,7 +144,7 @@ def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | No
 
 
 def translate_of(
-    rows: IntArray, places: IntArray, values: _Floats, most: int = _DENOMINATOR
+    rows: IntArray, places: IntArray, values: FloatArray, most: int = _DENOMINATOR
 ) -> Translate | None:
     """Of row ``rows[t]`` by about ``values[t]`` of the declared row ``places[t]``, in fractions of
     ``most`` or of a small denominator; None if that is too large."""
@@ -159,7 +157,7 @@ def translate_of(
     return Translate(rows, places, numerators.astype(np.int64), denominator)
 
 
-_Posed: TypeAlias = tuple[_Floats, _Floats, list[IntArray]]
+_Posed: TypeAlias = tuple[FloatArray, FloatArray, list[IntArray]]
 """The declared rows and those asked, over cells that count, and what declared rows are called."""
 
 
@@ -193,7 +191,7 @@ def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
     return matrix[:height], matrix[height:], [numbers[[n]] for n in joint.numbers.tolist()]
 
 
-def _least(declared: _Floats, row: _Floats) -> _Floats | None:
+def _least(declared: FloatArray, row: FloatArray) -> FloatArray | None:
     """λ of the least greatest |row − λ · declared|; None if it is not found."""
     from scipy.optimize import linprog
 
@@ -207,7 +205,7 @@ def _least(declared: _Floats, row: _Floats) -> _Floats | None:
     return np.asarray(found.x[:-1]) if found.status == 0 else None
 
 
-def _denominator(values: _Floats, most: int) -> int:
+def _denominator(values: FloatArray, most: int) -> int:
     """The least with which all values are about whole, or a large one."""
     for denominator in range(1, min(61, most)):
         scaled = values * denominator

@@ -14,11 +14,12 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.policy.domain import Domain
 from tallyveil.workload.classes import Classes
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["DisclosedCount", "Disclosure", "disclosure"]
 

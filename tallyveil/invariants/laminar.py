@@ -16,15 +16,14 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.invariants.combination import ExactCombination, ratio
-from tallyveil.workload.workload import Factor, IntArray
+from tallyveil.workload.workload import Factor
 
 __all__ = ["Laminar", "Weighed"]
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 Weighed: TypeAlias = tuple[IntArray, FloatArray]
 """Numbers of rows, and the weight of each."""
 _Values = TypeVar("_Values", IntArray, FloatArray)

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.classes import by_kind, stacked
-from tallyveil.workload.workload import Factor, IntArray
+from tallyveil.workload.workload import Factor
 
 __all__ = ["Modular"]
 

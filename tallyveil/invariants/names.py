@@ -8,9 +8,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.policy.domain import Attribute, Domain, Value
 from tallyveil.quoting import literal
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["EVERYBODY", "row_names"]
 

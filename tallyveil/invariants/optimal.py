@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.least_trace import correlated, least_trace
 from tallyveil.invariants.centres import posed, translate_of
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Design", "design"]
 
@@ -30,8 +30,6 @@ _SCALE: Final = 4096.0  # of the least entry on the diagonal of T
 _LARGEST: Final = 2.0**40
 _DENOMINATOR: Final = 16  # of λ, which is large where T is
 _FIT: Final = 1e-7
-
-_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +41,11 @@ class Design:
 
     column: Column
     translate: Translate
-    deviations: _Floats
-    basis: _Floats
+    deviations: FloatArray
+    basis: FloatArray
     bound: float
 
-    def projected(self, variances: _Floats) -> _Floats:
+    def projected(self, variances: FloatArray) -> FloatArray:
         """The variances that noise of these on the rows asked has, once they agree with what is
         exact: the diagonal of U (Uᵀ V⁻¹ U)⁻¹ Uᵀ."""
         noisy = self.basis.any(axis=1)
@@ -105,7 +103,7 @@ def design(
     return Design(column, translate, deviations, others.T, bound)
 
 
-def _independent(covariance: _Floats) -> IntArray:
+def _independent(covariance: FloatArray) -> IntArray:
     """Rows of W that give all others, beside what is exact."""
     _, triangle, order = qr(covariance, pivoting=True)
     sizes = np.abs(np.diag(triangle))

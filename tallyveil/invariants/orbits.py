@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from tallyveil.alike import alike
+from tallyveil.arrays import IntArray
 from tallyveil.workload.classes import Classes, all_known, spread
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["orbits"]
 

@@ -21,13 +21,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.cache import kept_with
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.combination import ExactCombination
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.product import ProductSpace, row_space
 from tallyveil.workload.classes import Classes, all_known, spread, stacked
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["JointRows", "Span"]
 

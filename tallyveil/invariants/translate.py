@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
+from tallyveil.arrays import IntArray
 from tallyveil.cache import kept_with
 from tallyveil.workload.classes import spread
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Translate", "translated"]
 

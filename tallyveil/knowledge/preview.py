@@ -13,12 +13,12 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
+from tallyveil.arrays import BoolArray
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.knowledge.answers.precision import (
     Precision,
@@ -41,8 +41,6 @@ _ROWS: Final = 20_000  # that are looked at, differences included
 _ENTRIES: Final = 1_000_000  # of the differences
 _BESIDE: Final = 1_000  # rows, where recorded ones are neither of the same rows nor nested
 _TERMS: Final = 400_000  # of all rows
-
-_Bools = npt.NDArray[np.bool_]
 
 
 def previews(
@@ -194,18 +192,18 @@ def _fitting(every: Sequence[PreparedColumn], needed: int) -> Related:
         others //= 2
 
 
-def _connected(rows: sparse.csr_matrix, fresh: _Bools) -> _Bools:
+def _connected(rows: sparse.csr_matrix, fresh: BoolArray) -> BoolArray:
     """Which rows have to do with a fresh one, through cells that rows have in common."""
     together = (rows != 0).astype(np.int8)
     _, labels = csgraph.connected_components(
         sparse.bmat([[None, together], [together.T, None]]), directed=False
     )
     labels = labels[: rows.shape[0]]
-    found: _Bools = np.isin(labels, labels[fresh]) & (np.diff(rows.indptr) > 0)
+    found: BoolArray = np.isin(labels, labels[fresh]) & (np.diff(rows.indptr) > 0)
     return found
 
 
-def _queries(rows: sparse.csr_matrix, fresh: _Bools) -> sparse.csr_matrix:
+def _queries(rows: sparse.csr_matrix, fresh: BoolArray) -> sparse.csr_matrix:
     """The rows that are not empty, and the nested differences, each once."""
     filled = np.flatnonzero(np.diff(rows.indptr) > 0)
     every = sparse.vstack([rows[filled], *_differences(rows, fresh)], format="csr")
@@ -217,7 +215,7 @@ def _queries(rows: sparse.csr_matrix, fresh: _Bools) -> sparse.csr_matrix:
     return every[list(first.values())]
 
 
-def _differences(rows: sparse.csr_matrix, fresh: _Bools) -> list[sparse.csr_matrix]:
+def _differences(rows: sparse.csr_matrix, fresh: BoolArray) -> list[sparse.csr_matrix]:
     """Of groups, one of which is fresh, of which one holds the other: the larger less the smaller.
 
     A group is a row whose coefficients are all the same.

@@ -13,8 +13,8 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, NoiseWeights
@@ -26,7 +26,7 @@ from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.outside import keys_of, outside
 from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.recorded.spans import Spans
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = ["EXACT", "State"]
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.accountant import Basis
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import (
     Combination,
     Determined,
@@ -24,7 +25,7 @@ from tallyveil.knowledge.recorded.drawn import DRAWS
 from tallyveil.knowledge.recorded.matrix import related
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.state import State
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = ["ANY_WORK", "KINDS", "System"]
 
@@ -45,7 +46,7 @@ class System:
 
     history: sparse.csr_matrix
     question: sparse.csr_matrix
-    values: npt.NDArray[np.float64]
+    values: FloatArray
     noises: Noises
     numbers: IntArray
     used: tuple[int, ...]
@@ -148,7 +149,7 @@ class System:
         self,
         used: Sequence[int],
         rows: IntArray,
-        values: npt.NDArray[np.float64],
+        values: FloatArray,
         noises: Noises,
         numbers: IntArray,
     ) -> System:

@@ -13,8 +13,9 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.losses.rational_sums import IntArray, ceiling_of_sum
+from tallyveil.mechanisms.losses.rational_sums import ceiling_of_sum
 
 __all__ = [
     "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "decimal", "exp_below",

@@ -33,16 +33,15 @@ from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray
 from tallyveil.mechanisms.units import CONTEXT, below_one, decimal, positive, rounded_up
 
 __all__ = ["epsilon_of", "pure_epsilon", "rho_for"]
 
-_Floats: TypeAlias = npt.NDArray[np.float64]
 
 _MARGIN: Final = Decimal("1e-60")
 _NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
@@ -85,9 +84,9 @@ def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> F
         return Fraction(max(Decimal(0), exact) * (1 - _MARGIN))
 
 
-def _t(a1: _Floats, delta: Fraction) -> _Floats:
+def _t(a1: FloatArray, delta: Fraction) -> FloatArray:
     log = math.log(delta.denominator) - math.log(delta.numerator)
-    result: _Floats = (log - np.log(a1) + (1 + a1) * -np.log1p(1 / a1)) / a1
+    result: FloatArray = (log - np.log(a1) + (1 + a1) * -np.log1p(1 / a1)) / a1
     return result
 
 
@@ -96,7 +95,7 @@ def _exact_t(a1: Decimal, delta: Fraction) -> Decimal:
     return (-decimal(delta).ln() - a1.ln() + a * (a1.ln() - a.ln())) / a1
 
 
-def _search(objective: Callable[[_Floats], _Floats]) -> float:
+def _search(objective: Callable[[FloatArray], FloatArray]) -> float:
     """The a − 1 of the largest value, by looking ever closer around the best of some points."""
     low, high = math.log(_NEAREST), math.log(_FARTHEST)
     best = low

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import SourceError
 from tallyveil.mechanisms import OneRecord
-from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy import Attribute, Policy
 from tallyveil.policy.domain import Value
 from tallyveil.policy.names import is_table_reference

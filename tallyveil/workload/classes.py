@@ -16,8 +16,9 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import alike, coded, scrambled
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache, kept_with
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["Classes", "all_known", "by_kind", "kinds_of_cells", "over_classes", "spread", "stacked"]
 

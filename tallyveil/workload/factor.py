@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil.arrays import IntArray
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed
 
-__all__ = ["Factor", "IntArray"]
-
-IntArray = npt.NDArray[np.int64]
+__all__ = [
+    "Factor",
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, IntArray
 
 __all__ = ["FactorParts", "row_parts"]
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 FactorParts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 """s, and for each T_g the name of its axes and its digest; no digest where s is 0."""

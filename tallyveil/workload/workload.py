@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.workload.factor import Factor, IntArray
+from tallyveil.arrays import IntArray
+from tallyveil.workload.factor import Factor
 from tallyveil.workload.row_keys import product_keys, row_key
 
 __all__ = ["Column", "Factor", "IntArray", "Summed", "Workload"]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tallyveil.arrays import IntArray
 from tallyveil.audit import Finding, audit, audits
 from tallyveil.audit.matrices import (
     columns_of,
@@ -51,7 +52,7 @@ from tallyveil.mechanisms.matrix.named import NAMED, Named
 from tallyveil.mechanisms.noise.inversion import Integers, RandomWords
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records.randomised_response import DRAWS
-from tallyveil.mechanisms.units import IntArray, exp_below
+from tallyveil.mechanisms.units import exp_below
 
 ONE = Fraction(1)
 HALF = Fraction(1, 2)

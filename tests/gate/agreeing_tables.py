@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import duckdb
 import numpy as np
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 
 __all__ = ["CELLS", "USERS", "VALUES", "Case", "people"]
 

@@ -23,6 +23,7 @@ import pytest
 import tallyveil
 from tallyveil.accountant import Charge
 from tallyveil.accountant.budgets.pricing import Pricing
+from tallyveil.arrays import FloatArray
 from tallyveil.boundary import Receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
@@ -31,7 +32,6 @@ from tallyveil.gate.deciding.decision import Decision
 from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.invariants import Hierarchy, hierarchy
 from tallyveil.mechanisms import Loss
 from tallyveil.proxy.inprocess import Connection

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.alike import coded
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.units import (
     CEILING,
-    IntArray,
     from_units,
     loss_units,
     positive,

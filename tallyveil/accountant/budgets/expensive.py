@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
+from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.pairs import ClassLoss
-from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Attribute, Domain, shown
 
 __all__ = ["most_expensive"]

@@ -26,10 +26,10 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint import Joint
+from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
 from tallyveil.mechanisms.relation import Adjacency
-from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["decode_answers", "decode_charge", "encode_answers", "encode_charge"]

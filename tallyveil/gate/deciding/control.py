@@ -21,18 +21,17 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import combined
 from tallyveil.knowledge import Estimate, Knowledge, Precision, Preview, too_complex
 from tallyveil.mechanisms import law_of
 from tallyveil.policy import InferenceControl, Table
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Control"]
 
@@ -128,9 +127,7 @@ def _at_least(
     return after.of_query(query).half_width(confidence) >= least
 
 
-def _surely_wide(
-    variances: npt.NDArray[np.float64], steps: IntArray, limit: InferenceControl
-) -> npt.NDArray[np.bool_]:
+def _surely_wide(variances: FloatArray, steps: IntArray, limit: InferenceControl) -> BoolArray:
     """Which queries need no closer look, whatever their errors' laws.
 
     A symmetric law of variance v whose density is log-concave has a density of at most 1/√(2v), so
@@ -138,7 +135,7 @@ def _surely_wide(
     laws that are made of points.
     """
     least = limit.confidence * np.sqrt(variances / 2) - steps
-    wide: npt.NDArray[np.bool_] = least >= limit.min_half_width * steps
+    wide: BoolArray = least >= limit.min_half_width * steps
     return wide
 
 

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil.accountant import Charge
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.invariants import Design, translated
 from tallyveil.mechanisms import Adjacency
 from tallyveil.rewriter import Workload

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Charge
+from tallyveil.arrays import IntArray
 from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference.conditional.tree import Tree
@@ -18,7 +19,6 @@ from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.release import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Purchase", "shortfall"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tallyveil import inference
+from tallyveil.arrays import IntArray
 from tallyveil.gate.settings import Settings
-from tallyveil.mechanisms.units import IntArray
 from tallyveil.policy.domain import Value, shown
 from tallyveil.sanitise import Copy, PerturbedPart
 

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import next_fast_len
 
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.laws.weighted_noise import WeightedNoise
 
 __all__ = [

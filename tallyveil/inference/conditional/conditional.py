@@ -25,12 +25,12 @@ import itertools
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache
 from tallyveil.inference.conditional.circle import (
     AT_ONCE,
@@ -47,14 +47,13 @@ from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.inference.conditional.tree_sums import Levels, TreeSums, steps
 from tallyveil.inference.conditional.weighted_draw import Weighted, WeightedGroups
 from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray, JointNoise, Noises
+from tallyveil.inference.laws.noise import JointNoise, Noises
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
 _LARGE: Final = 20_000  # numbers of all tables
 _DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
-_Ints: TypeAlias = npt.NDArray[np.int64]
 
 _numbers = itertools.count()
 
@@ -132,7 +131,7 @@ class ConditionalLaw:
         return replace(Noises.of(type(own), own.scale), together=together)
 
     @cached_property
-    def marginals(self) -> _Ints:
+    def marginals(self) -> IntArray:
         """By count one of the same law by itself: the first of trees that are alike."""
         inside: list[list[int]] = [[] for _ in self._parents]
         kinds, known = [0] * len(inside), dict[tuple[NoiseLaw | None, tuple[int, ...]], int]()
@@ -145,10 +144,10 @@ class ConditionalLaw:
         for count, parent in enumerate(self._parents):
             above = found[parent] if count else -1
             found.append(firsts.setdefault((above, kinds[count]), count))
-        result: _Ints = self.places[np.array(found)]
+        result: IntArray = self.places[np.array(found)]
         return result
 
-    def functional(self, places: _Ints, weights: FloatArray) -> Weighted:
+    def functional(self, places: IntArray, weights: FloatArray) -> Weighted:
         """Σ weights · noises, each of a noise of its own."""
         added = dict.fromkeys(self._inside, 0.0)
         own: dict[int, list[tuple[float, int]]] = {v: [] for v in self._inside}
@@ -284,7 +283,7 @@ class ConditionalLaw:
         at = [self._at_root(one) for one in found[0]]
         return max(0.0, -float(at[2] / at[0]))
 
-    def _at_root(self, sums: Complex) -> npt.NDArray[np.float64]:
+    def _at_root(self, sums: Complex) -> FloatArray:
         """The sum over the last axis, which goes through θ, of what the root lets through."""
         own = self._sums.own_of(0)
         if self.exact:

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.conditional.circle import back, others, transformed
 from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray
 
 __all__ = ["Levels", "TreeSums", "steps"]
 

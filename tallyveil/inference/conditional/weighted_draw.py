@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.conditional.circle import cosines, log_of, variance_of
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.inference.laws.weighted_noise import sum_bound
 
 if TYPE_CHECKING:

@@ -9,33 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil.alike import alike, stretches
+from tallyveil.arrays import IntArray
 from tallyveil.inference.estimates.pruning import Entries, entries_of
 from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Blocks", "Parts"]
 
-_Ints = npt.NDArray[np.int64]
-
 
 class Grouped:
     """Numbers 0 … in groups 0 …: those of each in order, and the rank of each in its group."""
 
-    def __init__(self, group: _Ints, groups: int) -> None:
+    def __init__(self, group: IntArray, groups: int) -> None:
         self.order = np.argsort(group, kind="stable")
         self.starts = np.searchsorted(group[self.order], np.arange(groups + 1))
         self.rank = np.empty(len(group), dtype=np.int64)
         self.rank[self.order] = np.arange(len(group)) - self.starts[group[self.order]]
 
     @property
-    def sizes(self) -> _Ints:
+    def sizes(self) -> IntArray:
         return np.diff(self.starts)
 
-    def of(self, group: int) -> _Ints:
+    def of(self, group: int) -> IntArray:
         return self.order[self.starts[group] : self.starts[group + 1]]
 
 
@@ -73,7 +71,7 @@ class Blocks:
             (self.rows.starts, [laws, *self._drawn_together(label[:m])]),
         )
 
-    def _drawn_together(self, block: _Ints) -> list[_Ints]:
+    def _drawn_together(self, block: IntArray) -> list[IntArray]:
         """For each row, by block, the rank there of the first row whose noise is of its draw."""
         if self.noises.together is None:
             return []

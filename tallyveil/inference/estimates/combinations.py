@@ -28,6 +28,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.alike import alike
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.blocks import Blocks, Parts
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import (
@@ -42,7 +43,7 @@ from tallyveil.inference.estimates.exchangeable import (
 )
 from tallyveil.inference.estimates.partitions import Partition
 from tallyveil.inference.estimates.pruning import Pruned
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Solved", "best_combinations", "solved"]
 

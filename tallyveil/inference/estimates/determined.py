@@ -23,18 +23,16 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.exchangeable import EXACT, without_dust
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.roots import one_thread
 
 __all__ = ["Combination", "Determined"]
 
 _NONE: Final = 1e-14  # a squared length this small is nothing, beside rows of length 1
 _CLEAR: Final = 1e-6  # and from this on it is something
-
-_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Combination:
     Combinations of the same ``kind`` have the same weights on noises of the same laws.
     """
 
-    places: _Ints
+    places: IntArray
     weights: FloatArray
     kind: int
 
@@ -54,13 +52,13 @@ class Determined:
     """Of the rows ``asked`` (k) of a question: N is ``basis`` and B is ``weights``; on no cell is
     N Q off B H by more than ``off`` (r)."""
 
-    asked: _Ints
+    asked: IntArray
     basis: FloatArray
     weights: FloatArray
     off: FloatArray
 
     @classmethod
-    def of(cls, asked: _Ints, weights: FloatArray, off: FloatArray) -> Determined | None:
+    def of(cls, asked: IntArray, weights: FloatArray, off: FloatArray) -> Determined | None:
         """By the nearest combinations ``weights`` (k×m) of the rows, which are ``off`` (k×cells);
         None if it is not clear which combinations are determined."""
         number = len(asked)
@@ -77,7 +75,7 @@ class Determined:
         return cls(asked, basis, basis @ weights, np.abs(basis @ off).max(axis=1, initial=0.0))
 
     @classmethod
-    def nothing(cls, asked: _Ints, rows: int) -> Determined:
+    def nothing(cls, asked: IntArray, rows: int) -> Determined:
         """By a history of so many rows."""
         return cls(asked, np.zeros((0, len(asked))), np.zeros((0, rows)), np.zeros(0))
 
@@ -86,7 +84,7 @@ class Determined:
         return self.asked.nbytes + self.basis.nbytes + self.weights.nbytes
 
     def combined(
-        self, noises: Noises, answered: _Ints, questions: int
+        self, noises: Noises, answered: IntArray, questions: int
     ) -> list[Combination | None] | None:
         """For each row of the question the best combination of the history and, after its rows, of
         answers of the rows ``answered``, all with ``noises``; None where that takes a solve: if a

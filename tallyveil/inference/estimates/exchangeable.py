@@ -29,7 +29,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from tallyveil import deadline
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.roots import one_thread
 
 __all__ = [

@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.arrays import FloatArray
+from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.roots import one_thread
 from tallyveil.solver_threads import aside
 

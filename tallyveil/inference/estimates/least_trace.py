@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 
 __all__ = ["correlated", "least_trace"]
 

@@ -13,24 +13,22 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Partition"]
 
 _MOST: Final = 32  # noisy rows: of more the exact sum says next to nothing of any one
-
-_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
     """``owner`` is the row that each cell is in, beside the row ``exact``."""
 
-    owner: _Ints
-    sizes: _Ints
+    owner: IntArray
+    sizes: IntArray
     exact: int
     noises: Noises
 
@@ -51,7 +49,7 @@ class Partition:
 
     def combinations(
         self, queries: sparse.csr_matrix
-    ) -> Sequence[tuple[_Ints, FloatArray] | None] | None:
+    ) -> Sequence[tuple[IntArray, FloatArray] | None] | None:
         """The rows and weights of each query's best combination: its own row, the others, and the
         exact one. Where all noises are of one law the weights are one array. None if a query is
         none of the noisy rows; and for each of them, if they are so many that the variance would

@@ -16,13 +16,12 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import splu
 
 from tallyveil import deadline
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import BoolArray, FloatArray
 
 __all__ = ["projected"]
 
@@ -41,7 +40,7 @@ def projected(
     totals: FloatArray,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None = None,
+    counts: BoolArray | None = None,
 ) -> FloatArray | None:
     """``relations`` (r×k) of ``totals`` (r), for ``values`` (k) of ``variances`` V. A value of
     variance 0 stays. None if nothing was found that satisfies the relations, or nothing does.
@@ -117,7 +116,7 @@ class _System:
         relations: sparse.csr_matrix,
         values: FloatArray,
         variances: FloatArray,
-        counts: npt.NDArray[np.bool_] | None,
+        counts: BoolArray | None,
     ) -> None:
         self.relations, self._variances = relations, variances
         at_least_0 = np.zeros(len(values), bool) if counts is None else counts & (variances > 0)

@@ -12,25 +12,23 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil.alike import stretches
+from tallyveil.arrays import BoolArray, IntArray
 
 __all__ = ["Entries", "Pruned", "entries_of"]
 
 _ROUNDS: Final = 64
 
-_Ints = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    rows: _Ints
-    cells: _Ints
-    coefficients: _Ints
+    rows: IntArray
+    cells: IntArray
+    coefficients: IntArray
 
-    def take(self, which: npt.NDArray[np.bool_] | _Ints) -> Entries:
+    def take(self, which: BoolArray | IntArray) -> Entries:
         return Entries(self.rows[which], self.cells[which], self.coefficients[which])
 
 
@@ -79,7 +77,7 @@ def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
 
 
-def _sums(cells: _Ints, rows: _Ints, number: int) -> _Ints:
+def _sums(cells: IntArray, rows: IntArray, number: int) -> IntArray:
     """Of the numbers of rows, by cell."""
     return np.bincount(cells, rows, number).astype(np.int64)
 
@@ -87,9 +85,9 @@ def _sums(cells: _Ints, rows: _Ints, number: int) -> _Ints:
 def _own_rows(
     history: sparse.csr_matrix,
     question: sparse.csr_matrix,
-    only: _Ints,
+    only: IntArray,
     lone: Entries,
-    open_: npt.NDArray[np.bool_],
+    open_: BoolArray,
 ) -> dict[int, int]:
     """By open query, the row of the history that is the same, if it alone touches some cell, of
     those in ``lone``; ``only`` is the row that touches it."""

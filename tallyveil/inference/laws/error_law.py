@@ -23,9 +23,10 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw, exact_miss
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.laws.spectrum import (
     Lattice,
     Outer,

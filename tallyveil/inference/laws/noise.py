@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
 
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     from tallyveil.inference.conditional.conditional import ConditionalLaw
     from tallyveil.inference.conditional.weighted_draw import Weighted
 
-__all__ = ["FloatArray", "JointNoise", "Noises", "Signature"]
+__all__ = ["JointNoise", "Noises", "Signature"]
 
-FloatArray = npt.NDArray[np.float64]
-_Ints = npt.NDArray[np.int64]
 Signature: TypeAlias = (
     "tuple[bytes, bytes, tuple[bytes, bytes, tuple[ConditionalLaw | None, ...]] | None]"
 )
@@ -37,8 +36,8 @@ class JointNoise:
     """Noise k is in place ``places[k]`` of the draw with the number ``owners[k]``, which has the
     joint law ``laws[owners[k]]``; or it is independent, and its owner is −1."""
 
-    owners: _Ints
-    places: _Ints
+    owners: IntArray
+    places: IntArray
     laws: Mapping[int, ConditionalLaw]
 
     def take(self, which: npt.NDArray[np.intp]) -> JointNoise | None:
@@ -113,7 +112,7 @@ class Noises:
         return result
 
     @cached_property
-    def numbers(self) -> _Ints:
+    def numbers(self) -> IntArray:
         """Equal for noises of one law; of those drawn together, in one place of one joint law."""
         keys = [self.laws.astype(np.int64), self.scales]
         if self.together is not None:
@@ -170,7 +169,7 @@ class Noises:
         places = self.together.places
         return [law.functional(places[of], weights[of]) for law, of in self.together.draws]
 
-    def drawn(self, owners: _Ints) -> Noises:
+    def drawn(self, owners: IntArray) -> Noises:
         """Of other draws, by the same laws."""
         if self.together is None:
             return self
@@ -185,7 +184,7 @@ class Noises:
 
 def _concatenated(parts: Sequence[Noises]) -> JointNoise:
     laws: dict[int, ConditionalLaw] = {}
-    owners, places = list[_Ints](), list[_Ints]()
+    owners, places = list[IntArray](), list[IntArray]()
     for part in parts:
         one = part.together
         owners.append(np.full(len(part), -1, dtype=np.int64) if one is None else one.owners)

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 from tallyveil.inference.laws.waves import as_table, wave_sums
 from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray
 
 __all__ = ["as_table", "sines", "wave_sums"]
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray, Noises
+from tallyveil.inference.laws.noise import Noises
 
 if TYPE_CHECKING:
     from tallyveil.inference.conditional.weighted_draw import Weighted

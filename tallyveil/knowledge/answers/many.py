@@ -10,12 +10,11 @@ from typing import Final, TypeAlias, overload
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.answers.answer import Known, released
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, variance_of
 from tallyveil.mechanisms import AnyMechanism, law_of
-from tallyveil.workload.workload import IntArray
 
 __all__ = [
     "Alike",

@@ -13,22 +13,18 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import Fit, Noises
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Precision", "Preview", "row_bytes", "stretches", "too_complex"]
 
 _HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
 _TOGETHER: Final = 1_000
-
-_Bools = npt.NDArray[np.bool_]
-_Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +36,15 @@ class Preview:
     rows: sparse.csr_matrix
     origin: IntArray
     """Of which column of the charge a row is to be bought; −1 for recorded ones."""
-    values: _Floats
+    values: FloatArray
     noises: Noises
     queries: sparse.csr_matrix
     before: Callable[[], Precision]
     """What is known from what was recorded; worked out once."""
 
     @property
-    def fresh(self) -> _Bools:
-        found: _Bools = self.origin >= 0
+    def fresh(self) -> BoolArray:
+        found: BoolArray = self.origin >= 0
         return found
 
     @cached_property
@@ -58,13 +54,13 @@ class Preview:
         return found
 
     @cached_property
-    def counts(self) -> _Bools:
+    def counts(self) -> BoolArray:
         """Which queries are counts, each record in the group moving them alike."""
         low, high = (
             self.queries.min(axis=1, explicit=True).toarray().ravel(),
             self.queries.max(axis=1, explicit=True).toarray().ravel(),
         )
-        found: _Bools = (low == high) & (low > 0)
+        found: BoolArray = (low == high) & (low > 0)
         return found
 
     def take(self, which: Sequence[int] | IntArray) -> Preview:
@@ -76,7 +72,7 @@ class Preview:
         scales = np.where(self.fresh, self.noises.scales * factor, self.noises.scales)
         return replace(self, noises=Noises(self.noises.laws, scales))
 
-    def least_variances(self) -> _Floats:
+    def least_variances(self) -> FloatArray:
         """No more than the variances of the queries' estimates once it is bought, and quick.
 
         For A H = q and each cell j, by Cauchy and Schwarz (A H)_j² = (Σ_i A_i H_ij)²
@@ -121,12 +117,12 @@ class Preview:
 class Precision:
     """Estimates of queries from some rows, with their values and noises."""
 
-    values: _Floats
+    values: FloatArray
     noises: Noises
     fit: Fit
 
     @classmethod
-    def of(cls, rows: sparse.csr_matrix, values: _Floats, noises: Noises) -> Precision:
+    def of(cls, rows: sparse.csr_matrix, values: FloatArray, noises: Noises) -> Precision:
         """Raises StatementTooComplex where there are too many."""
         if rows.shape[0] > _HEIGHT:
             raise too_complex()
@@ -136,7 +132,7 @@ class Precision:
         except np.linalg.LinAlgError:
             raise too_complex() from None
 
-    def variances(self, queries: sparse.csr_matrix) -> _Floats:
+    def variances(self, queries: sparse.csr_matrix) -> FloatArray:
         """Infinite where the rows do not determine a query."""
         found = [np.zeros(0)]
         for start in range(0, queries.shape[0], _TOGETHER):
@@ -152,12 +148,12 @@ class Precision:
         """With an interval that is no wider than that of the estimate, and quicker to find."""
         return self._with(self.fit.lesser_weights(query))
 
-    def _with(self, weights: _Floats) -> Estimate:
+    def _with(self, weights: FloatArray) -> Estimate:
         kept = np.flatnonzero(weights)
         return _estimated(self.values, self.noises, kept, weights[kept])
 
 
-def _estimated(values: _Floats, noises: Noises, rows: IntArray, weights: _Floats) -> Estimate:
+def _estimated(values: FloatArray, noises: Noises, rows: IntArray, weights: FloatArray) -> Estimate:
     """With these weights on these rows' answers."""
     return Estimate(float(weights @ values[rows]), rows, NoiseWeights(weights, noises.take(rows)))
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Basis
+from tallyveil.arrays import IntArray
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional.conditional import ConditionalLaw
 from tallyveil.inference.laws.noise import JointNoise
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["DRAWS", "DrawnRows", "noises_of"]
 

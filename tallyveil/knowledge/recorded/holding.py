@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.workload.workload import IntArray
+from tallyveil.arrays import IntArray
 
 __all__ = ["Holding"]
 

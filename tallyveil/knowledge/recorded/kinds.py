@@ -13,19 +13,17 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.cache import kept_with
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.recorded.prepared import CELLS
-from tallyveil.workload.workload import Column, Factor, IntArray
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ARRAYS", "Axes", "ColumnKind", "Growing", "Hull", "ends_of", "hull_of", "least_of"]
 
 _FIRST: Final = 16
 _TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
 
-_Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Axes: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -50,21 +48,21 @@ class ColumnKind:
     variances: FloatArray
     rows: FloatArray
     ends: IntArray
-    ranges: _Bools
+    ranges: BoolArray
     least: FloatArray
-    wide: _Bools
+    wide: BoolArray
 
     @property
     def flat(self) -> tuple[str, ...]:
         return tuple(axis for own in self.axes for axis in own)
 
-    def hull(self, which: _Bools) -> Hull:
+    def hull(self, which: BoolArray) -> Hull:
         """Of some of them."""
         ends = self.ends[which]
         low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
         return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
-    def take(self, which: _Bools | IntArray | slice) -> ColumnKind:
+    def take(self, which: BoolArray | IntArray | slice) -> ColumnKind:
         return ColumnKind(
             self.axes,
             self.shape,
@@ -77,7 +75,7 @@ class ColumnKind:
             self.wide[which],
         )
 
-    def meets(self, reached: Hull) -> _Bools:
+    def meets(self, reached: Hull) -> BoolArray:
         """Which may have cells there."""
         met = np.ones(len(self.numbers), dtype=np.bool_)
         for place, axis in enumerate(self.flat):

@@ -14,8 +14,9 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.alike import stretches
+from tallyveil.arrays import IntArray
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
-from tallyveil.workload.workload import Factor, IntArray
+from tallyveil.workload.workload import Factor
 
 __all__ = ["Layout", "Written"]
 

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.knowledge.recorded.layout import Layout, Written
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
@@ -31,7 +32,7 @@ from tallyveil.knowledge.recorded.prepared import (
     distinct,
     marks,
 )
-from tallyveil.workload.workload import Factor, IntArray
+from tallyveil.workload.workload import Factor
 
 __all__ = ["COLUMN", "Related", "related"]
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import BoolArray
 from tallyveil.cache import kept_with
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["may_nest"]
 
-_Support: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
+_Support: TypeAlias = Mapping[str, BoolArray]
 """By axis the values that are touched."""
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = [
     "CELLS",

@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.knowledge.recorded.kinds import ColumnKind
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, inserted
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Ranking", "first"]
 

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.knowledge.recorded.kinds import ColumnKind, ends_of, least_of
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = ["Cuts", "Spans", "inserted", "sizes_of"]
 

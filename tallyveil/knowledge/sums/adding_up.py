@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy import sparse
 
-from tallyveil.inference.laws.noise import FloatArray
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.many import reporting, variances
 from tallyveil.knowledge.found import Outlook
@@ -17,7 +17,7 @@ from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
 from tallyveil.knowledge.sums.rounding import jointly_rounded
 from tallyveil.knowledge.system import System
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = ["add_up"]
 

@@ -18,8 +18,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
-from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.workload.workload import IntArray
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["SummedRows", "Sums", "exact_sums"]
 
@@ -39,7 +38,7 @@ class SummedRows:
         return type(self)(self.matrix[some], self.columns[some], self.values[some])
 
     @property
-    def open(self) -> npt.NDArray[np.bool_]:
+    def open(self) -> BoolArray:
         return np.isnan(self.values)
 
 
@@ -75,7 +74,7 @@ def exact_sums(asked: SummedRows, exact: SummedRows) -> Sums:
 def _families(rows: SummedRows) -> Iterator[IntArray]:
     """Rows without common cells, a column together; each column in the first family with room.
     Columns whose own rows overlap are in none."""
-    taken: list[tuple[npt.NDArray[np.bool_], list[IntArray]]] = []
+    taken: list[tuple[BoolArray, list[IntArray]]] = []
     ends = [*np.flatnonzero(np.diff(rows.columns) != 0) + 1, len(rows.columns)]
     start, starts = 0, rows.matrix.indptr
     for end in ends:

@@ -13,14 +13,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_margins"]
 
@@ -33,7 +31,7 @@ def rounded_in_margins(
     matrix: sparse.csr_matrix,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None = None,
+    counts: BoolArray | None = None,
 ) -> list[int] | None:
     """As `parts.rounded_in_parts`, where every row that is not exact is in two exact sums."""
     exact = variances == 0

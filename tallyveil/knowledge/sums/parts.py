@@ -10,12 +10,10 @@ the errors are the opposite then, and where the noise is symmetric no row has a 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.inference.laws.noise import FloatArray
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["rounded_in_parts"]
 
@@ -26,7 +24,7 @@ def rounded_in_parts(
     matrix: sparse.csr_matrix,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None = None,
+    counts: BoolArray | None = None,
 ) -> list[int] | None:
     """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``;
     those of variance 0 are exact and stay. None unless the others are disjoint, and so are the
@@ -63,7 +61,7 @@ def rounded_in_parts(
     return [int(value) for value in result.tolist()]
 
 
-def _owners(matrix: sparse.csr_matrix, chosen: npt.NDArray[np.bool_]) -> IntArray | None:
+def _owners(matrix: sparse.csr_matrix, chosen: BoolArray) -> IntArray | None:
     """Which of the chosen rows has each cell, −1 for none; None if two have one."""
     sizes = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(matrix.shape[0]), sizes)
@@ -79,7 +77,7 @@ def _moved(
     parts: IntArray,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None,
+    counts: BoolArray | None,
 ) -> FloatArray | None:
     """The parts on their ``sums``, in whose order they are: what is missing is shared out by the
     variances, unless a count would be negative."""
@@ -116,9 +114,9 @@ def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
 
 def _rounded_down(
     reached: FloatArray, whole: FloatArray, starts: IntArray, lengths: IntArray
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Which prefix sums lie half-way and are rounded down: all of one exact sum, or none."""
-    half: npt.NDArray[np.bool_] = reached % 1 == 0.5
+    half: BoolArray = reached % 1 == 0.5
     if not half.any():
         return half
     odd = np.cumsum(whole % 2)

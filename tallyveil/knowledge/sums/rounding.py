@@ -18,16 +18,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.knowledge.sums.margins import rounded_in_margins
 from tallyveil.knowledge.sums.parts import rounded_in_parts
 from tallyveil.solver_threads import aside
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Rounded", "jointly_rounded", "nearest_integers"]
 
@@ -65,7 +63,7 @@ def jointly_rounded(
     matrix: sparse.csr_matrix,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None = None,
+    counts: BoolArray | None = None,
     columns: IntArray | None = None,
 ) -> Rounded | None:
     """An integer for each row of ``matrix`` (k×n), near its value, such that rows which are sums
@@ -255,7 +253,7 @@ def nearest_integers(
     relations: sparse.csr_matrix,
     values: FloatArray,
     variances: FloatArray,
-    counts: npt.NDArray[np.bool_] | None = None,
+    counts: BoolArray | None = None,
 ) -> list[int] | None:
     """The nearest integers that satisfy the relations, where rounding does not find any.
 

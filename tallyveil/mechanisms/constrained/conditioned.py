@@ -33,10 +33,10 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node, Tree
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Tables, TailBounds, too_many_sums
 from tallyveil.mechanisms.constrained.weights import happens, weights_of

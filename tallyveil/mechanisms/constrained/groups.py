@@ -21,14 +21,13 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Node
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, total
 from tallyveil.mechanisms.noise.inversion import random_words
-from tallyveil.workload.workload import IntArray
 
 __all__ = ["Groups"]
 

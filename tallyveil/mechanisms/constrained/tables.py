@@ -23,10 +23,10 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, weights_of
 
 __all__ = ["LOG_FALLBACK", "MOST", "SumTable", "Tables", "TailBounds", "too_many_sums"]

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.inference.laws.noise import FloatArray
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.inversion import QuantileBounds, decided

@@ -16,6 +16,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import coded
+from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.tensors import (
     CELL_LIMIT,
     Tensor,
@@ -31,7 +32,7 @@ from tallyveil.mechanisms.losses.weights import (
     from_zero,
 )
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.units import IntArray, loss_units
+from tallyveil.mechanisms.units import loss_units
 from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]

@@ -33,12 +33,13 @@ from functools import cached_property
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
 from tallyveil.mechanisms.losses.partition import CellClasses, ClassRows, distances, join, partition
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.losses.weights import check_magnitude
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.units import IntArray, loss_units
+from tallyveil.mechanisms.units import loss_units
 from tallyveil.workload.classes import over_classes
 from tallyveil.workload.workload import Column
 

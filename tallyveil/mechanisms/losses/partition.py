@@ -17,9 +17,9 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import coded
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
-from tallyveil.mechanisms.units import IntArray
 from tallyveil.workload.classes import kinds_of_cells, over_classes
 from tallyveil.workload.workload import Column, Factor
 

@@ -22,13 +22,12 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, IntArray
 
-__all__ = ["IntArray", "ceiling_of_sum"]
+__all__ = ["ceiling_of_sum"]
 
-IntArray = npt.NDArray[np.int64]
 
 # Sums of products stay below 2^62.
 _BITS: Final = 62
@@ -116,9 +115,7 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
     return result
 
 
-def _ceilings(
-    parts: IntArray, base: _Base, together: int
-) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+def _ceilings(parts: IntArray, base: _Base, together: int) -> tuple[IntArray, BoolArray]:
     """Of integers and their digits, which it works on in place; and where they may be too large."""
     base.carry(parts)
     result, *digits = parts
@@ -194,7 +191,7 @@ def _one_by_one(
     values: Sequence[IntArray],
     rates: Sequence[Fraction],
     most: int,
-    where: npt.NDArray[np.bool_],
+    where: BoolArray,
 ) -> list[int]:
     """The exact ceilings of some elements."""
     denominator = math.lcm(*(rate.denominator for rate in rates))

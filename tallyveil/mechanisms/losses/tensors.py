@@ -16,7 +16,8 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import alike, coded
-from tallyveil.mechanisms.units import CEILING, IntArray
+from tallyveil.arrays import IntArray
+from tallyveil.mechanisms.units import CEILING
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]
 

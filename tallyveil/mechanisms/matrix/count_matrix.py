@@ -16,8 +16,8 @@ from functools import cached_property, partial
 from itertools import accumulate, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
 from tallyveil.mechanisms.noise.inversion import QuantileBounds, RandomWords, decided, random_words
@@ -103,7 +103,7 @@ class CountMatrix:
         """P[output | truth], exactly."""
         return Fraction(self.weights[truth][output], self.total)
 
-    def probabilities(self) -> npt.NDArray[np.float64]:
+    def probabilities(self) -> FloatArray:
         """The (n+1)×(n+1) array P[i, j] in floats, each entry correctly rounded."""
         columns = [[weight / self.total for weight in column] for column in self.weights]
         return np.array(columns, dtype=np.float64).T

@@ -15,13 +15,14 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
 from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
-from tallyveil.mechanisms.matrix.program import Floats, integer_columns, layout, solve
+from tallyveil.mechanisms.matrix.program import integer_columns, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
 from tallyveil.solver_threads import aside
 
@@ -152,7 +153,7 @@ def _solved(
     plan = layout(n, asked, objective)
     end = time.monotonic() + _SHARE * min(time_limit, deadline.remaining())
 
-    def found(margin: float, method: str) -> Floats | None:
+    def found(margin: float, method: str) -> FloatArray | None:
         remaining = end - time.monotonic()
         if not remaining > 0:
             raise _unsolved("no mechanism was found within the time limit")

@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array, vstack
 
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.properties import Property
 
-__all__ = ["Floats", "SharedVariables", "integer_columns", "layout", "solve"]
+__all__ = ["SharedVariables", "integer_columns", "layout", "solve"]
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _TOLERANCE = 1e-9
 
@@ -35,7 +33,7 @@ _TOLERANCE = 1e-9
 class SharedVariables:
     """Which entries share a variable: ``variable[i, j]``, of ``size`` variables."""
 
-    variable: Integers
+    variable: IntArray
     size: int
     symmetric: bool
 
@@ -66,9 +64,9 @@ def layout(n: int, properties: frozenset[Property], objective: Objective) -> Sha
 class _Inequalities:
     """x[big] ≥ factor · x[small], row by row."""
 
-    big: Integers
-    small: Integers
-    factor: Floats
+    big: IntArray
+    small: IntArray
+    factor: FloatArray
 
     def rows(self, width: int) -> Any:
         """factor · x[small] − x[big], as a sparse matrix of ``width`` columns."""
@@ -88,7 +86,7 @@ def solve(
     margin: float,
     method: str,
     time_limit: float,
-) -> Floats | None:
+) -> FloatArray | None:
     """P by variable, or None if the solver found nothing (in time).
 
     ``method`` is a name of scipy.optimize.linprog's HiGHS: interior point is the fastest here, by
@@ -126,11 +124,11 @@ def solve(
     )
     if solution.status != 0:
         return None
-    scaled: Floats = solution.x[: plan.size] * ((1 - alpha) / (n + 1))
+    scaled: FloatArray = solution.x[: plan.size] * ((1 - alpha) / (n + 1))
     return scaled
 
 
-def _losses(plan: SharedVariables, objective: Objective) -> Floats:
+def _losses(plan: SharedVariables, objective: Objective) -> FloatArray:
     """A row per truth: what each variable adds to that truth's weighted expected loss.
 
     Divided by the largest entry. For the maximum, without rows that are mirror images: the same
@@ -148,7 +146,7 @@ def _losses(plan: SharedVariables, objective: Objective) -> Floats:
     return losses / largest if largest > 0 else losses
 
 
-def _below_last(upper: Any, losses: Floats) -> Any:
+def _below_last(upper: Any, losses: FloatArray) -> Any:
     """``upper``, and below it a row for each truth: its loss is at most the last variable."""
     losses[:, -1] = -1
     return vstack([upper, coo_array(losses)], format="csr")
@@ -157,7 +155,7 @@ def _below_last(upper: Any, losses: Floats) -> Any:
 def _inequalities(
     plan: SharedVariables, alpha: float, properties: frozenset[Property]
 ) -> _Inequalities:
-    parts: list[tuple[Integers, Integers, float]] = []
+    parts: list[tuple[IntArray, IntArray, float]] = []
     v = plan.variable
     output, truth = np.arange(plan.n + 1)[:, None], np.arange(plan.n + 1)[None, :]
     left, right = v[:, :-1], v[:, 1:]
@@ -178,13 +176,13 @@ def _inequalities(
 
 
 def _falling(
-    first: Integers, second: Integers, *, rising: npt.NDArray[np.bool_]
-) -> list[tuple[Integers, Integers, float]]:
+    first: IntArray, second: IntArray, *, rising: BoolArray
+) -> list[tuple[IntArray, IntArray, float]]:
     """Monotone towards the diagonal: first ≤ second where ``rising``, else first ≥ second."""
     return [(second[rising], first[rising], 1.0), (first[~rising], second[~rising], 1.0)]
 
 
-def _distinct(big: Integers, small: Integers, factor: Floats) -> _Inequalities:
+def _distinct(big: IntArray, small: IntArray, factor: FloatArray) -> _Inequalities:
     """Each pair once, with its largest factor, which implies the others; none with itself."""
     apart = big != small
     big, small, factor = big[apart], small[apart], factor[apart]
@@ -199,7 +197,7 @@ def _distinct(big: Integers, small: Integers, factor: Floats) -> _Inequalities:
 _TOTAL_BITS = 96
 
 
-def integer_columns(plan: SharedVariables, probabilities: Floats) -> list[list[int]]:
+def integer_columns(plan: SharedVariables, probabilities: FloatArray) -> list[list[int]]:
     """weights[j][i] by truth j, each column adding up to 2⁹⁶; shared variables stay shared.
 
     Every entry is cut off to a multiple of 2⁻⁹⁶. What a column then lacks of 1 is spread evenly

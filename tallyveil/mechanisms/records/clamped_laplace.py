@@ -24,9 +24,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
-from tallyveil.mechanisms.units import IntArray
 
 __all__ = ["ClampedLaplace"]
 

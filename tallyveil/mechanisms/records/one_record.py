@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
-from tallyveil.mechanisms.units import IntArray
+from tallyveil.arrays import IntArray
 
 __all__ = ["OneRecord", "Response"]
 

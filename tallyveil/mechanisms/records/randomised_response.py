@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import RandomWords, random_words
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
-from tallyveil.mechanisms.units import IntArray, exp_below, positive
+from tallyveil.mechanisms.units import exp_below, positive
 
 __all__ = ["DRAWS", "RandomisedResponse", "odds_below"]
 

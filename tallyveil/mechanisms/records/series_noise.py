@@ -48,12 +48,12 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
 from tallyveil.mechanisms.records.randomised_response import odds_below
-from tallyveil.mechanisms.units import IntArray
 
 __all__ = ["SeriesNoise", "type_b_eulerian"]
 

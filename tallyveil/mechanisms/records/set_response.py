@@ -32,11 +32,12 @@ from typing import Any
 
 import numpy as np
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, RandomWords, uniform_below
 from tallyveil.mechanisms.records.one_record import OneRecord, Response
 from tallyveil.mechanisms.records.randomised_response import odds_below
-from tallyveil.mechanisms.units import IntArray, positive
+from tallyveil.mechanisms.units import positive
 
 __all__ = ["SetResponse"]
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
-from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import nothing
 from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, part_of_rows
 from tallyveil.rewriter.engine.cursor import PublicCursor

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 
 __all__ = [
-    "GRID_BITS", "MAX_COEFFICIENT", "PORTION", "IntArray", "integers_of", "portions", "whole",
+    "GRID_BITS", "MAX_COEFFICIENT", "PORTION", "integers_of", "portions", "whole",
 ]  # fmt: skip
 
-IntArray = npt.NDArray[np.int64]
 _Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 
 MAX_COEFFICIENT: Final = 2**52

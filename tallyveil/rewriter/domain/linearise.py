@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.errors import DatatypeMismatch
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.integers import IntArray, integers_of, portions
+from tallyveil.rewriter.domain.integers import integers_of, portions
 from tallyveil.workload.workload import Factor
 
 __all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "nothing", "numbers"]

@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil.arrays import BoolArray
 from tallyveil.arrow import array_of
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.cells import comparisons
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.literals import as_written
 
-__all__ = ["Axis", "BoolArray", "Truth"]
+__all__ = ["Axis", "Truth"]
 
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _UNREAD: Final = object()
 _SIDES: Final = ("this", "expression")

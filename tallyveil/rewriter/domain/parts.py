@@ -17,12 +17,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
-from tallyveil.rewriter.domain.integers import IntArray, whole
+from tallyveil.rewriter.domain.integers import whole
 from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Ask, Conditions, Space

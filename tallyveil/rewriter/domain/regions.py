@@ -19,13 +19,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.arrays import BoolArray, IntArray
 from tallyveil.errors import StatementError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component, attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query
-from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import by_first_cells
-from tallyveil.rewriter.domain.masks import Axis, BoolArray, Truth
+from tallyveil.rewriter.domain.masks import Axis, Truth
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
 __all__ = ["Ask", "Conditions", "Space", "listed"]

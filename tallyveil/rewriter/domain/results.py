@@ -13,10 +13,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.arrays import IntArray
 from tallyveil.errors import StatementError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import attributes_of
-from tallyveil.rewriter.domain.integers import IntArray
 from tallyveil.rewriter.domain.linearise import is_number
 from tallyveil.rewriter.domain.regions import Ask, Space, listed
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource

@@ -22,10 +22,10 @@ from itertools import combinations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from sqlglot import exp
 
+from tallyveil.arrays import IntArray
 from tallyveil.errors import FeatureNotSupported, InvalidColumnReference, StatementTooComplex
 from tallyveil.rewriter.domain.linearise import groups
 from tallyveil.rewriter.resolve.branches import FIELD
@@ -175,7 +175,6 @@ def _fields(key: exp.Expr) -> list[int | None]:
     return [node.meta_get(FIELD) for node in key.walk()]
 
 
-IntArray = npt.NDArray[np.int64]
 _Sets = Sequence[tuple[int, ...]]
 
 
