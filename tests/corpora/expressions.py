@@ -16,7 +16,10 @@ _PATTERNS = ("'A%'", "'_L'", "'%o%'", "''", "'%'", "'x!_%'")
 _REGEXES = ("'^A'", "'[KL]$'", "'o.'", "'^(F|M)$'")
 _DATES = ("date '2020-01-20'", "date '2020-01-31'", "date '2020-02-05'", "date '2019-12-31'")
 _DECIMALS = ("0.5", "2.5", "0.25", "10.0", "0.1")
+_PRECEDENCE = ("{} - 1 - 2", "{} + 2 * 3", "{} * 2 % 5", "- {} % 4", "- {} + 1")
+_ROUNDED = ("round", "floor", "ceil", "trunc", "sign", "abs")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_PARTS = ("dow", "week", "doy", "isodow", "quarter", "month")
 _BINNED = (
     "({} < 100)", "({} >= 250)", "(250 <= {})", "(100 > {})", "({} >= -3)", "({} is null)",
     "({} between 0 and 5000)", "({} = 4000)", "({} in (-7, 1000))", "({} < 2 * 50)",
@@ -101,6 +104,7 @@ class Expressions:
             lambda: f"cast(extract({d.one(['day', 'month', 'year'])} from {e.date()}) as integer)",
             lambda: f"position({d.one(_TEXTS)} in {e.text()})",
             lambda: f"cast({e.number()} as integer)",
+            lambda: f"({d.one(_PRECEDENCE)})".format(e._leaf("integer", "3")),
         ])  # fmt: skip
 
     def number(self) -> str:
@@ -111,6 +115,11 @@ class Expressions:
             lambda: f"round({e._leaf('integer', '3')} * {d.one(_DECIMALS)}, 1)",
             lambda: f"floor({e.integer()} * {d.one(_DECIMALS)})",
             lambda: f"abs({e.integer()} * {d.one(_DECIMALS)})",
+            lambda: f"({e.integer()} / {d.one(_DECIMALS)})",
+            lambda: f"{d.one(_ROUNDED)}(cast({e.integer()} as double precision) / 4)",
+            lambda: f"(cast({e.integer()} as double precision) - {e.integer()})",
+            lambda: f"sqrt(abs({e.integer()}))",
+            lambda: f"case when {e.truth()} then {e.integer()} else {d.one(_DECIMALS)} end",
         ])  # fmt: skip
 
     def text(self) -> str:
@@ -122,8 +131,8 @@ class Expressions:
             lambda: f"lower({e.text()})",
             lambda: f"trim({e.text()})",
             lambda: f"({e.text()} || {e.text()})",
-            lambda: f"left({e.text()}, {d.below(4) - 1})",
-            lambda: f"right({e.text()}, {d.below(4) - 1})",
+            lambda: f"left({e.text()}, {d.below(5) - 2})",
+            lambda: f"right({e.text()}, {d.below(5) - 2})",
             lambda: f"substring({e.text()}, {d.below(4) - 1}, {d.below(3)})",
             lambda: f"coalesce({e.text()}, {d.one(_TEXTS)})",
             lambda: f"nullif({e.text()}, {d.one(_TEXTS)})",
@@ -132,6 +141,7 @@ class Expressions:
             lambda: f"concat({e.text()}, {e.integer()})",
             lambda: f"cast({e.integer()} as varchar)",
             lambda: f"cast({e.date()} as text)",
+            lambda: f"split_part({e.text()}, '_', 2)",
         ])  # fmt: skip
 
     def date(self) -> str:
@@ -159,6 +169,8 @@ class Expressions:
             lambda: f"({e.of(kind)} {d.one(_COMPARISONS)} {e.of(kind)})",
             lambda: f"({e.truth()} and {e.truth()})",
             lambda: f"({e.truth()} or {e.truth()})",
+            lambda: f"({e.truth()} or {e.truth()} and {e.truth()})",
+            lambda: f"({e.number()} {d.one(_COMPARISONS)} {e.number()})",
             lambda: f"(not {e.truth()})",
             lambda: f"({e.of(kind)} is null)",
             lambda: f"({e.of(kind)} is not null)",
@@ -172,7 +184,7 @@ class Expressions:
             lambda: f"({e.text()} in ({d.one(_TEXTS)}, {d.one(_TEXTS)}))",
             lambda: f"({e.integer()} not in ({self._small()}, 3, null))",
             lambda: self._any(e.integer()),
-            lambda: f"(extract({d.one(['dow', 'week', 'doy'])} from {e.date()}) > {self._small()})",
+            lambda: f"(extract({d.one(_PARTS)} from {e.date()}) > {self._small()})",
             lambda: self._public(e),
         ])  # fmt: skip
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
 from tallyveil.rewriter.domain.parts import ComponentParts
-from tests.rewriter.grammar import statements
 from tests.rewriter.plans import meaning
 from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World
@@ -221,15 +220,6 @@ def test_conditions(world: World, sql: str, dialect: Dialect) -> None:
 @given(sql=questions(), dialect=_DIALECTS)
 def test_conditions_long(world: World, sql: str, dialect: Dialect) -> None:
     same(world, sql, dialect)
-
-
-@pytest.mark.slow
-@_LONG
-@given(drawn=statements("postgres"), other=statements("duckdb"))
-def test_grammar_long(world: World, drawn: tuple[str, bool], other: tuple[str, bool]) -> None:
-    """The suite has other generated statements, in tests/corpora/test_generated_plans.py."""
-    same(world, drawn[0], "postgres")
-    same(world, other[0], "duckdb")
 
 
 def _statements(name: str) -> list[str]:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.rows import empty_tables, projected
 from tallyveil.rewriter import Dialect, NoisyTable, Plan
-from tests.rewriter.grammar import statements
 from tests.rewriter.world import World
 
 _PLANS = Path(__file__).with_name("fixtures") / "plans.sql"
@@ -101,13 +100,6 @@ def test_questions(world: World, sql: str, dialect: Dialect, seed: int) -> None:
 @given(sql=questions(), dialect=_DIALECTS, seed=st.integers(0, 1000))
 def test_questions_long(world: World, sql: str, dialect: Dialect, seed: int) -> None:
     same(world, sql, dialect, seed)
-
-
-@pytest.mark.slow
-@settings(_SETTINGS, max_examples=800)
-@given(drawn=statements("duckdb"), seed=st.integers(0, 1000))
-def test_grammar_long(world: World, drawn: tuple[str, bool], seed: int) -> None:
-    same(world, drawn[0], "duckdb", seed)
 
 
 def test_the_fixtures(world: World) -> None:
