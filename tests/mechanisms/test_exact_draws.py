@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -14,14 +15,14 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from tallyveil.mechanisms.noise import gaussian, inversion, laplace
+from tallyveil.mechanisms.noise import gaussian, inversion
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.inversion import WeightTable, chances
+from tallyveil.mechanisms.noise.inversion import WeightTable, geometric
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 
 TABLES = {
-    "digits": (Fraction(1, 10**6), Fraction(0), 8),
-    "even digits": (Fraction(1, 10**30), Fraction(0), 8),
+    "digits": (Fraction(1, 10**6), Fraction(0), 256),
+    "even digits": (Fraction(1, 10**30), Fraction(0), 16),
     "geometric": (Fraction(1, 7), Fraction(0), None),
     "short": (Fraction(2**30), Fraction(0), None),
     "gaussian": (Fraction(1, 7000), Fraction(2, 7000), None),
@@ -63,19 +64,6 @@ def test_every_probability_lies_between_its_bounds(law: Any, bits: int) -> None:
     assert high[-1] >= 2**bits - 1
     assert low == sorted(low)
     assert high == sorted(high)
-
-
-@pytest.mark.parametrize(
-    "exponent", [Fraction(1, 3), Fraction(1, 10**20), Fraction(1, 200), Fraction(99)]
-)
-def test_every_chance_lies_between_its_bounds(exponent: Fraction) -> None:
-    for bits in (64, 192):
-        for digit, low, high in zip(
-            itertools.count(), *inversion._between(exponent, bits), strict=False
-        ):
-            exact = mpmath.exp(-digit * mpmath.mpf(exponent.numerator) / exponent.denominator)
-            assert low <= exact * 2**bits < high + 1
-            assert high - low <= 1
 
 
 class Bits:
@@ -124,19 +112,19 @@ def test_a_uniform_number_in_the_far_tail_gives_its_outcome(
     assert WeightTable(rate).draw(2).tolist() == [math.ceil(192 * math.log(2) * 4) - 1, 0]
 
 
-@pytest.mark.parametrize("digit", [0, 1, 200])
-def test_a_chance_that_64_bits_do_not_decide_is_continued(
-    monkeypatch: pytest.MonkeyPatch, digit: int
+@pytest.mark.parametrize(
+    "rate", [Fraction(3), Fraction(1, 7), Fraction(1, 256), Fraction(1, 10**6), Fraction(1, 2**105)]
+)
+def test_the_digits_of_a_geometric_number_have_the_weights_of_what_they_stand_for(
+    rate: Fraction,
 ) -> None:
-    rate = Fraction(1, 50)
-    exact = mpmath.exp(-digit * mpmath.mpf(rate.numerator) / rate.denominator)
-    for away, yes in ((-(2**68), True), (2**68, False)):
-        number = int(mpmath.floor(exact * 2**256)) + away
-        if digit:
-            Bits(monkeypatch, [number], 256)
-            assert inversion.chances(np.array([digit]), rate).tolist() == [yes]
-    # Of 0 it is certain, whatever the bits.
-    assert not inversion._between(rate, 64)[0][0] > 2**64 - 1
+    """e^{−rate g} for g = Σ d_i R_i + R T is the product of e^{−rate R_i d_i} and e^{−rate R T}."""
+    digits, top = inversion._digits(rate)
+    places = list(itertools.accumulate((base for base, _ in digits), operator.mul, initial=1))
+    for place, (base, table) in zip(places, digits, strict=False):
+        assert table._law == (rate * place, 0, base)
+    assert top._law == (rate * places[-1], 0, None)
+    assert rate * places[-1] > Fraction(1, 16)
 
 
 def test_outcomes_come_as_often_as_their_law_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,16 +139,12 @@ def test_outcomes_come_as_often_as_their_law_says(monkeypatch: pytest.MonkeyPatc
         assert seen.sum() == points
 
 
-def test_chances_of_large_numbers_are_powers() -> None:
-    """e^{−n x} of n = 70,000, which has three digits, also as Python's integer."""
-    rate = Fraction(1, 100_000)
-    for kind in (np.int64, np.object_):
-        numbers = np.full(40_000, 70_000, dtype=kind)
-        share = chances(numbers, rate).mean()
-        assert abs(share - math.exp(-0.7)) < 6 * 0.5 / 200
-    assert chances(np.array([0] * 50), rate).all()
-    assert not chances(np.array([2**60] * 50), rate).any()
-    assert not chances(np.array([2**200] * 50, dtype=np.object_), rate).any()
+def test_a_geometric_number_exceeds_others_with_their_powers() -> None:
+    """e^{−n x} of n = 70,000, which has three digits; false alarm below 10⁻⁸."""
+    drawn = geometric(Fraction(1, 100_000), 40_000)
+    assert abs((drawn >= 70_000).mean() - math.exp(-0.7)) < 6 * 0.5 / 200
+    assert (drawn >= 0).all()
+    assert not (drawn >= 2**60).any()
 
 
 @pytest.mark.parametrize("scale", [100.0, 1e6, 1e12, 2.0**52])
@@ -193,15 +177,17 @@ class Fixed:
 def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chance never gives it: T = 2¹⁴ at b = 2⁵² comes with e^{−2¹³}."""
     scale = 2.0**52
-    *digits, _ = laplace._tables(scale)
-    tables = (*(Fixed(7, 0) for _ in digits), Fixed(2**14, 0))
-    monkeypatch.setattr(laplace, "_tables", lambda _: tables)
-    places = 8 ** len(digits)
-    assert geometric_numbers(scale, 2).tolist() == [2**14 * places + places - 1, 0]
+    (bases, _), places = inversion._digits(1 / Fraction(scale)), 1
+    for base, _ in bases:
+        places *= base
+    fixed = [(base, Fixed(base - 1, 0)) for base, _ in bases], Fixed(2**14, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(inversion, "_digits", lambda _: fixed)
+        assert geometric_numbers(scale, 2).tolist() == [2**14 * places + places - 1, 0]
     assert 2**14 * places > 2**63
     sizes = gaussian._Sizes(scale)
     monkeypatch.setattr(sizes, "_blocks", Fixed(2**17, 1, 1))
-    monkeypatch.setattr(gaussian, "chances", lambda numbers, rate: numbers >= 0)
+    monkeypatch.setattr(gaussian, "geometric", lambda rate, count: np.array([2**200] * count))
     drawn = sorted(map(abs, sizes.draw(3).tolist()))
     assert drawn[-1] >> sizes._bits == 2**17
     assert drawn[-1] > 2**63
@@ -210,8 +196,7 @@ def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPat
 def test_a_law_is_drawn_by_many_threads_at_once() -> None:
     """They share its tables: whoever comes first makes them."""
     gaussian._sizes.cache_clear()
-    laplace._tables.cache_clear()
-    inversion._chances.cache_clear()
+    inversion._digits.cache_clear()
     found: list[Any] = []
 
     def draw() -> None:

@@ -7,7 +7,8 @@ differ by any factor.
 
 Its size is drawn as m = Bq + r, where B is a power of two, r uniform below B, and q = 0, 1, … has
 weights e^{−(Bq)²/2σ²}, the largest of its block; (q, r) is kept with probability
-e^{−(m² − (Bq)²)/2σ²}, which leaves m with weights e^{−m²/2σ²}. With a sign added, and −0 not kept,
+e^{−(m² − (Bq)²)/2σ²}, that of a geometric number of rate 1/2σ² being no less than m² − (Bq)²,
+which leaves m with weights e^{−m²/2σ²}. With a sign added, and −0 not kept,
 it has its law. B is at most σ/32, or 1, so that few are not kept but zeros, and how many these are
 says nothing of those that are.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
-from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, chances, random_words
+from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, geometric, random_words
 
 __all__ = ["DiscreteGaussian"]
 
@@ -72,7 +73,8 @@ class _Sizes:
         sizes = (blocks << self._bits) + rest
         kept = ~(negative & (sizes == 0))
         if self._bits:
-            kept &= chances((blocks * rest << self._bits + 1) + rest * rest, self._rate)
+            beyond = (blocks * rest << self._bits + 1) + rest * rest
+            kept &= geometric(self._rate, count) >= beyond
         found: Integers = np.where(negative, -sizes, sizes)[kept]
         return found
 

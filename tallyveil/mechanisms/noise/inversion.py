@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from decimal import localcontext
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
@@ -28,15 +28,8 @@ import numpy.typing as npt
 from tallyveil.mechanisms.units import IntArray, decimal
 
 __all__ = [
-    "LARGEST_BOUND",
-    "Integers",
-    "QuantileBounds",
-    "RandomWords",
-    "WeightTable",
-    "chances",
-    "decided",
-    "random_words",
-    "uniform_below",
+    "LARGEST_BOUND", "Integers", "QuantileBounds", "RandomWords", "WeightTable", "decided",
+    "geometric", "random_words", "uniform_below",
 ]  # fmt: skip
 
 RandomWords: TypeAlias = npt.NDArray[np.uint64]
@@ -51,6 +44,10 @@ _SPARE: Final = 16
 # Bits beyond those of the weights with which `_falling` computes, and the weight it ends at.
 _GUARD: Final = 48
 _END: Final = 1 << _GUARD - 5
+# Of the digits of a geometric number: what is left has a rate above 1/16.
+_BASES: Final = (256, 16)
+# Numbers of less than so many bits are added in 64.
+_SHORT: Final = 62
 
 
 def random_words(count: int) -> RandomWords:
@@ -119,42 +116,32 @@ class WeightTable:
         return low, [((one + error) << bits) // least for one in sums]
 
 
-def chances(numbers: Integers, exponent: Fraction) -> npt.NDArray[np.bool_]:
-    """Of each n ≥ 0, independently, yes with probability e^{−n exponent}.
+def geometric(rate: Fraction, count: int) -> Integers:
+    """Independent draws of P(G = g) = (1−a) a^g, a = e^{−rate}; where one is too large for 64 bits,
+    an array of Python's integers. So G ≥ n has the probability e^{−n rate}.
 
-    For n = Σ d_i 256^i that is yes for every digit with probability e^{−d_i 256^i exponent}.
+    With G = d_0 + r_0 (d_1 + r_1 (… + T)) and digits d_i < r_i, a^G is a product of powers of the
+    d_i and of T. So these are independent, and each has a small table, however small the rate is.
     """
-    found = np.ones(len(numbers), dtype=np.bool_)
-    rest, rate = numbers, exponent
-    while rest.any():
-        digits = (rest & 255).astype(np.int64)
-        low, high = _chances(rate)
-        words = random_words(len(digits))
-        yes = words < low[digits]
-        for at in np.flatnonzero(~yes & (words <= high[digits])):
-            yes[at] = not decided(int(words[at]), partial(_of_digit, rate, int(digits[at])))
-        found &= yes
-        rest, rate = rest >> 8, rate * 256
+    digits, top = _digits(rate)
+    found: Integers = top.draw(count)
+    bits = int(found.max(initial=0)).bit_length()
+    if bits + sum(base.bit_length() - 1 for base, _ in digits) > _SHORT:
+        found = found.astype(np.object_)
+    for base, table in reversed(digits):
+        found = found * base + table.draw(count)
     return found
 
 
 @lru_cache(maxsize=1024)
-def _chances(rate: Fraction) -> tuple[RandomWords, RandomWords]:
-    """Of yes by digit, between which bounds of 64 bits it is."""
-    low, high = _between(rate, _WORD)
-    return _words(low), _words(high)
-
-
-def _of_digit(rate: Fraction, digit: int, bits: int) -> QuantileBounds:
-    """That it is yes, and that it is either."""
-    low, high = _between(rate, bits)
-    return [low[digit], 1 << bits], [high[digit], 1 << bits]
-
-
-def _between(rate: Fraction, bits: int) -> QuantileBounds:
-    """As `WeightTable._bounds`, for e^{−digit rate} of each digit."""
-    found = _falling(rate, Fraction(0), 256, bits + _SPARE)
-    return [max(0, one - 1) >> _SPARE for one in found], [one + 1 >> _SPARE for one in found]
+def _digits(rate: Fraction) -> tuple[list[tuple[int, WeightTable]], WeightTable]:
+    """The bases and tables of the digits, the lowest first, and the table of T."""
+    digits = []
+    for base in _BASES:
+        while rate * base <= 1:
+            digits.append((base, WeightTable(rate, count=base)))
+            rate *= base
+    return digits, WeightTable(rate)
 
 
 def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int) -> list[int]:
