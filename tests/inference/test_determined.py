@@ -21,11 +21,6 @@ from tallyveil.inference.estimates import combinations, exchangeable
 from tests.inference.exact import least_variances
 
 
-@pytest.fixture(autouse=True)
-def _whatever_it_saves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combinations, "_WORTH", 0.0)
-
-
 def _system(rng: np.random.Generator) -> tuple[np.ndarray, Noises, np.ndarray, Determined | None]:
     """A history with its noises, a question some of whose rows it determines, and what it does."""
     history = rng.integers(-1, 3, (int(rng.integers(2, 9)), int(rng.integers(2, 8))))
@@ -53,7 +48,13 @@ def _dense(found: Combination, rows: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 150, 50)])
 @pytest.mark.parametrize("every", [True, False])
-def test_they_are_those_of_the_whole_system(seeds: range, every: bool) -> None:
+@pytest.mark.parametrize("limits", [{}, {"_SMALL": 0}, {"_SMALL": 0, "_TOGETHER": 99}])
+def test_they_are_those_of_the_whole_system(
+    seeds: range, every: bool, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found over all cells, over those that are told apart, and by colours."""
+    for name, value in limits.items():
+        monkeypatch.setattr(combinations, name, value)
     compared = 0
     for seed in seeds:
         rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ largest term. Anything else counts as not determined, which costs precision and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,9 +32,9 @@ from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.blocks import Blocks, Parts
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import (
-    EXACT,
     LARGEST,
     Exchangeable,
+    Nearest,
     by_products,
     least_norm_work,
     least_weighed,
@@ -51,7 +51,6 @@ _WORK: Final = 2e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
 _TOGETHER: Final = 3
 _PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
-_WORTH: Final = 1e7  # work that a block update saves
 _FEW: Final = 64  # rows of a question that take a block update
 _SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
 
@@ -120,25 +119,32 @@ def _determined(
     solutions: _Solutions, rows: _Ints, asked: _Ints, noises: Noises
 ) -> Determined | None:
     """Of all rows of a question that have cells, ``asked``, by the ``rows`` of a history. None if
-    that was not found out, or is not worth it, and where there are answers that are exact or drawn
-    together."""
-    if solutions.work < _WORTH or noises.together is not None or not noises.variances.all():
+    that was not found out, and where there are answers that are exact or drawn together."""
+    if noises.together is not None or not noises.variances.all():
         return None
     if solutions.too_large:
         return Determined.nothing(asked, len(noises))
-    blocks, parts = solutions.blocks, solutions.parts
-    # With answers of all rows, all blocks that are asked for are one.
-    cells = int(blocks.cells.sizes[np.unique(parts.blocks)].sum())
-    if len(asked) > _FEW or not _is_small(len(rows) + len(asked), cells, len(asked)):
+    blocks, parts, number = solutions.blocks, solutions.parts, len(asked)
+    if number > _FEW:
         return None
-    weights, off = np.zeros((len(asked), len(noises))), dict[int, FloatArray]()
-    for number, own in enumerate(parts.by_row()):
+    weights, off = np.zeros((number, len(noises))), dict[int, FloatArray]()
+    shapes: dict[int, tuple[int, int]] = {}
+    for row, own in enumerate(parts.by_row()):
         for sort, block in zip(parts.sorts[own].tolist(), parts.blocks[own].tolist(), strict=True):
             nearest = solutions.nearest.get(sort)
             if nearest is None:
                 return None
-            weights[number, rows[blocks.rows.of(block)]] = nearest[0]
-            off.setdefault(block, np.zeros((len(asked), len(nearest[1]))))[number] = nearest[1]
+            weights[row, rows[blocks.rows.of(block)]], own_off, shapes[block] = nearest
+            off.setdefault(block, np.zeros((number, len(own_off))))[row] = own_off
+    # With answers of all rows, all blocks that are asked for are one, which is to be solved too.
+    height, width = np.sum([*shapes.values()], axis=0).tolist()
+    cells = sum(each.shape[1] for each in off.values())
+    entries = len(blocks.entries.rows) + len(parts.ranks)
+    if not _is_small(len(rows) + number, cells, number) and (
+        least_norm_work(height + number, width) > LARGEST
+        or number * (_ALONE + 100 * entries) > _WORK
+    ):
+        return None
     return Determined.of(asked, weights, np.concatenate([*off.values()], axis=1))
 
 
@@ -154,7 +160,7 @@ class _Solutions:
     def __init__(self, blocks: Blocks, parts: Parts) -> None:
         self.blocks, self.parts = blocks, parts
         self.found: dict[int, _Solution] = {}
-        self.nearest: dict[int, tuple[FloatArray, FloatArray]] = {}
+        self.nearest: dict[int, tuple[FloatArray, FloatArray, tuple[int, int]]] = {}
         self.work, self.too_large = 0.0, True
         sorts = np.unique(parts.sorts)
         wanted: dict[int, list[int]] = {}
@@ -201,38 +207,29 @@ class _Solutions:
         if small is not None and self.work + small.work <= _WORK:
             nearest = small.solve(variances)
             if nearest is not None:
-                self.work, self.too_large = self.work + small.work, False
-                self.nearest |= zip(
-                    own, zip(nearest.weights, nearest.off, strict=True), strict=True
-                )
-                return nearest.combinations
+                self.work += small.work
+                return self._noted(own, nearest)
         history = Exchangeable(matrix, variances)
         many = number >= _TOGETHER and not history.too_large
         together = _Together.of(matrix, queries) if many else None
+        if together is not None and self.work + together.work > _WORK:
+            together = None
         self.work += number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
         if self.work > _WORK or (together is None and history.too_large):
             return [None] * number
-        self.too_large = False
+        asked = queries.toarray()
         nearest = None if together is None else together.solve(variances)
-        return history.combinations(queries.toarray()) if nearest is None else nearest.combinations
+        nearest = nearest or history.nearest(asked)
+        if nearest is not None:
+            return self._noted(own, nearest)
+        self.too_large = False
+        return history.combinations(asked)
 
-
-@dataclass(frozen=True, eq=False)
-class _Nearest:
-    """Of some queries the ``weights`` of the nearest combinations, what these are ``off`` by, and
-    which of them ``combine`` to the query."""
-
-    weights: FloatArray
-    off: FloatArray
-    combine: npt.NDArray[np.bool_]
-
-    @property
-    def pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        return zip(self.weights, self.off, strict=True)
-
-    @property
-    def combinations(self) -> Sequence[FloatArray | None]:
-        return [one if own else None for one, own in zip(self.weights, self.combine, strict=True)]
+    def _noted(self, own: Sequence[int], nearest: Nearest) -> Sequence[FloatArray | None]:
+        self.too_large = False
+        for sort, *one in zip(own, nearest.weights, nearest.off, strict=True):
+            self.nearest[sort] = one[0], one[1], nearest.shape
+        return nearest.combinations
 
 
 def _is_small(rows: int, cells: int, queries: int) -> bool:
@@ -289,7 +286,7 @@ class _Together:
     def _only_by_products(self) -> bool:
         return least_norm_work(*self.matrix.shape) > LARGEST
 
-    def solve(self, variances: FloatArray) -> _Nearest | None:
+    def solve(self, variances: FloatArray) -> Nearest | None:
         """None where it would be too much work, and by products of rows it is not clear."""
         solve = by_products if self._only_by_products else least_weighed
         spreads = weighed(variances)
@@ -298,7 +295,5 @@ class _Together:
             return None
         weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
         most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
-        terms = (np.abs(weights) * most).max(axis=1)
-        largest = np.maximum(np.abs(self.queries).max(axis=1), terms)
         off = self.queries - weights @ self.matrix
-        return _Nearest(weights, off, np.abs(off).max(axis=1) <= EXACT * largest)
+        return Nearest.of(weights, self.queries, off, most, self.matrix.shape)

@@ -21,8 +21,10 @@ A H = q is checked on every cell. What does not pass counts as not determined by
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +38,7 @@ __all__ = [
     "EXACT",
     "LARGEST",
     "Exchangeable",
+    "Nearest",
     "by_products",
     "least_norm_work",
     "least_weighed",
@@ -63,6 +66,35 @@ _Colouring = tuple[_Colours, _Colours]
 """Of rows, and of cells."""
 
 
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Of some queries the ``weights`` of the nearest combinations, what these are ``off`` by on
+    each cell, and which of them ``combine`` to the query; found by a system of this ``shape``."""
+
+    weights: FloatArray
+    off: FloatArray
+    combine: npt.NDArray[np.bool_]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        weights: FloatArray,
+        queries: npt.NDArray[Any],
+        off: FloatArray,
+        most: npt.NDArray[Any],
+        shape: tuple[int, int],
+    ) -> Nearest:
+        """``most`` is each row's largest coefficient."""
+        terms = (np.abs(weights) * most).max(axis=1)
+        largest = np.maximum(np.abs(queries).max(axis=1), terms)
+        return cls(weights, off, np.abs(off).max(axis=1) <= EXACT * largest, shape)
+
+    @property
+    def combinations(self) -> Sequence[FloatArray | None]:
+        return [one if own else None for one, own in zip(self.weights, self.combine, strict=True)]
+
+
 class Exchangeable:
     """A history ``rows`` (m×n) of integers below 2⁵³, of ``variances``, 0 for an exact answer; with
     what does not depend on the query."""
@@ -79,27 +111,31 @@ class Exchangeable:
             return False
         return _work(self._own_colours) > LARGEST
 
-    def combinations(self, queries: npt.NDArray[np.int64]) -> list[FloatArray | None]:
+    def combinations(self, queries: npt.NDArray[np.int64]) -> Sequence[FloatArray | None]:
         """For each of some queries (k×n), integers below 2⁵³, its A; None if the history does not
         determine it, or not in few enough colours. They are found by the colours of all queries
         together, unless it is less work one by one."""
         if not len(self._variances) or self.too_large or not queries.any():
             zero = np.zeros(len(self._variances))
             return [None if query.any() else zero for query in queries]
+        nearest = self.nearest(queries)
+        if nearest is None and len(queries) > 1:
+            return [self.combinations(query[None, :])[0] for query in queries]
+        return [None] if nearest is None else nearest.combinations
+
+    def nearest(self, queries: npt.NDArray[np.int64]) -> Nearest | None:
+        """Of all of some queries, by their colours together; None if these are too many, or it is
+        less work one by one."""
         deadline.check()
         colours = self._colours(queries)
-        most = min(LARGEST, len(queries) * _work(self._own_colours))
-        if len(queries) > 1 and _work(colours) > most:
-            return [self.combinations(query[None, :])[0] for query in queries]
-        return self._solved(colours, queries)
+        most = LARGEST
+        if len(queries) > 1:
+            most = min(most, len(queries) * _work(self._own_colours))
+        return None if _work(colours) > most else self._solved(colours, queries)
 
-    def _solved(
-        self, colours: _Colouring, queries: npt.NDArray[np.int64]
-    ) -> list[FloatArray | None]:
+    def _solved(self, colours: _Colouring, queries: npt.NDArray[np.int64]) -> Nearest:
         """Of queries that have these colours."""
         sorts, cells = colours
-        if _work(colours) > LARGEST:
-            return [None] * len(queries)
         sizes, rows = np.bincount(sorts), self._rows
         _, first = np.unique(cells, return_index=True)
         rank = np.full(len(cells), -1, dtype=np.int64)
@@ -120,11 +156,8 @@ class Exchangeable:
             weights = least_weighed(system, spreads, asked)
             self._weights[key] = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
         used = self._weights[key][:, sorts]
-        # Whether A H = q, on every cell.
-        terms = (np.abs(used) * abs(rows).max(axis=1).toarray()[:, 0]).max(axis=1)
-        off = np.abs((rows.T @ used.T).T - queries).max(axis=1)
-        combine = off <= EXACT * np.maximum(np.abs(queries).max(axis=1), terms)
-        return [one if own else None for one, own in zip(used, combine, strict=True)]
+        off = queries - (rows.T @ used.T).T
+        return Nearest.of(used, queries, off, abs(rows).max(axis=1).toarray()[:, 0], shape)
 
     @cached_property
     def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
