@@ -161,11 +161,12 @@ class Expressions:
         if binned is not None:
             return self._draw.one(_BINNED).format(binned)
         if self._depth <= 0 or not self._draw.often(5):
-            column = self.column("truth")
-            return column or f"({self._leaf('integer', '12')} > {self._small()})"
+            column = self.column("truth") if self._draw.rarely(2) else None
+            return column or self._compared()
         e, d = self._inner(), self._draw
         kind = d.one(KINDS)
         return self._one([
+            self._compared,
             lambda: f"({e.of(kind)} {d.one(_COMPARISONS)} {e.of(kind)})",
             lambda: f"({e.truth()} and {e.truth()})",
             lambda: f"({e.truth()} or {e.truth()})",
@@ -187,6 +188,13 @@ class Expressions:
             lambda: f"(extract({d.one(_PARTS)} from {e.date()}) > {self._small()})",
             lambda: self._public(e),
         ])  # fmt: skip
+
+    def _compared(self) -> str:
+        """A column with a constant, which is read without asking DuckDB."""
+        kind = self._draw.one(("integer", "text", "date"))
+        one = {"text": _TEXTS, "date": _DATES}.get(kind) or (self._small(),)
+        column = self.column(kind) or self._draw.one(one)
+        return f"({column} {self._draw.one(_COMPARISONS)} {self._draw.one(one)})"
 
     def _regex(self, text: str) -> str:
         pattern = self._draw.one(_REGEXES)
