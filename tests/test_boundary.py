@@ -11,6 +11,7 @@ import pprint
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -175,19 +176,13 @@ def test_numpy_integers_become_plain_ones() -> None:
 
 
 def test_a_traceback_with_local_variables_shows_no_value() -> None:
-    answer = sealed()
-    try:
-        open_answer(answer, issue_receipt(1, b"another", [1.0]))
-    except ReceiptError as error:
-        told = "".join(
-            traceback.TracebackException.from_exception(error, capture_locals=True).format()
-        )
-    try:
-        answer._unseal(None)
-    except ReceiptError as error:
-        told += "".join(
-            traceback.TracebackException.from_exception(error, capture_locals=True).format()
-        )
+    answer, told = sealed(), ""
+    wrong = issue_receipt(1, b"another", [1.0])
+    for opens in (lambda: open_answer(answer, wrong), lambda: answer._unseal(None)):
+        with pytest.raises(ReceiptError) as refused:
+            opens()
+        shown = traceback.TracebackException.from_exception(refused.value, capture_locals=True)
+        told += "".join(shown.format())
     assert "another workload" in told
     assert "against a receipt" in told
     assert str(SECRET) not in told
@@ -196,20 +191,14 @@ def test_a_traceback_with_local_variables_shows_no_value() -> None:
 def test_two_threads_share_one_receipt_badly() -> None:
     """Of many threads that race for one receipt exactly one gets the answer."""
     receipt, answer, barrier = issue_receipt(1, KEY, [1.0]), sealed(), threading.Barrier(8)
-    outcomes: list[bool] = []
 
-    def race() -> None:
+    def race(_: int) -> bool:
         barrier.wait()
         try:
             open_answer(answer, receipt)
         except ReceiptError:
-            outcomes.append(False)
-        else:
-            outcomes.append(True)
+            return False
+        return True
 
-    threads = [threading.Thread(target=race) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == [False] * 7 + [True]
+    with ThreadPoolExecutor(8) as threads:
+        assert sorted(threads.map(race, range(8))) == [False] * 7 + [True]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -266,22 +266,17 @@ def test_what_one_process_records_another_recalls(cubes: Any, open_accountant: A
 def test_threads_share_an_accountant(cubes: Any, open_accountant: Any) -> None:
     accountant = open_accountant(budget=1)
     charge = one(cubes, [[1, 1]], 20.0)
-    made: list[int] = []
 
-    def ask() -> None:
-        for _ in range(6):
-            try:
-                (receipt,) = accountant.charge([charge], "alice")
-                accountant.record(receipt, [[1]])
-            except BudgetExceeded:
-                continue
-            made.append(receipt.charge_id)
+    def ask(_: int) -> int | None:
+        try:
+            (receipt,) = accountant.charge([charge], "alice")
+        except BudgetExceeded:
+            return None
+        accountant.record(receipt, [[1]])
+        return receipt.charge_id
 
-    threads = [threading.Thread(target=ask) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(5) as threads:
+        made = [number for number in threads.map(ask, range(30)) if number is not None]
     assert sorted(made) == list(range(1, 21))
     assert accountant.balance("person").remaining == 0
 

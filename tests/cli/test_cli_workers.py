@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -169,14 +170,13 @@ def test_together_they_spend_the_budget_and_no_more_though_one_is_killed(house: 
                 except psycopg.OperationalError:
                     lost.append(number)
 
-    asking = [threading.Thread(target=ask) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        asking = [threads.submit(ask) for _ in range(4)]
+        assert some.wait(60)
+        (first,) = [e for e in house.said("worker ready") if e["worker"] == 1]
+        os.kill(first["process"], signal.SIGKILL)
     for each in asking:
-        each.start()
-    assert some.wait(60)
-    (first,) = [e for e in house.said("worker ready") if e["worker"] == 1]
-    os.kill(first["process"], signal.SIGKILL)
-    for each in asking:
-        each.join()
+        each.result()
     assert set(lost) <= {1}
     until(lambda: len(house.said("worker ready")) == 3, 100)
     (ended,) = house.said("worker ended")
@@ -239,18 +239,15 @@ def test_noise_drawn_together_is_drawn_once_for_all_workers(tmp_path: Path) -> N
     sql = "SELECT age / 20 AS part, age / 5 AS fifth, count(*) FROM person GROUP BY ROLLUP (1, 2)"
     answers: list[set[tuple[Any, ...]]] = []
 
-    def ask(client: Client) -> None:
+    def ask(client: Client) -> set[tuple[Any, ...]]:
         client.execute("SET dp.mechanism = conditioned")
-        answers.append(set(client.execute(sql).fetchall()))
+        return set(client.execute(sql).fetchall())
 
     for _ in range(2):
         begun = House(policy, FORKING + TALLYVEIL)
         with contextlib.closing(begun) as house, one_each(house) as clients:
-            asked = [threading.Thread(target=ask, args=(client,)) for client in clients]
-            for thread in asked:
-                thread.start()
-            for thread in asked:
-                thread.join()
+            with ThreadPoolExecutor(2) as threads:
+                answers += threads.map(ask, clients)
             assert spent(clients[0]) == spent(clients[1]) == 0.02
     first, *others = answers
     assert len(others) == 3

@@ -7,8 +7,8 @@ import itertools
 import math
 import pickle
 import pprint
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -283,15 +283,8 @@ def test_threads_get_the_same_answers() -> None:
         column((n,), (SIZES[n],), SIZES[n], {(i, i): 1 for i in range(SIZES[n])}) for n in SIZES
     ]
     expected = tuple(brute_force(records, c) for c in asked)
-    seen: list[object] = []
-    threads = [
-        threading.Thread(target=lambda: seen.extend(opened(cube, *asked) for _ in range(20)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        seen = list(threads.map(lambda _: opened(cube, *asked), range(80)))
     assert seen == [expected] * 80
 
 
