@@ -39,6 +39,7 @@ _FORMAT: Final = 3  # of the file, and of what others derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+_Named: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,15 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
 
 def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summary) -> None:
     """In place of the one there is, at once. Where it cannot be written there is none."""
-    writer = _Writer()
-    meters: dict[int, int] = {}
+    arrays: _Named = {}
+    meters: list[dict[str, Any]] = []
+    numbers: dict[int, int] = {}
 
     def number(meter: Meter) -> int:
-        if id(meter) not in meters:
-            meters[id(meter)] = writer.add(meter)
-        return meters[id(meter)]
+        if id(meter) not in numbers:
+            numbers[id(meter)] = len(meters)
+            meters.append(_as_json(meter, arrays))
+        return numbers[id(meter)]
 
     about = {
         "format": _FORMAT,
@@ -115,20 +118,20 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
         "tables": [(table, number(meter)) for table, meter in summary.tables.items()],
         "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
         "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
-        "meters": writer.meters,
-        "derived": [(table, [*arrays]) for table, arrays in summary.derived.items()],
+        "meters": meters,
+        "derived": [(table, [*own]) for table, own in summary.derived.items()],
     }
-    for n, arrays in enumerate(summary.derived.values()):
-        writer.arrays |= {f"{n}/{key}": array for key, array in arrays.items()}
+    for n, own in enumerate(summary.derived.values()):
+        arrays |= {f"{n}/{key}": array for key, array in own.items()}
     spent = [one for one, _ in summary.readings.values()]
-    writer.arrays["charges"] = np.array(list(summary.readings), dtype=np.int64)
-    writer.arrays["exact"] = np.array([one for _, one in summary.readings.values()], dtype=np.bool_)
+    arrays["charges"] = np.array(list(summary.readings), dtype=np.int64)
+    arrays["exact"] = np.array([one for _, one in summary.readings.values()], dtype=np.bool_)
     if max(spent, default=0) >= 2**63:
         return
-    writer.arrays["spent"] = np.array(spent, dtype=np.int64)
-    writer.arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    arrays["spent"] = np.array(spent, dtype=np.int64)
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     body = io.BytesIO()
-    np.savez(body, allow_pickle=False, **writer.arrays)
+    np.savez(body, allow_pickle=False, **arrays)
     content = body.getvalue()
     digest = hashlib.blake2b(content, digest_size=_DIGEST).digest()
     draft = ledger.with_name(f".{ledger.name}.{secrets.token_hex(8)}")
@@ -163,43 +166,29 @@ def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
     }  # fmt: skip
 
 
-class _Writer:
-    """Meters as JSON, and the arrays they refer to by name."""
+def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
+    """What it refers to by name is added to ``arrays``."""
 
-    def __init__(self) -> None:
-        self.meters: list[dict[str, Any]] = []
-        self.arrays: dict[str, npt.NDArray[Any]] = {}
-
-    def add(self, meter: Meter) -> int:
-        match meter:
-            case CellMeter():
-                tallies, classes = [meter.tally], None
-            case PairMeter():
-                tallies, classes = [meter.from_zero, meter.from_midrange], meter.classes
-        about = {
-            "measure": meter.measure,
-            "tallies": [[self._tensor(group) for group in tally.groups] for tally in tallies],
-            "classes": classes and self._classes(classes),
-        }
-        self.meters.append(about)
-        return len(self.meters) - 1
-
-    def _tensor(self, tensor: Tensor) -> list[Any]:
-        return [
-            tensor.axes, self._array(tensor.values), tensor.outside, tensor.exact, tensor.alike
-        ]  # fmt: skip
-
-    def _classes(self, loss: ClassLoss) -> list[Any]:
-        own = loss.classes
-        return [
-            own.axes, [*map(self._array, own.kinds)], self._array(own.labels), own.count,
-            own.outside, self._array(loss.matrix),
-        ]  # fmt: skip
-
-    def _array(self, values: IntArray) -> str:
-        name = f"array{len(self.arrays)}"
-        self.arrays[name] = values
+    def named(values: IntArray) -> str:
+        name = f"array{len(arrays)}"
+        arrays[name] = values
         return name
+
+    match meter:
+        case CellMeter():
+            tallies, loss = [meter.tally], None
+        case PairMeter():
+            tallies, loss = [meter.from_zero, meter.from_midrange], meter.classes
+    tensors = [
+        [[t.axes, named(t.values), t.outside, t.exact, t.alike] for t in tally.groups]
+        for tally in tallies
+    ]
+    classes = None
+    if loss is not None:
+        own = loss.classes
+        parts = [*map(named, own.kinds)], named(own.labels), own.count, own.outside
+        classes = [own.axes, *parts, named(loss.matrix)]
+    return {"measure": meter.measure, "tallies": tensors, "classes": classes}
 
 
 def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Meter:
