@@ -276,19 +276,3 @@ def test_denominators_are_found_but_for_rounding_errors() -> None:
         assert _denominator(float(ratio) + random.uniform(-8e-10, 8e-10)) == ratio.denominator
     assert _denominator(math.sqrt(0.5)) is None
     assert _denominator(1 / 1001) is None
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_half_width_is_known_to_be_no_more_without_working_it_out(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    number = int(rng.integers(1, 40))
-    laws = rng.choice([DiscreteLaplaceLaw.number, DiscreteGaussianLaw.number], number)
-    noises = Noises(laws.astype(np.int8), rng.choice([0.3, 2.0, 20.0, 500.0], number))
-    weights = rng.choice([1.0, rng.normal(), 1e-3], number)
-    for confidence in (Fraction(1, 2), Fraction(19, 20), 1 - Fraction(1, 10**8)):
-        half = ErrorLaw(weights, noises).half_width(confidence)
-        error = ErrorLaw(weights, noises)
-        for factor in (0.5, 0.9, 0.99, 1 - 1e-5):
-            assert not half or not error.has_half_width(half * factor, confidence)
-        for factor in (1 + 2e-6, 1.01, 1.2, 2.0):
-            assert error.has_half_width(half * factor, confidence)

@@ -140,10 +140,10 @@ class DiscreteGaussianLaw(NoiseLaw):
         return total
 
     @classmethod
-    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
+    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
         """At most 2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the
         first."""
-        result: Floats = np.minimum(0.0, 0.7 - 0.5 * (a * scales * first) ** 2)
+        result: Floats = np.minimum(0.0, 0.7 - 0.5 * (scales * angles) ** 2)
         return result
 
     @classmethod

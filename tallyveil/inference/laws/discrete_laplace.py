@@ -123,9 +123,9 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return result
 
     @classmethod
-    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
+    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
         """φ falls from 0 to π and has the period 2π: from s to 2π − s it is at most φ(s)."""
-        result: Floats = -np.log1p(2 * cls.variances(scales) * np.sin(a / 2 * first) ** 2)
+        result: Floats = -np.log1p(2 * cls.variances(scales) * np.sin(angles / 2) ** 2)
         return result
 
     @classmethod

@@ -14,6 +14,7 @@ the law itself instead of its rounding to integers), which is its coverage too, 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,7 +33,6 @@ from tallyveil.inference.laws.spectrum import (
     Outer,
     ProbabilityBounds,
     Spectrum,
-    rough_spectrum,
     spectrum,
 )
 from tallyveil.inference.laws.weighted_noise import WeightedNoise
@@ -41,7 +41,6 @@ __all__ = ["ErrorLaw"]
 
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
-_ROUGHLY_NEGLECTED: Final = 1e-6
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
 _FURTHER: Final = 1.04  # than for a normal law the half-width mostly is
 _TABLED: Final = 1e-11  # that sums of tabled probabilities can be off by
@@ -80,10 +79,6 @@ class ErrorLaw:
     @cached_property
     def _spectrum(self) -> Spectrum:
         return spectrum(self._law, _NEGLECTED)
-
-    @cached_property
-    def _rough_spectrum(self) -> Spectrum | None:
-        return rough_spectrum(self._law, _ROUGHLY_NEGLECTED)
 
     @cached_property
     def _single(self) -> _Discrete | _Tabled | None:
@@ -145,23 +140,6 @@ class ErrorLaw:
 
         return _least(lower, target, guess, end, 1e-7) + slack
 
-    def has_half_width(self, h: float, confidence: float | Fraction) -> bool:
-        """Whether `half_width` is no more than h, mostly without working it out: False also where
-        it is less by no more than a millionth.
-
-        Raises InvalidParameterValue unless 0 < confidence < 1.
-        """
-        miss, rough = exact_miss(confidence), self._rough_spectrum
-        if rough is None or not miss > _ROUGHLY_NEGLECTED or self._single is not None:
-            return self.outer_half_width(confidence) <= h or self.half_width(confidence) <= h
-        here, target = h * (1 - 1e-6) - self._law.slack, float(1 - miss) + 1e-15
-        roughly = rough.within(here)
-        if not roughly.lower < target <= roughly.upper:
-            return roughly.lower >= target
-        if isinstance(self._spectrum, Outer):
-            return self.half_width(confidence) <= h
-        return self._spectrum.within(here).lower >= target
-
     def outer_half_width(self, confidence: float | Fraction) -> float:
         """An h with P(|X| ≤ h) ≥ confidence by Chernoff's bound: quick, and somewhat too wide.
 
@@ -173,14 +151,9 @@ class ErrorLaw:
         return self._law.reach(miss) + self._law.slack
 
     def _lattice_half_width(self, lattice: Lattice, target: float) -> float:
-        low, high = -1, math.ceil(lattice.reach / lattice.step)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if lattice.at(middle, middle).lower >= target:
-                high = middle
-            else:
-                low = middle
-        return high * lattice.step + lattice.slack + self._law.slack
+        every = range(math.ceil(lattice.reach / lattice.step))
+        steps = bisect_left(every, True, key=lambda n: lattice.lower(n) >= target)
+        return steps * lattice.step + lattice.slack + self._law.slack
 
     def cdf(self, x: float, *, strict: bool = False) -> ProbabilityBounds:
         """Bounds of P(X ≤ x), or of P(X < x)."""

@@ -160,8 +160,8 @@ class NoiseLaw(ABC):
 
     @classmethod
     @abstractmethod
-    def log_phi_bounds(cls, a: Floats, scales: Floats, first: Floats) -> Floats:
-        """At least ln φ_k(A_k t) at every t from ``first`` to 2π/A_k − ``first``."""
+    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
+        """At least ln φ_k(t) at every t from one of the ``angles`` to 2π less it."""
 
     @classmethod
     @abstractmethod

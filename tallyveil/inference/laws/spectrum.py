@@ -27,18 +27,20 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tallyveil.arrays import FloatArray
-from tallyveil.inference.laws.waves import as_table, wave_sums
+from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.inference.laws.waves import Waves
 from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 
-__all__ = ["Lattice", "Outer", "ProbabilityBounds", "Spectrum", "rough_spectrum", "spectrum"]
+__all__ = ["Lattice", "Outer", "ProbabilityBounds", "Spectrum", "spectrum"]
 
 _BRACKET_POINTS: Final = 2**14
 _LATTICE_POINTS: Final = 2**17
-_ROUGH_POINTS: Final = 2**10
 _FEWEST_POINTS: Final = 2**9
 _WORK: Final = 3_000_000  # operations, where noises are drawn together
 _FIRST_BLOCK: Final = 16
+_SHORT: Final = 128  # block
+_PIECES: Final = 32  # a longer one is taken into
+_FEW_RUNS: Final = 4  # of blocks, each worked out by itself
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
 _ROUNDED: Final = 1e-9
@@ -66,7 +68,7 @@ class Spectrum(ABC):
     phi: FloatArray
 
     def within(self, h: float, strict: bool = False) -> ProbabilityBounds:
-        """Bounds of P(|X| ≤ h), of P(|X| < h) if strict."""
+        """ProbabilityBounds of P(|X| ≤ h), of P(|X| < h) if strict."""
         if h < 0:
             return ProbabilityBounds(0.0, 0.0)
         if h >= self.reach:
@@ -89,27 +91,31 @@ class Lattice(Spectrum):
     def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         low, high = (h - self.slack) / self.step, (h + self.slack) / self.step
         if strict:
-            return self.at(math.ceil(low) - 1, math.ceil(high) - 1)
-        return self.at(math.floor(low), math.floor(high))
+            return self._at(math.ceil(low) - 1, math.ceil(high) - 1)
+        return self._at(math.floor(low), math.floor(high))
 
-    def at(self, low: int, high: int) -> ProbabilityBounds:
-        """A lower bound of P(|X| ≤ low · step), an upper bound of P(|X| ≤ high · step)."""
-        lower = self._mass(low) - _ROUNDING - 2 * self.neglected
-        return ProbabilityBounds.clipped(lower, self._mass(high) + _ROUNDING + self.neglected)
+    def lower(self, n: int) -> float:
+        """No more than P(|X| ≤ n · step)."""
+        return self._mass(n) - _ROUNDING - 2 * self.neglected
+
+    def _at(self, low: int, high: int) -> ProbabilityBounds:
+        return ProbabilityBounds.clipped(
+            self.lower(low), self._mass(high) + _ROUNDING + self.neglected
+        )
 
     def _mass(self, n: int) -> float:
         if n < 0:
             return 0.0
         share = self.step / self.period
-        terms = float(wave_sums(self._table, (2 * n + 1) * math.pi * share)[0].imag)
+        terms = float(self._waves.at((2 * n + 1) * math.pi * share)[0].imag)
         return (2 * n + 1 + 2 * terms) * share
 
     @cached_property
-    def _table(self) -> FloatArray:
-        weights = np.zeros((1, len(self.phi)))
-        points = 2 * math.pi / self.period * np.arange(1, len(self.phi))
-        weights[0, 1:] = self.phi[1:] / np.sin(self.step / 2 * points)
-        return as_table(weights)
+    def _waves(self) -> Waves:
+        weights, numbers = np.zeros((1, len(self.phi))), np.flatnonzero(self.phi)
+        points = 2 * math.pi / self.period * numbers
+        weights[0, numbers] = self.phi[numbers] / np.sin(self.step / 2 * points)
+        return Waves(weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +136,11 @@ class Bracket(Spectrum):
     degree: int
 
     @cached_property
-    def _table(self) -> FloatArray:
-        return as_table(_selberg(self.degree)[:, : len(self.phi)] * self.phi)
+    def _waves(self) -> Waves:
+        return Waves(_selberg(self.degree)[:, : len(self.phi)] * self.phi)
 
     def _within(self, h: float, strict: bool) -> ProbabilityBounds:
-        waves = wave_sums(self._table, 2 * math.pi / self.period * h)
+        waves = self._waves.at(2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
         off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
         return ProbabilityBounds.clipped(middle - off - self.neglected, middle + off)
@@ -154,22 +160,14 @@ def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
     reach = law.reach(neglected)
     return (
         _lattice(law, reach, neglected)
-        or _bracket(law, reach, neglected, _BRACKET_POINTS)
+        or _bracket(law, reach, neglected)
         or Outer(2 * reach, reach, neglected, np.zeros(0), law)
     )
 
 
-def rough_spectrum(law: WeightedNoise, neglected: float) -> Spectrum | None:
-    """One that is soon made, with bounds that are about half a hundredth apart; None of noises
-    drawn together."""
-    if law.joint or not len(law.steps):
-        return None
-    reach = sum_bound(law.steps * law.scales, neglected)
-    return _bracket(law, reach, neglected, _ROUGH_POINTS)
-
-
-def _bracket(law: WeightedNoise, reach: float, neglected: float, number: int) -> Bracket | None:
-    """Of so many points at the most; None where too few can be worked out."""
+def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | None:
+    """None where too few points can be worked out."""
+    number = _BRACKET_POINTS
     while number * law.work > _WORK:
         number //= 2
     if number < _FEWEST_POINTS:
@@ -188,18 +186,32 @@ def _level(number: int, neglected: float) -> float:
 def _phi(law: WeightedNoise, count: int, unit: float, level: float) -> FloatArray:
     """φ(j · unit) for j ≤ count up to the last that is of the level at least; 0 for lesser ones and
     at j = 0."""
+    starts, stops = _alive(law, count, unit, level)
+    phi = np.zeros(max(stops, default=1))
+    joints = np.flatnonzero(starts[1:] == stops[:-1])
+    runs = list(map(np.arange, np.delete(starts, joints + 1), np.delete(stops, joints)))
+    for run in [np.concatenate(runs)] if len(runs) > _FEW_RUNS else runs:
+        points = np.multiply(run, unit, dtype=np.float64)
+        phi[run] = np.exp(law.log_phi(points, level))
+    return phi[: int(np.flatnonzero(phi).max(initial=0)) + 1]
+
+
+def _alive(law: WeightedNoise, count: int, unit: float, level: float) -> tuple[IntArray, IntArray]:
+    """The starts and stops of blocks of 1 … count with every j at which φ may be of the level: by
+    ever shorter ones, as far as some turn out to be dead."""
     starts = np.append(1, _FIRST_BLOCK << np.arange(count.bit_length()))
     starts = starts[starts <= count]
     stops = np.append(starts[1:], count + 1)
-    alive = np.flatnonzero(~law.dead_between(starts * unit, (stops - 1) * unit, level)).tolist()
-    phi = np.zeros(stops[alive[-1]] if alive else 1)
-    while alive:
-        first = last = alive.pop(0)
-        while alive and alive[0] == last + 1:
-            last = alive.pop(0)
-        numbers = np.arange(starts[first], stops[last])
-        phi[starts[first] : stops[last]] = np.exp(law.log_phi(numbers * unit, level))
-    return phi[: int(np.flatnonzero(phi).max(initial=0)) + 1]
+    while True:
+        alive = ~law.dead_between(starts * unit, (stops - 1) * unit, level)
+        starts, stops = starts[alive], stops[alive]
+        longest = int((stops - starts).max(initial=0))
+        if longest <= _SHORT or alive.all():
+            return starts, stops
+        width = max(_SHORT, longest // _PIECES)
+        parts = [np.append(np.arange(a, b, width), b) for a, b in zip(starts, stops, strict=True)]
+        starts = np.concatenate([part[:-1] for part in parts])
+        stops = np.concatenate([part[1:] for part in parts])
 
 
 def _common_denominator(ratios: FloatArray) -> int | None:

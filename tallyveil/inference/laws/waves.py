@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.arrays import FloatArray
+from tallyveil.arrays import FloatArray, IntArray
 
-__all__ = ["as_table", "sines", "wave_sums"]
+__all__ = ["Waves", "sines"]
 
 _FEW = 48  # points, of which each is worked out by itself
+_DIRECT = 512  # weights, whose sum is
 _EVEN = 2e-15  # of the last point, by which others are off as they are rounded
 
 
@@ -31,23 +32,38 @@ def sines(factors: FloatArray, points: FloatArray) -> FloatArray:
     return table.reshape(len(factors), -1)[:, :number]
 
 
-def as_table(weights: FloatArray) -> FloatArray:
-    """Each row of weights w_j, with w_{dp+q} at p, q of a table that is about square."""
+class Waves:
+    """Of some rows of weights w_j, the sums Σ_j w_j e^{ija} at any angle a: by the few that are not
+    zero; else, w_{dp+q} in a table d wide, Σ_p e^{idpa} Σ_q w_{dp+q} e^{iqa}."""
+
+    def __init__(self, weights: FloatArray) -> None:
+        self._numbers = np.flatnonzero(weights.any(axis=0))
+        self._few = len(self._numbers) <= _DIRECT
+        self._weights = weights[:, self._numbers] if self._few else _as_table(weights)
+
+    def at(self, angle: float) -> npt.NDArray[np.complex128]:
+        if self._few:
+            return _turned(self._weights, angle, self._numbers)
+        _, height, width = self._weights.shape
+        inner = _turned(self._weights, angle, np.arange(width))
+        coarse = width * angle * np.arange(height)
+        result: npt.NDArray[np.complex128] = inner @ (np.cos(coarse) + 1j * np.sin(coarse))
+        return result
+
+
+def _turned(weights: FloatArray, angle: float, numbers: IntArray) -> npt.NDArray[np.complex128]:
+    """Σ_j w_j e^{ija} over the last axis, with j = ``numbers``."""
+    sums = weights @ np.array([np.cos(angle * numbers), np.sin(angle * numbers)]).T
+    result: npt.NDArray[np.complex128] = sums[..., 0] + 1j * sums[..., 1]
+    return result
+
+
+def _as_table(weights: FloatArray) -> FloatArray:
     number = weights.shape[1]
     width = _width(number)
     table = np.zeros((len(weights), -(-number // width) * width))
     table[:, :number] = weights
     return table.reshape(len(weights), -1, width)
-
-
-def wave_sums(tables: FloatArray, angle: float) -> npt.NDArray[np.complex128]:
-    """Σ_j w_j e^{ija} for each table, d wide: Σ_p e^{idpa} Σ_q w_{dp+q} e^{iqa}; a is the angle."""
-    _, height, width = tables.shape
-    fine, coarse = angle * np.arange(width), width * angle * np.arange(height)
-    inner = tables @ np.array([np.cos(fine), np.sin(fine)]).T
-    turns = np.cos(coarse) + 1j * np.sin(coarse)
-    result: npt.NDArray[np.complex128] = (inner[:, :, 0] + 1j * inner[:, :, 1]) @ turns
-    return result
 
 
 def _width(number: int) -> int:

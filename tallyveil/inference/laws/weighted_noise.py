@@ -228,19 +228,20 @@ class WeightedNoise:
     def dead_between(
         self, first: FloatArray, last: FloatArray, level: float = _DEAD
     ) -> npt.NDArray[np.bool_]:
-        """For each i whether ln φ(t) < level for all t from first_i to last_i follows from
-        φ(first_i).
+        """For each i whether ln φ(t) < level for all t from first_i to last_i follows from how far
+        A_k t is from the multiples of 2π, where the term's φ is 1.
 
-        Of a term it does as long as A_k (first + last) ≤ 2π; no other counts, and none of those
-        drawn together.
+        A term counts if it passes none of them, and none of those drawn together does.
         """
         own = self.independent
         if own is not self:
             return own.dead_between(first, last, level)
         total = np.zeros(len(first))
         for law, (a, scales, times) in self._terms():
-            bounds = law.log_phi_bounds(a[:, None], scales[:, None], first)
-            total += times @ np.where(a[:, None] * (first + last) <= 2 * math.pi, bounds, 0.0)
+            start, end = a[:, None] * first, a[:, None] * last
+            turn = 2 * math.pi * np.floor(start / (2 * math.pi))
+            near = np.minimum(start - turn, turn + 2 * math.pi - end)
+            total += times @ law.log_phi_bounds(scales[:, None], np.maximum(near, 0.0))
         dead: npt.NDArray[np.bool_] = total < level
         return dead
 

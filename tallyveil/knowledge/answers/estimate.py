@@ -38,7 +38,6 @@ class NoiseWeights:
     noises: Noises
     rough: bool = False
     _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
-    _last_asked: tuple[object, bool] = field(init=False, default=(None, False))
 
     @property
     def error(self) -> ErrorLaw:
@@ -61,20 +60,6 @@ class NoiseWeights:
         size, unit = self._unit
         own = _WIDTHS.get((width, unit, confidence), lambda: width(_error(*unit), confidence))
         return size * own * _ROUNDED_UP
-
-    def has_half_width(self, half: float, confidence: Fraction) -> bool:
-        """Whether the half-width is no more, or hardly; quicker than to work it out. The last is
-        kept, as by `half_width`."""
-        asked = half, confidence
-        if self._last_asked[0] != asked:
-            object.__setattr__(self, "_last_asked", (asked, self._has_half_width(half, confidence)))
-        return self._last_asked[1]
-
-    def _has_half_width(self, half: float, confidence: Fraction) -> bool:
-        size, unit = self._unit
-        if self.rough or _WIDTHS.find((ErrorLaw.half_width, unit, confidence)) is not None:
-            return self.half_width(confidence) <= half
-        return _error(*unit).has_half_width(half / (size * _ROUNDED_UP), confidence)
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -194,5 +179,5 @@ def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
 def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
     """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
     return surpasses(new, reported, by) and (
-        by is not None or new.weights.has_half_width(reported.half_width(confidence), confidence)
+        by is not None or new.half_width(confidence) <= reported.half_width(confidence)
     )
