@@ -103,7 +103,7 @@ class Written:
             total *= laid.counts[laid.first[factor] + rows]
         return int(total.sum())
 
-    def matrix(self, which: Sequence[int]) -> sparse.csr_matrix:
+    def matrix(self, which: Sequence[int]) -> sparse.csc_matrix:
         """The rows of some of the columns, one column after the other."""
         ends = np.cumsum([0, *(self._columns[n].column.height for n in which)]).tolist()
         kinds: dict[tuple[_Axes, ...], list[tuple[PreparedColumn, int]]] = {}
@@ -111,10 +111,12 @@ class Written:
             kinds.setdefault(self._columns[n].kind, []).append((self._columns[n], start))
         shape = (ends[-1], self._layout.cells)
         if not kinds:
-            return sparse.csr_matrix(shape, dtype=np.int64)
+            return sparse.csc_matrix(shape, dtype=np.int64)
         parts = [self._written(kind, some) for kind, some in kinds.items()]
         rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return sparse.csr_matrix((coefficients, (rows, cells)), shape=shape)
+        found = sparse.coo_matrix((coefficients, (rows, cells)), shape=shape)
+        found.has_canonical_format = True  # no entry is there twice
+        return found.tocsc()
 
     def _written(
         self, kind: tuple[_Axes, ...], some: Sequence[tuple[PreparedColumn, int]]

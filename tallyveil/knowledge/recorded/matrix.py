@@ -102,23 +102,21 @@ class _Trial:
         self._apart, self._questions, self._columns, self._work = apart, questions, columns, work
 
     @cached_property
-    def _layout(self) -> Layout:
-        return self._apart.layout()
+    def _laid(self) -> Written:
+        """The questions, and after them the columns."""
+        every = [*self._questions, *(prepared for _, prepared in self._columns)]
+        return Written(self._apart.layout(), every)
 
     @cached_property
-    def _asked(self) -> Written:
-        return Written(self._layout, self._questions)
-
-    @cached_property
-    def _recorded(self) -> Written:
-        return Written(self._layout, [prepared for _, prepared in self._columns])
+    def _asked(self) -> int:
+        """The entries of the questions."""
+        return sum(self._laid.entries[: len(self._questions)])
 
     @cached_property
     def _taken(self) -> tuple[list[int], int]:
         """The places of the columns, and the work that is left."""
-        left = self._work - sum(self._asked.entries)
-        taken = []
-        for place, entries in enumerate(self._recorded.entries):
+        left, taken = self._work - self._asked, []
+        for place, entries in enumerate(self._laid.entries[len(self._questions) :]):
             if entries <= left:
                 taken.append(place)
                 left -= entries + COLUMN
@@ -131,7 +129,7 @@ class _Trial:
     @property
     def too_large(self) -> bool:
         """Whether the questions alone are more than the work."""
-        return sum(self._asked.entries) > self._work
+        return self._asked > self._work
 
     @property
     def fits(self) -> bool:
@@ -148,15 +146,15 @@ class _Trial:
         return _Trial(apart, self._questions, size, columns, self._work)
 
     def written(self) -> Related:
-        taken, _ = self._taken
-        history = self._recorded.matrix(taken)
-        question = self._asked.matrix(range(len(self._questions)))
+        (taken, _), asked = self._taken, len(self._questions)
+        history = self._laid.matrix([asked + place for place in taken])
+        question = self._laid.matrix(range(asked))
         cells = _unlike(history, question)
         used = tuple(self._columns[place][0] for place in taken)
-        return Related(history[:, cells], question[:, cells], used)
+        return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
 
 
-def _unlike(*matrices: sparse.csr_matrix) -> IntArray:
+def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
     """The cells that are like none before them in all rows: each has a sum of marks, one for each
     row and coefficient."""
     random = np.random.default_rng([SEED, 2])
@@ -164,9 +162,9 @@ def _unlike(*matrices: sparse.csr_matrix) -> IntArray:
     for matrix in matrices:
         mixed = matrix.data.view(np.uint64) * factor
         mixed ^= mixed >> np.uint64(32)  # so that coefficients of many factors 2 differ in few
-        shape = matrix.shape
-        marked = sparse.csr_matrix((mixed, matrix.indices, matrix.indptr), shape=shape)
-        sums += marked.T @ marks(random, shape[0])
+        mixed *= marks(random, matrix.shape[0])[matrix.indices]
+        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
+        sums += total[matrix.indptr[1:]] - total[matrix.indptr[:-1]]
     return np.sort(np.unique(sums, return_index=True)[1])
 
 
