@@ -30,12 +30,7 @@ from scipy import sparse
 
 from bench import bayes_answering
 from bench.measure import report
-from bench.paper_posteriors import (
-    LaplaceSum,
-    expected_error,
-    monte_carlo,
-    probability_calculation,
-)
+from bench.paper_posteriors import LaplaceSum, expected_error, monte_carlo, probability_calculation
 from tallyveil.arrays import FloatArray
 from tallyveil.inference import DiscreteLaplaceLaw, Fit, Noises
 

@@ -22,8 +22,6 @@ from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.summary import Arrays, write_summary
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
-from tallyveil.events import report
-from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
@@ -201,7 +199,7 @@ class Accountant(Balances):
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
-                _report(end.number, one, analyst)
+                one.report(end.number, analyst)
         with deadline.unlimited():
             self.summarise(_OFTEN)
         return sale
@@ -290,18 +288,6 @@ class Accountant(Balances):
         encoded = [(table, encode_derivation(one)) for table, one in each]
         with self._lock:
             self._books.derive(encoded, analyst)
-
-
-def _report(number: int, priced: Priced, analyst: str) -> None:
-    report(
-        "charged",
-        analyst=analyst,
-        table=priced.charge.table,
-        charge=number,
-        cost=float(from_units(priced.loss.bound)),
-        unit=priced.loss.measure,
-        statement=priced.charge.sql,
-    )
 
 
 def _check_heights(number: int, noisy: Noisy, charge: Charge) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from functools import partial
 from typing import Final
 
 from tallyveil import deadline
@@ -16,21 +15,17 @@ from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
-from tallyveil.accountant.ledger.codec import decode_answers, decode_charge, encode_answers
+from tallyveil.accountant.ledger.codec import decode_answers, encode_answers
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
-from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
+from tallyveil.errors import TallyveilError
 
 __all__ = ["Books"]
 
-# Rows that are taken in at a time when a ledger is opened: those that have to be worked out, and
-# those that only have to be what they were.
+# Rows taken in at a time when a ledger is opened: of those to be worked out, and of covered ones.
 _BATCH: Final = 16
 _MANY: Final = 2_000
-
-# Of derivations, by table and analyst: those of half a million rows.
-_DERIVED_BYTES: Final = 1 << 22
 
 _NOTHING: Final = Summary(START, START, {}, {}, {}, {}, {})
 
@@ -82,8 +77,7 @@ class Books:
         self._version: int | None = None
         self._summarised = summary.charges.number
         self.taken_in = 0
-        """How many charges and answers were read from the ledger: those of other processes, above
-        all."""
+        """How many charges and answers were read from the ledger."""
         self.derived = dict(summary.derived)
         """By table what others have derived from its first releases, until they ask for it."""
         self._replay()
@@ -113,11 +107,7 @@ class Books:
         Raises what `Recording.check` raises."""
         steps = [self.filters]
         for one in priced:
-            before = steps[-1]
-            table, plainly = one.charge.table, one.charge.plainly
-            if plainly:
-                before = self.recomposition.start(table, plainly).of(before)
-            steps.append(before.after(table, analyst, one.loss))
+            steps.append(self.recomposition.after(steps[-1], one.charge, analyst, one.loss))
         losses = [(one.charge.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
         if quote.refused is None:
@@ -170,11 +160,8 @@ class Books:
     ) -> None:
         """Charges that were appended are durable."""
         for end, one, filters in zip(ends, priced, steps, strict=True):
-            charge, table = one.charge, one.charge.table
-            self._admit(end.number, charge, filters)
-            self.recording.add(table, analyst, one.amount)
-            if charge.translates:
-                self.translated.add(table)
+            self._admit(end.number, one.charge, filters)
+            self.recording.add(one.charge.table, analyst, one.amount)
             self._charges = end
 
     def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:
@@ -201,9 +188,8 @@ class Books:
 
     def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
         """Write how estimates of tables' rows were made, those that there is room for."""
-        held = self.memory.derived
-        room = {table: _DERIVED_BYTES - held[table, analyst] for table, _ in derivations}
-        kept = [(table, body) for table, body in derivations if len(body) <= room[table]]
+        room = self.memory.room_for_derivations
+        kept = [(table, body) for table, body in derivations if len(body) <= room(table, analyst)]
         if not kept:
             return
         with self.writing():
@@ -227,15 +213,9 @@ class Books:
         if self.unsummarised < least:
             return None
         self._summarised = self._charges.number
-        return Summary(
-            self._charges,
-            self._answers,
-            self.filters.tables,
-            self.filters.shares,
-            dict(self.recording.amounts),
-            dict(self.readings),
-            {**self.derived, **derived},
-        )
+        ends, spent = (self._charges, self._answers), (self.filters.tables, self.filters.shares)
+        recorded = dict(self.recording.amounts), dict(self.readings)
+        return Summary(*ends, *spent, *recorded, {**self.derived, **derived})
 
     def _replay(self) -> None:
         """In transactions that are short enough for other processes to write in between."""
@@ -274,9 +254,7 @@ class Books:
                 if stored.id > covered.charges.number:
                     self._work_out(stored)
                 elif stored.table in covered.tables:
-                    row = stored.table, stored.mechanism
-                    decoded = partial(decode_charge, *row, stored.columns)
-                    self.memory.expect(Release(stored.id, *row, decoded))
+                    self.memory.expect(Release.of(stored))
                 else:
                     raise _OfAnother
                 self.taken_in += 1
@@ -298,31 +276,10 @@ class Books:
 
     def _work_out(self, stored: StoredCharge) -> None:
         charge = self.recomposition.charge(stored)
-        if charge.translates:
-            self.translated.add(stored.table)
-        try:
-            with deadline.unlimited():
-                loss = self.pricing.loss(charge)
-        except FeatureNotSupported as error:
-            raise LedgerMismatch(
-                f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
-                detail=f"Charge {stored.id}, by {stored.mechanism}, was paid from a budget of"
-                f" {stored.measure}; the policy now declares one of"
-                f" {self._accounts[stored.table].measure}.",
-                hint="Declare the budget as { rho = …, delta = … } or { epsilon = …, delta = … }"
-                " again. A budget of epsilon alone can become one of these, and charges are then"
-                " counted anew in rho; not the other way round.",
-            ) from error
-        except TallyveilError as error:
-            raise LedgerError(
-                f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
-            ) from error
-        filters = self.filters
-        if charge.plainly:
-            anew = self.recomposition.start(stored.table, charge.plainly, stored.id)
-            filters = anew.of(filters)
+        loss = self.pricing.recorded_loss(stored, charge)
+        about = charge, stored.analyst, loss, stored.id
         # A copy: what it was priced at goes with the charge itself.
-        self._admit(stored.id, copy(charge), filters.after(stored.table, stored.analyst, loss))
+        self._admit(stored.id, copy(charge), self.recomposition.after(self.filters, *about))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
         if self._opened:  # whoever died before does not answer any more
@@ -331,6 +288,8 @@ class Books:
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Keep a charge, the filters after it, and the odometer's reading of its table."""
         self.memory.expect(Release(number, charge.table, charge.mechanism, lambda: charge))
+        if charge.translates:
+            self.translated.add(charge.table)
         meter = filters.tables[charge.table]
         self.filters, self.readings[number] = filters, (meter.spent, meter.exact)
 

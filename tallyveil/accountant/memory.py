@@ -7,17 +7,22 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
-from tallyveil.accountant.ledger.codec import decode_answers
+from tallyveil.accountant.ledger.chain import StoredCharge
+from tallyveil.accountant.ledger.codec import decode_answers, decode_charge
 from tallyveil.accountant.ledger.ledger import StoredDerivation
 from tallyveil.mechanisms import answered
 
 __all__ = ["Memory", "Noisy", "Release"]
 
 Noisy: TypeAlias = tuple[tuple[int, ...], ...]
+
+# Of derivations, by table and analyst: those of half a million rows.
+_DERIVED_BYTES: Final = 1 << 22
 
 
 class Release:
@@ -35,6 +40,12 @@ class Release:
         self.decoded = decoded
         self.noisy: Noisy | bytes | None = None
         self._answers: tuple[Answer, ...] = ()
+
+    @classmethod
+    def of(cls, stored: StoredCharge) -> Release:
+        """Of a charge as the ledger holds it."""
+        row = stored.table, stored.mechanism
+        return cls(stored.id, *row, partial(decode_charge, *row, stored.columns))
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -111,6 +122,10 @@ class Memory:
             if asked.table == table and answered(asked.mechanism)
             for answer in asked.answers
         ]
+
+    def room_for_derivations(self, table: str, analyst: str) -> int:
+        """How many bytes more are kept of estimates of a table that an analyst is given."""
+        return _DERIVED_BYTES - self.derived[table, analyst]
 
     def derive(self, stored: StoredDerivation) -> None:
         self.derivations[stored.table].append(decode_derivation(stored.body))

@@ -14,14 +14,7 @@ from tallyveil import deadline
 from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
 from tallyveil.catalog.cluster import Cluster, sweep
 from tallyveil.catalog.link import CatalogError, CatalogLink, Failed, run, unavailable
-from tallyveil.catalog.pool import (
-    ADMINISTRATION,
-    DATABASE,
-    EVERYBODY,
-    SUPERUSER,
-    TEMPLATE,
-    making,
-)
+from tallyveil.catalog.pool import ADMINISTRATION, DATABASE, EVERYBODY, SUPERUSER, TEMPLATE, making
 from tallyveil.catalog.schema import Statements
 from tallyveil.errors import StatementTooComplex, TallyveilError
 from tallyveil.events import report

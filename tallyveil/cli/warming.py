@@ -16,11 +16,7 @@ import typer
 from tallyveil.accountant import Quote
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import aligned, down, down_text, print_json, up, up_text
-from tallyveil.errors import (
-    BudgetExceeded,
-    FeatureNotSupported,
-    InvalidParameterValue,
-)
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate import Gate
 from tallyveil.gate.deciding.choice import Noise
 from tallyveil.gate.deciding.request import Request

@@ -13,7 +13,7 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
 from tallyveil.gate.answering import Answering
-from tallyveil.gate.commands import apply, parse_piece
+from tallyveil.gate.commands import apply, parse_piece, shown_columns, shown_rows
 from tallyveil.gate.interface import (
     Aside,
     Change,
@@ -28,7 +28,7 @@ from tallyveil.gate.interface import (
 from tallyveil.gate.notices import explanation, warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
-from tallyveil.gate.settings import DESCRIPTIONS, REPORTED, Settings
+from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import Dialect, Plan, Query, place_of, split
 
@@ -81,7 +81,7 @@ class GateSession:
     ) -> StatementDescription:
         """The types of the parameters (inferred where None) and of the result, free of charge."""
         if statement.kind == "show":
-            return StatementDescription((), _shown_columns(statement))
+            return StatementDescription((), shown_columns(statement))
         if statement.kind == "declare" and statement.inner is not None:
             return replace(self.describe(statement.inner, parameter_types), columns=None)
         if statement.kind not in ("select", "explain"):
@@ -239,7 +239,8 @@ class GateSession:
             case "set":
                 return Result(None, (), statement.tag, apply(change, self.settings))
             case "show":
-                return self._show(statement)
+                rows = shown_rows(statement, self.settings)
+                return Result(shown_columns(statement), rows, "SHOW")
             case "begin":
                 self._before = self._before or self.settings.snapshot()
                 self.settings.begin(change.block or {})
@@ -257,26 +258,6 @@ class GateSession:
                     position=1,
                 )
         return Result(None, (), statement.tag)
-
-    def _show(self, statement: Statement) -> Result:
-        name = str(statement.target)
-        rows: list[tuple[Any, ...]] = (
-            [(self.settings.show(name),)]
-            if name != "all"
-            else [
-                (one, value, DESCRIPTIONS.get(one, ""))
-                for one, value in self.settings.all().items()
-            ]
-        )
-        return Result(_shown_columns(statement), rows, "SHOW")
-
-
-def _shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
-    """Of SHOW: settings are called as PostgreSQL spells them."""
-    name = str(statement.target)
-    spelled = (one for one in REPORTED if one.lower() == name)
-    names = ("name", "setting", "description") if name == "all" else (next(spelled, name),)
-    return tuple(ColumnType(one, "VARCHAR") for one in names)
 
 
 def _query(statement: Statement) -> Query:

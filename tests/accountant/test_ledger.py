@@ -18,11 +18,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.ledger.chain import linked
-from tallyveil.accountant.ledger.codec import (
-    decode_answers,
-    encode_answers,
-    encode_charge,
-)
+from tallyveil.accountant.ledger.codec import decode_answers, encode_answers, encode_charge
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms import Adjacency
 from tallyveil.workload.workload import Workload

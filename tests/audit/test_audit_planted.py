@@ -27,11 +27,7 @@ from tallyveil.audit.matrices import (
     tightest_alpha,
 )
 from tallyveil.audit.noise import bounded, follows, noise_findings, steps
-from tallyveil.audit.records import (
-    counted,
-    grid_chances,
-    grid_finding,
-)
+from tallyveil.audit.records import counted, grid_chances, grid_finding
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.inference import DiscreteGaussianLaw

@@ -8,14 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bench.finite_laws import (
-    conditioned,
-    imaged,
-    inequality_loss,
-    loss,
-    mixed,
-    union_loss,
-)
+from bench.finite_laws import conditioned, imaged, inequality_loss, loss, mixed, union_loss
 from bench.imaging import Imaged
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw

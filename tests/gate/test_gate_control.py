@@ -16,11 +16,7 @@ from scipy import sparse
 
 import tallyveil
 from tallyveil.gate.deciding.control import _at_least
-from tallyveil.inference import (
-    DiscreteLaplaceLaw,
-    ErrorLaw,
-    Noises,
-)
+from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw, Noises
 from tallyveil.knowledge import Precision, Preview
 from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference import (
-    DiscreteGaussianLaw,
-    DiscreteLaplaceLaw,
-    ErrorLaw,
-    NoiseLaw,
-)
+from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, ErrorLaw, NoiseLaw
 
 CONFIDENCES = [0.5, 0.9, 0.95, 0.99, 0.999]
 laws = st.one_of(

@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.inference import (
-    LAWS,
-    DiscreteLaplaceLaw,
-    ErrorLaw,
-    NoiseLaw,
-    Noises,
-)
+from tallyveil.inference import LAWS, DiscreteLaplaceLaw, ErrorLaw, NoiseLaw, Noises
 from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 
 Family = type[NoiseLaw]

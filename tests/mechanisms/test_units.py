@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from tallyveil.alike import coded
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.units import (
-    CEILING,
-    from_units,
-    loss_units,
-    positive,
-    units,
-)
+from tallyveil.mechanisms.units import CEILING, from_units, loss_units, positive, units
 
 
 def summed(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray:

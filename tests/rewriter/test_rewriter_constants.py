@@ -9,12 +9,7 @@ import psycopg
 import pytest
 from sqlglot import exp
 
-from tallyveil.errors import (
-    FeatureNotSupported,
-    InvalidEncoding,
-    SQLSyntaxError,
-    StatementError,
-)
+from tallyveil.errors import FeatureNotSupported, InvalidEncoding, SQLSyntaxError, StatementError
 from tallyveil.rewriter import Dialect, parse_query
 
 CONSTANTS = [

@@ -7,10 +7,19 @@ from fractions import Fraction
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from tallyveil import deadline
 from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.ledger.chain import StoredCharge
 from tallyveil.accountant.ledger.codec import encode_charge
-from tallyveil.errors import LedgerError, TallyveilError, UndefinedTable
+from tallyveil.errors import (
+    FeatureNotSupported,
+    LedgerError,
+    LedgerMismatch,
+    TallyveilError,
+    UndefinedTable,
+)
+from tallyveil.events import report
 from tallyveil.invariants import Translate, translated
 from tallyveil.mechanisms import Loss, recorded_law
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, together_loss
@@ -18,6 +27,7 @@ from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.registry import additive_by_law, charged
+from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column
 
 __all__ = ["Priced", "Pricing"]
@@ -30,6 +40,18 @@ class Priced(NamedTuple):
     columns: bytes
     loss: Loss
     amount: Amount
+
+    def report(self, number: int, analyst: str) -> None:
+        """That it was charged, to the server's log."""
+        report(
+            "charged",
+            analyst=analyst,
+            table=self.charge.table,
+            charge=number,
+            cost=float(from_units(self.loss.bound)),
+            unit=self.loss.measure,
+            statement=self.charge.sql,
+        )
 
 
 class Pricing:
@@ -59,6 +81,27 @@ class Pricing:
         if loss is None:
             loss = self._losses[charge] = self._loss(charge)
         return loss
+
+    def recorded_loss(self, stored: StoredCharge, charge: Charge) -> Loss:
+        """Of a charge that the ledger holds. Raises LedgerMismatch if it has no cost in the measure
+        of its budget, and LedgerError if it cannot be accounted for."""
+        try:
+            with deadline.unlimited():
+                return self.loss(charge)
+        except FeatureNotSupported as error:
+            raise LedgerMismatch(
+                f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
+                detail=f"Charge {stored.id}, by {stored.mechanism}, was paid from a budget of"
+                f" {stored.measure}; the policy now declares one of"
+                f" {self._accounts[stored.table].measure}.",
+                hint="Declare the budget as { rho = …, delta = … } or { epsilon = …, delta = … }"
+                " again. A budget of epsilon alone can become one of these, and charges are then"
+                " counted anew in rho; not the other way round.",
+            ) from error
+        except TallyveilError as error:
+            raise LedgerError(
+                f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
+            ) from error
 
     def _loss(self, charge: Charge) -> Loss:
         workload = charge.workload

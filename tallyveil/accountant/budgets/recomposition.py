@@ -26,6 +26,7 @@ from tallyveil.accountant.invariants import published_columns
 from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
 from tallyveil.accountant.ledger.codec import decode_charge
 from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.mechanisms import Loss
 
 __all__ = ["Composition", "Recomposition", "published_rows"]
 
@@ -110,6 +111,15 @@ class Recomposition:
                 deadline.check()
                 rest.append((stored, self._charged(stored, stored.id in whole)))
         return Composition(self, table, replace(composed, plainly=whole, end=end), rest)
+
+    def after(
+        self, filters: Filters, charge: Charge, analyst: str, loss: Loss, number: int | None = None
+    ) -> Filters:
+        """The filters after a charge, the next one or that of a ``number``: with the earlier
+        charges composed anew that it gives up the translates of."""
+        if charge.plainly:
+            filters = self.start(charge.table, charge.plainly, number).of(filters)
+        return filters.after(charge.table, analyst, loss)
 
     def keep(self, table: str, composed: _Composed) -> None:
         others = (

@@ -20,13 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyveil.accountant.charges import Entry
-from tallyveil.accountant.ledger.chain import (
-    FIELDS,
-    START,
-    Position,
-    StoredCharge,
-    linked,
-)
+from tallyveil.accountant.ledger.chain import FIELDS, START, Position, StoredCharge, linked
 from tallyveil.accountant.ledger.database import Database
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure

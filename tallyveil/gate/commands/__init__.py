@@ -16,6 +16,8 @@ from tallyveil.gate.commands.assignments import (
     parse_reset,
     parse_set,
     parse_show,
+    shown_columns,
+    shown_rows,
 )
 from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
@@ -26,7 +28,7 @@ from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transa
 from tallyveil.gate.interface import Aside, Statement, nothing_aside
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
-__all__ = ["apply", "parse_piece"]
+__all__ = ["apply", "parse_piece", "shown_columns", "shown_rows"]
 
 _REFUSED: Final = MappingProxyType(
     {

@@ -15,11 +15,19 @@ from tallyveil.errors import (
 )
 from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.commands.transactions import parse_modes
-from tallyveil.gate.interface import Change, Notice, Statement
-from tallyveil.gate.settings import LISTS, Settings
+from tallyveil.gate.interface import Change, ColumnType, Notice, Statement
+from tallyveil.gate.settings import DESCRIPTIONS, LISTS, REPORTED, Settings
 from tallyveil.quoting import identifier
 
-__all__ = ["apply", "parse_discard", "parse_reset", "parse_set", "parse_show"]
+__all__ = [
+    "apply",
+    "parse_discard",
+    "parse_reset",
+    "parse_set",
+    "parse_show",
+    "shown_columns",
+    "shown_rows",
+]
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
@@ -46,6 +54,21 @@ def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
         settings.restore(before)
         return _no_block("SET LOCAL")
     return ()
+
+
+def shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
+    """Of SHOW: settings are called as PostgreSQL spells them."""
+    name = str(statement.target)
+    spelled = (one for one in REPORTED if one.lower() == name)
+    names = ("name", "setting", "description") if name == "all" else (next(spelled, name),)
+    return tuple(ColumnType(one, "VARCHAR") for one in names)
+
+
+def shown_rows(statement: Statement, settings: Settings) -> list[tuple[str, ...]]:
+    """Of SHOW. Raises UndefinedSetting."""
+    if statement.target != "all":
+        return [(settings.show(str(statement.target)),)]
+    return [(name, value, DESCRIPTIONS.get(name, "")) for name, value in settings.all().items()]
 
 
 def _changing(reader: TokenReader, tag: str, change: Change) -> Statement:

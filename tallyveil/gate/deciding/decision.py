@@ -52,8 +52,7 @@ _LOOKS: Final = 20  # at what others charge all the time, of other rows
 
 @dataclass(frozen=True)
 class _Settled:
-    """``purchases`` are paid for, and ``bought`` by table; ``found`` is what was known beside
-    them."""
+    """``purchases`` are paid for, and ``bought``; ``found`` is what was known beside them."""
 
     found: Mapping[str, Found]
     purchases: Sequence[Purchase]

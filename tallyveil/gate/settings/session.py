@@ -13,7 +13,7 @@ from tallyveil.gate.interface import Notice
 from tallyveil.gate.settings import dp
 from tallyveil.gate.settings.dp import DESCRIPTIONS, TARGETS
 from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED, SERVER_VERSION
-from tallyveil.gate.settings.values import is_heard, milliseconds
+from tallyveil.gate.settings.values import SEVERITIES, milliseconds
 from tallyveil.mechanisms import AUTO, StatementCalibration, chart_of, family_of
 from tallyveil.policy import Defaults
 
@@ -120,8 +120,8 @@ class Settings:
 
     def heard(self, said: Sequence[Notice]) -> tuple[Notice, ...]:
         """The messages whose severity the client wants to be sent."""
-        least = self._now["client_min_messages"]
-        return tuple(notice for notice in said if is_heard(notice.severity, least))
+        heard = {"info", *SEVERITIES[SEVERITIES.index(self._now["client_min_messages"]) :]}
+        return tuple(notice for notice in said if notice.severity.lower() in heard)
 
     def show(self, name: str) -> str:
         """Raises UndefinedSetting."""

@@ -20,13 +20,13 @@ from tallyveil.truth import truth
 
 __all__ = [
     "LEVELS",
+    "SEVERITIES",
     "Setting",
     "between",
     "cut",
     "date_style",
     "duration",
     "encoding",
-    "is_heard",
     "isolation",
     "label",
     "milliseconds",
@@ -233,20 +233,14 @@ def refuse_serializable(name: str, level: str, position: int | None = None) -> N
 
 
 # PostgreSQL's order of what a client may want to hear; INFO is always sent.
-_SEVERITIES: Final = (
+SEVERITIES: Final = (
     "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
 )  # fmt: skip
 
 
 def severity(name: str, value: str, now: str = "") -> str:
     word = value.strip().lower()
-    return one_of(*_SEVERITIES)(name, "debug2" if word == "debug" else value, now)
-
-
-def is_heard(level: str, least: str) -> bool:
-    """Whether a message of this severity is sent where ``least`` is the setting."""
-    word = level.lower()
-    return word == "info" or _SEVERITIES.index(word) >= _SEVERITIES.index(least)
+    return one_of(*SEVERITIES)(name, "debug2" if word == "debug" else value, now)
 
 
 _SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")*+)"|([^\W\d][\w$]*+))\s*+(?:,|$)')

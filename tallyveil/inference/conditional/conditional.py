@@ -43,7 +43,7 @@ from tallyveil.inference.conditional.circle import (
     variance_of,
     with_noise,
 )
-from tallyveil.inference.conditional.tree import Node, Tree
+from tallyveil.inference.conditional.tree import Node, Tree, first_alike
 from tallyveil.inference.conditional.tree_sums import Levels, TreeSums, steps
 from tallyveil.inference.conditional.weighted_draw import Weighted, WeightedGroups
 from tallyveil.inference.laws.laws import NoiseLaw
@@ -54,9 +54,7 @@ __all__ = ["ConditionalLaw", "laws_of_atoms"]
 _LARGE: Final = 20_000  # numbers of all tables
 _DEAD: Final = -48.0  # the logarithm of a transform that is nothing
 
-
 _numbers = itertools.count()
-
 
 # What is too large to be kept beside others is kept until the next that is.
 _ROOM: Final = 1 << 28
@@ -133,19 +131,7 @@ class ConditionalLaw:
     @cached_property
     def marginals(self) -> IntArray:
         """By count one of the same law by itself: the first of trees that are alike."""
-        inside: list[list[int]] = [[] for _ in self._parents]
-        kinds, known = [0] * len(inside), dict[tuple[NoiseLaw | None, tuple[int, ...]], int]()
-        for count in reversed(range(len(inside))):
-            kind = self._laws[count], tuple(sorted(inside[count]))
-            kinds[count] = known.setdefault(kind, len(known))
-            if count:
-                inside[self._parents[count]].append(kinds[count])
-        firsts, found = dict[tuple[int, int], int](), list[int]()
-        for count, parent in enumerate(self._parents):
-            above = found[parent] if count else -1
-            found.append(firsts.setdefault((above, kinds[count]), count))
-        result: IntArray = self.places[np.array(found)]
-        return result
+        return self.places[first_alike(self._parents, self._laws)]
 
     def functional(self, places: IntArray, weights: FloatArray) -> Weighted:
         """Σ weights · noises, each of a noise of its own."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from tallyveil import deadline
 from tallyveil.inference.laws.laws import NoiseLaw
 
-__all__ = ["Node", "Tree"]
+__all__ = ["Node", "Tree", "first_alike"]
 
 
 @dataclass(frozen=True)
@@ -98,3 +98,20 @@ class Tree:
             if self.parents[number] >= 0:
                 result[self.parents[number]] += result[number]
         return result
+
+
+def first_alike(parents: Sequence[int], laws: Sequence[NoiseLaw | None]) -> list[int]:
+    """Of each count of a tree, in which each comes after the one around it, the first that lies in
+    it as this one does: with the same laws inside it, and around it."""
+    inside: list[list[int]] = [[] for _ in parents]
+    kinds, known = [0] * len(inside), dict[tuple[NoiseLaw | None, tuple[int, ...]], int]()
+    for count in reversed(range(len(inside))):
+        kind = laws[count], tuple(sorted(inside[count]))
+        kinds[count] = known.setdefault(kind, len(known))
+        if count:
+            inside[parents[count]].append(kinds[count])
+    firsts, found = dict[tuple[int, int], int](), list[int]()
+    for count, parent in enumerate(parents):
+        above = found[parent] if count else -1
+        found.append(firsts.setdefault((above, kinds[count]), count))
+    return found

@@ -12,13 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tallyveil.gate import GateSession
-from tallyveil.gate.interface import (
-    Receive,
-    Result,
-    Statement,
-    StatementDescription,
-    nothing_aside,
-)
+from tallyveil.gate.interface import Receive, Result, Statement, StatementDescription, nothing_aside
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.execution.copying import rows_for
 from tallyveil.proxy.execution.inquiry import Inquiry
@@ -98,8 +92,7 @@ class Executor:
 
     def described_before(self, sql: bytes, oids: tuple[int, ...]) -> PreparedStatement | None:
         """A query as it was prepared before, under no name. Waits for nobody."""
-        key = self._prepared_as(sql, oids)
-        prepared = None if key is None else self._replies.prepared.find(key)
+        prepared = self._replies.prepared.find(self._prepared_as(sql, oids))
         if prepared is not None:
             self.latest = prepared.statement.sql
         return prepared

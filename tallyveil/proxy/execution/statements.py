@@ -8,14 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
-from tallyveil.gate.interface import (
-    CursorOptions,
-    Move,
-    Notice,
-    Result,
-    Statement,
-    StatementKind,
-)
+from tallyveil.gate.interface import CursorOptions, Move, Notice, Result, Statement, StatementKind
 from tallyveil.proxy.errors import NoActiveTransaction
 from tallyveil.proxy.execution.cursors import DeclaredCursor
 from tallyveil.proxy.execution.kept import Portal, PreparedStatement, asks_catalog

@@ -13,10 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import (
-    AmbiguousColumn,
-    FeatureNotSupported,
-)
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
 from tallyveil.rewriter.resolve.branches import (
     FIELD,
     UNION,

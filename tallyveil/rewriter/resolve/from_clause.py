@@ -8,11 +8,7 @@ from itertools import accumulate, zip_longest
 
 from sqlglot import exp
 
-from tallyveil.errors import (
-    AmbiguousColumn,
-    FeatureNotSupported,
-    UndefinedTable,
-)
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedTable
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.columns import mark_outer_columns

@@ -13,11 +13,7 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import (
-    InvalidEncoding,
-    NumericValueOutOfRange,
-    SQLSyntaxError,
-)
+from tallyveil.errors import InvalidEncoding, NumericValueOutOfRange, SQLSyntaxError
 
 __all__ = ["read_constants", "read_escapes", "refuse_wide", "replaced"]
 

@@ -14,9 +14,7 @@ from typing import Final, Literal
 
 from sqlglot import exp
 
-from tallyveil.errors import (
-    FeatureNotSupported,
-)
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
