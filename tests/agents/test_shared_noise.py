@@ -18,6 +18,7 @@ from tallyveil.inference.conditional.tree import Tree
 from tallyveil.mechanisms.constrained import inversion, shared
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.shared import SharedNoise, derived
+from tests.goodness import surprise
 
 FALSE_ALARM = 1e-6
 SECRET = bytes(range(32))
@@ -38,16 +39,6 @@ def exact_law(cells: int, scale: float, most: int) -> dict[tuple[int, ...], floa
         weights[outcome] = math.exp(-sum(map(abs, outcome)) / scale)
     total = math.fsum(weights.values())
     return {outcome: weight / total for outcome, weight in weights.items()}
-
-
-def surprise(found: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
-    """The p-value of χ² over the outcomes that are expected five times, the rest as one."""
-    draws = found.total()
-    often = [outcome for outcome, chance in law.items() if chance * draws >= 5]
-    seen = [found[outcome] for outcome in often]
-    expected = [law[outcome] * draws for outcome in often]
-    seen, expected = [*seen, draws - sum(seen)], [*expected, draws - sum(expected)]
-    return float(stats.chisquare(seen, expected).pvalue)
 
 
 @pytest.mark.parametrize(

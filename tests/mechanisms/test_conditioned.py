@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from bench.chains import variances
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
@@ -25,6 +24,7 @@ from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
 from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Tables, TailBounds
 from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tests.goodness import surprise
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
 EXACT = DiscreteLaplaceLaw(0.0)
@@ -110,33 +110,20 @@ ALIKE = Tree((4, 5, 4, 5, -1, -1), (LAPLACE,) * 6)
 """Two groups of one shape, whose leaves take turns."""
 
 
-def chi_square(drawn: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
-    """How likely outcomes are to lie so far off or further; rare ones are one."""
-    number = drawn.total()
-    common = [values for values, chance in law.items() if chance * number >= 10]
-    expected = [law[values] * number for values in common]
-    seen = [drawn[values] for values in common]
-    rest = number - math.fsum(expected)
-    if rest >= 10:
-        expected.append(rest)
-        seen.append(number - sum(seen))
-    return float(stats.chisquare(seen, np.array(expected) * sum(seen) / sum(expected)).pvalue)
-
-
 @pytest.mark.parametrize(("tree", "reach"), SMALL)
 def test_what_is_drawn_has_the_law(tree: Tree, reach: int) -> None:
     """2,000 draws; what the enumeration leaves out is too rare to matter."""
     law = enumerated(tree, reach)
     noise = Conditioned(tree)
     drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
-    assert chi_square(drawn, law) > MISS
+    assert surprise(drawn, law) > MISS
 
 
 def test_groups_of_one_shape_are_drawn_each_by_itself_from_the_same_tables() -> None:
     """2,000 draws."""
     noise = Conditioned(ALIKE)
     drawn = Counter(tuple(noise.draw()) for _ in range(2_000))
-    assert chi_square(drawn, enumerated(ALIKE, 8)) > MISS
+    assert surprise(drawn, enumerated(ALIKE, 8)) > MISS
     assert noise.numbers == Conditioned(one(2, LAPLACE, LAPLACE)).numbers
 
 
@@ -197,7 +184,7 @@ def test_the_fallback_makes_up_for_what_the_tables_lack(tree: Tree, reach: int) 
     atom, beyond = narrow(tree, law)
     assert beyond > 0.0005
     drawn = Counter(tuple(atom.draw()) for _ in range(500))
-    assert chi_square(drawn, law) > MISS
+    assert surprise(drawn, law) > MISS
     share = sum(not atom.within(values) for values in drawn.elements()) / 500
     assert abs(share - beyond) < 6 * math.sqrt(beyond / 500) + 0.002
 
@@ -421,7 +408,7 @@ def test_groups_of_known_totals_are_drawn_at_once(
     for places, law, reach in (([0, 2, 4], wide, 30), ([1, 3], LAPLACE, 15), ([6, 7], wide, 40)):
         known = enumerated(one(len(places), law, EXACT), reach)
         assert (drawn[:, places].sum(axis=1) == 0).all()
-        assert chi_square(Counter(map(tuple, drawn[:, places].tolist())), known) > MISS
+        assert surprise(map(tuple, drawn[:, places].tolist()), known) > MISS
     # Those of one law are independent of each other.
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 6])[0, 1]) < 5 / math.sqrt(2_000)
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import chi2
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, ReceiptError
@@ -26,6 +25,7 @@ from tallyveil.mechanisms import (
 )
 from tallyveil.mechanisms.registry import register
 from tallyveil.workload.workload import Column, Workload
+from tests.goodness import surprise
 
 Floats = npt.NDArray[np.float64]
 ADD_REMOVE = Adjacency("add_remove")
@@ -85,14 +85,7 @@ def test_the_noise_has_its_law_and_no_bias(noise: Mechanism, scale: float) -> No
     draws = 40_000
     k, chance = law(noise, scale, math.ceil(40 * scale) + 40)
     drawn = np.array(release(noise, [1000] * draws, scale)) - 1000
-    inside = draws * chance > 5
-    expected = draws * chance[inside]
-    seen = np.array([(drawn == value).sum() for value in k[inside]])
-    # What lies farther out is one more class: rare enough for fewer than a hundred in all.
-    beyond, rest = draws * (1 - chance[inside].sum()), draws - seen.sum()
-    statistic = float(((seen - expected) ** 2 / expected).sum())
-    statistic += (rest - beyond) ** 2 / beyond if beyond > 5 else 0.0
-    assert statistic < chi2.isf(1e-8, len(expected))
+    assert surprise(drawn.tolist(), dict(zip(k.tolist(), chance.tolist(), strict=True))) > 1e-8
     assert noise.law(scale).variance == pytest.approx(float((k**2 * chance).sum()), rel=1e-9)
     assert abs(float(drawn.mean())) < 6 * math.sqrt(noise.law(scale).variance / draws)
 
