@@ -125,7 +125,8 @@ class Pool:
         role = self._role(user)
         self._make_database(database)
         key = role, database, settings
-        place = self._place(role)
+        with self._lock:
+            place = self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
         _enter(place)
         with ExitStack() as failed:
             failed.callback(place.release)
@@ -143,10 +144,6 @@ class Pool:
             links, self._idle = self._idle, deque()
         for _, link in links:
             link.close()
-
-    def _place(self, role: str) -> threading.BoundedSemaphore:
-        with self._lock:
-            return self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
 
     def _kept(self, key: _Key) -> CatalogLink | None:
         with self._lock:

@@ -64,11 +64,7 @@ class PrivacyUnit(Declaration):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        if value == "row":
-            return {}
-        if not isinstance(value, dict):
-            raise checks.wrong('expected "row" or { column = "…", max_rows = 3 }')
-        return value
+        return {} if value == "row" else value
 
 
 class CountRange(Declaration):
@@ -85,11 +81,7 @@ class CountRange(Declaration):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return {"at_most": value}
-        if not isinstance(value, dict):
-            raise checks.wrong('expected a whole number or { at_most = 20, by = ["household"] }')
-        return value
+        return {"at_most": value} if checks.is_integer(value) else value
 
 
 class InferenceControl(Declaration):

@@ -20,7 +20,7 @@ import duckdb
 import pytest
 
 from tests.catalog.test_catalog_serve import serving
-from tests.catalog.waiting import until
+from tests.wire.waiting import until
 
 HERE = Path(__file__).parent
 BI = HERE.parent.parent / ".bi"

@@ -19,7 +19,8 @@ from psycopg.errors import QueryCanceled
 from tallyveil.catalog import CatalogQuestion
 from tallyveil.deadline import Deadline
 from tallyveil.errors import StatementTooComplex
-from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled, until
+from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled
+from tests.wire.waiting import until
 
 ASKED = "SELECT count(*) FROM pg_am"
 

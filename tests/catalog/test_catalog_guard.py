@@ -15,7 +15,7 @@ import pytest
 
 from tallyveil.catalog import CatalogError, CatalogQuestion
 from tallyveil.errors import FeatureNotSupported
-from tests.catalog.waiting import until
+from tests.wire.waiting import until
 
 # About a protected table, by every road: counted by the gate, or refused, and never zero.
 ABOUT_ROWS = [

@@ -23,8 +23,9 @@ from tallyveil.catalog.pool import ADMINISTRATION, SUPERUSER
 from tallyveil.catalog.supervisor import CatalogSupervisor
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
-from tests.catalog.waiting import UNHEEDING, until
+from tests.catalog.waiting import UNHEEDING
 from tests.programs import start
+from tests.wire.waiting import until
 
 NOTHING = tuple[tuple[str, ...], ...]()
 
@@ -95,10 +96,10 @@ def test_what_a_killed_server_left_is_ended_and_swept(folder: Path) -> None:
     """By the next one that starts, which leaves alone what is in use."""
     script = (
         "import sys, tallyveil.catalog.cluster as c\n"
-        "from tallyveil.catalog.supervisor import Supervisor\n"
+        "from tallyveil.catalog.supervisor import CatalogSupervisor\n"
         "from tallyveil.catalog.binaries import find_binaries\n"
         f"c._roots = lambda: [{str(folder)!r}]\n"
-        "s = Supervisor(find_binaries(), ())\n"
+        "s = CatalogSupervisor(find_binaries(), ())\n"
         "s.start()\n"
         "print(s.address(), flush=True)\n"
         "sys.stdin.read()\n"
@@ -203,7 +204,7 @@ def test_ordinary_users_and_users_without_a_name_have_one(folder: Path) -> None:
     """As in containers with arbitrary ids, and with no home that can be written."""
     script = (
         "import os, sys\n"
-        "from tallyveil.catalog.supervisor import Supervisor\n"
+        "from tallyveil.catalog.supervisor import CatalogSupervisor\n"
         "from tallyveil.catalog.binaries import find_binaries\n"
         "found = find_binaries()\n"
         "sys.executable = '/usr/bin/python3'\n"  # where those users can read it
@@ -214,7 +215,7 @@ def test_ordinary_users_and_users_without_a_name_have_one(folder: Path) -> None:
         "        continue\n"
         "    os.setgid(uid)\n"
         "    os.setuid(uid)\n"
-        "    made = Supervisor(found, ())\n"
+        "    made = CatalogSupervisor(found, ())\n"
         "    made.start()\n"
         "    print(made.address(), flush=True)\n"
         "    made.close()\n"

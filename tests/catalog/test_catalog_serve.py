@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 
 from tallyveil.cli.app import app
 from tallyveil.cli.demo_data import copy_example, write_people
-from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled, until
+from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled
 from tests.programs import FORKING, TALLYVEIL, start
+from tests.wire.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 

@@ -1,17 +1,12 @@
-"""Wait for what another process does."""
+"""Statements that take long, and that are stopped soon."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from psycopg.errors import QueryCanceled
-
-PATIENCE = 60.0
 
 # Meant are 0.2 s; without a cancel each of these takes from 10 s to hours.
 SOON = 3.0
@@ -23,15 +18,6 @@ UNHEEDING = (
     "SELECT position('b' || repeat('a', 300000) IN repeat(left(amtype, 0) || 'a', 30000000))::text "
     "FROM pg_am"
 )
-
-
-def until(done: Callable[[], bool]) -> None:
-    """Return once it is so; a test that waits for longer has failed."""
-    end = time.monotonic() + PATIENCE
-    pause = threading.Event()
-    while not done():
-        assert time.monotonic() < end, "it takes too long"
-        pause.wait(0.02)
 
 
 def canceled(running: Future[Any]) -> str:

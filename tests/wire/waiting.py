@@ -1,4 +1,4 @@
-"""Waiting for what another thread or the server is about to do."""
+"""Waiting for what another thread or process is about to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 __all__ = ["until"]
 
 
-def until(condition: Callable[[], object], seconds: int = 10) -> None:
+def until(condition: Callable[[], object], seconds: int = 60) -> None:
     """Raises AssertionError where it is not so within so many seconds."""
     pause = threading.Event()
     for _ in range(100 * seconds):

@@ -7,8 +7,8 @@ of it, so that no setting and no object of the caller's changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from types import MappingProxyType
 from typing import Final
 
@@ -50,32 +50,22 @@ def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
     )
 
 
-@contextmanager
 def opened(
     policy: Policy, connection: duckdb.DuckDBPyConnection | None
-) -> Iterator[duckdb.DuckDBPyConnection]:
+) -> closing[duckdb.DuckDBPyConnection]:
     """A cursor on which every table's ``from`` can be asked.
 
     Raises SourceError where there is no source, or it cannot be opened.
     """
-    cursor = _cursor(policy, connection)
-    try:
-        yield cursor
-    finally:
-        cursor.close()
+    return closing(_cursor(policy, connection))
 
 
-@contextmanager
-def opened_public(table: PublicTable, file: Source) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened_public(table: PublicTable, file: Source) -> closing[duckdb.DuckDBPyConnection]:
     """A connection on which the public table's ``from`` can be asked.
 
     Raises SourceError where the file is not there, or cannot be opened.
     """
-    connection = _file(f"public.{table.name}.url", file, [table.name], public=True)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(_file(f"public.{table.name}.url", file, [table.name], public=True))
 
 
 def _cursor(
