@@ -35,8 +35,28 @@ def least_variances(
 
 def solutions(matrix: Matrix, right: Matrix) -> list[list[Fraction] | None]:
     """For each column b of ``right`` an x with matrix x = b, free unknowns 0; None if none is."""
-    rows = [a + b for a, b in zip(matrix, right, strict=True)]
-    width, pivots = len(matrix[0]), list[int]()
+    width = len(matrix[0])
+    rows, pivots = eliminated([a + b for a, b in zip(matrix, right, strict=True)], width)
+    found_by_column = []
+    for number in range(width, len(rows[0])):
+        if any(row[number] for row in rows[len(pivots) :]):
+            found_by_column.append(None)
+            continue
+        x = [Fraction(0)] * width
+        for row, column in zip(rows, pivots, strict=False):
+            x[column] = row[number]
+        found_by_column.append(x)
+    return found_by_column
+
+
+def rank(rows: Sequence[Sequence[int | Fraction]]) -> int:
+    matrix = [[Fraction(value) for value in row] for row in rows]
+    return len(eliminated(matrix, len(matrix[0]) if matrix else 0)[1])
+
+
+def eliminated(rows: Matrix, width: int) -> tuple[Matrix, list[int]]:
+    """In reduced echelon form by the first columns, and which of these have pivots."""
+    pivots = list[int]()
     for column in range(width):
         top = len(pivots)
         found = next((r for r in range(top, len(rows)) if rows[r][column]), None)
@@ -49,16 +69,7 @@ def solutions(matrix: Matrix, right: Matrix) -> list[list[Fraction] | None]:
             if r != top and (factor := row[column]):
                 rows[r] = [a - factor * b if b else a for a, b in zip(row, rows[top], strict=True)]
         pivots.append(column)
-    found_by_column = []
-    for number in range(width, len(rows[0])):
-        if any(row[number] for row in rows[len(pivots) :]):
-            found_by_column.append(None)
-            continue
-        x = [Fraction(0)] * width
-        for row, column in zip(rows, pivots, strict=False):
-            x[column] = row[number]
-        found_by_column.append(x)
-    return found_by_column
+    return rows, pivots
 
 
 def best_combination(

@@ -9,6 +9,7 @@ from fractions import Fraction
 from tallyveil.invariants import Hierarchy, Span, hierarchy
 from tallyveil.workload.workload import Column
 from tests import matrices
+from tests.inference.exact import rank
 
 Sets = Sequence[frozenset[int]]
 
@@ -19,21 +20,6 @@ def column(sets: Sets, size: int) -> Column:
 
 def found(asked: Sets, exact: Sets, size: int) -> Hierarchy | str:
     return hierarchy([column(asked, size)], Span([column(exact, size)], {"cell": size}))
-
-
-def rank(rows: Sequence[Sequence[Fraction]]) -> int:
-    left, count = [list(row) for row in rows], 0
-    while left:
-        row = left.pop()
-        pivot = next((n for n, value in enumerate(row) if value), None)
-        if pivot is None:
-            continue
-        count += 1
-        for other in left:
-            factor = other[pivot] / row[pivot]
-            if factor:
-                other[:] = [a - factor * b for a, b in zip(other, row, strict=True)]
-    return count
 
 
 def indicators(sets: Sets, size: int) -> list[list[Fraction]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from tallyveil.invariants import Span
 from tallyveil.invariants.modular import Modular
 from tallyveil.workload.workload import Column, Factor
 from tests import matrices
+from tests.inference.exact import rank
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 
@@ -43,20 +43,6 @@ def written(column: Column, sizes: dict[str, int]) -> list[list[int]]:
             row.append(value)
         found.append(row)
     return found or [[1] * math.prod(sizes.values())]
-
-
-def rank(rows: Sequence[Sequence[int]]) -> int:
-    left, found = [[Fraction(v) for v in row] for row in rows], 0
-    for column in range(len(left[0]) if left else 0):
-        pivot = next((r for r in range(found, len(left)) if left[r][column]), None)
-        if pivot is None:
-            continue
-        left[found], left[pivot] = left[pivot], left[found]
-        for r in range(found + 1, len(left)):
-            share = left[r][column] / left[found][column]
-            left[r] = [x - share * y for x, y in zip(left[r], left[found], strict=True)]
-        found += 1
-    return found
 
 
 def random_column(random: np.random.Generator, sizes: dict[str, int]) -> Column:

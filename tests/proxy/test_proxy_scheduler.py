@@ -17,7 +17,7 @@ from tallyveil.proxy import Server, ServerLimits, ServerThread
 from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.turns import LIGHT, Turns
+from tallyveil.proxy.turns import LIGHT, Turn, Turns
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient
 
@@ -113,6 +113,15 @@ def working(turns: Turns, analyst: str) -> Iterator[None]:
         turn.end()
 
 
+def heavy(turns: Turns, *analysts: str) -> list[Turn]:
+    """Turns of analysts who have used much."""
+    found = [turns.begin(analyst) for analyst in analysts]
+    for turn in found:
+        turns._uses(turn.analyst, 100.0)
+        turn._account()
+    return found
+
+
 def in_thread(work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
@@ -124,13 +133,13 @@ def test_a_heavy_statement_gives_its_place_to_who_has_used_less() -> None:
     turns = Turns(1)
     ended: dict[str, float] = {}
 
-    def heavy(name: str) -> None:
+    def work(name: str) -> None:
         with working(turns, name):
             burn(LIGHT + 0.6)
         ended[name] = time.monotonic()
 
     start = time.monotonic()
-    for thread in [in_thread(lambda: heavy("a")), in_thread(lambda: heavy("b"))]:
+    for thread in [in_thread(lambda: work("a")), in_thread(lambda: work("b"))]:
         thread.join(30)
     took = [when - start for when in ended.values()]
     assert min(took) > 0.6 * max(took)
@@ -138,10 +147,7 @@ def test_a_heavy_statement_gives_its_place_to_who_has_used_less() -> None:
 
 def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> None:
     turns = Turns(1)
-    first, second = turns.begin("a"), turns.begin("b")
-    for turn in (first, second):
-        turns._uses(turn.analyst, 100.0)
-        turn._account()
+    first, second = heavy(turns, "a", "b")
     assert not first.waits()
     cancelled = threading.Event()
     found: list[Exception] = []
@@ -167,10 +173,7 @@ def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> N
 
 def test_what_has_been_paid_for_waits_for_no_turn() -> None:
     turns = Turns(1)
-    busy, payer = turns.begin("a"), turns.begin("b")
-    for turn in (busy, payer):
-        turns._uses(turn.analyst, 100.0)
-        turn._account()
+    busy, payer = heavy(turns, "a", "b")
     assert not busy.waits()
     with Deadline(30).entered(), deadline.taking(payer), deadline.unlimited():
         deadline.check()
@@ -181,10 +184,7 @@ def test_what_has_been_paid_for_waits_for_no_turn() -> None:
 def test_places_are_given_back_whoever_ends_how() -> None:
     turns = Turns(2)
     for _ in range(3):
-        open_ones = [turns.begin(name) for name in "abcd"]
-        for turn in open_ones:
-            turns._uses(turn.analyst, 10.0)
-            turn._account()
+        open_ones = heavy(turns, *"abcd")
         for turn in open_ones:
             turn.waits()
         for turn in open_ones:
