@@ -6,6 +6,7 @@ import pytest
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter.private.grouping import choose
+from tests.rewriter.listed import statements
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal
 
@@ -15,38 +16,7 @@ def world(surface: World) -> World:
     return surface
 
 
-STATEMENTS = [
-    "SELECT state, sex, count(*), sum(age) FROM person GROUP BY ROLLUP (state, sex)",
-    "SELECT state, sex, count(*), grouping(state, sex), grouping(sex) FROM person "
-    "GROUP BY CUBE (state, sex)",
-    "SELECT state, married, avg(age) FROM person GROUP BY GROUPING SETS ((state), (married), ())",
-    "SELECT state, sex, married, count(*) FROM person GROUP BY state, ROLLUP (sex, married)",
-    "SELECT state, sex, married, count(*) FROM person GROUP BY ROLLUP ((state, sex), married)",
-    "SELECT state, sex, count(*) FROM person GROUP BY GROUPING SETS (ROLLUP (state), CUBE (sex))",
-    "SELECT state, count(*) FROM person GROUP BY GROUPING SETS ((state), (state), ())",
-    "SELECT coalesce(state, 'all'), count(*) - 1 FROM person WHERE age > 3 "
-    "GROUP BY ROLLUP (state) HAVING grouping(state) = 1 OR count(*) > 5",
-    "SELECT age // 5 AS five, married, count(*) FILTER (WHERE sex = 'F') FROM person "
-    "GROUP BY ROLLUP (five, 2)",
-    "SELECT region, label, count(*), sum(pop) FROM person JOIN region ON code = state "
-    "JOIN band ON age BETWEEN low AND high GROUP BY CUBE (region, label)",
-    "SELECT h, count(*) FROM (SELECT age // 2 AS h FROM person UNION ALL SELECT 99 FROM person) t "
-    "GROUP BY ROLLUP (h)",
-    "SELECT state, n, rank() OVER (PARTITION BY g ORDER BY n) FROM (SELECT state, sex, count(*) "
-    "AS n, grouping(sex) AS g FROM person GROUP BY CUBE (state, sex)) t",
-    "SELECT h, grouping(h), grouping((h)), count(*) FROM (SELECT age // 2 AS h FROM person) t "
-    "GROUP BY CUBE (h)",
-    # numbers inside a key are no places in the SELECT
-    "SELECT greatest(age, 6) AS k, count(*) FROM person GROUP BY greatest(age, 6)",
-    "SELECT age IN (7, 8) AS k, count(*) FROM person GROUP BY age IN (7, 8)",
-    "SELECT count(*) FROM person GROUP BY ()",
-    "SELECT (SELECT max(pop) FROM region), count(*) FROM person GROUP BY 1",
-    "SELECT count(*) FROM person GROUP BY (SELECT max(pop) FROM region)",
-    "SELECT grouping(state), count(*) FROM person GROUP BY state",
-    "SELECT h, count(*) FROM (SELECT age // 5 AS h FROM person) t GROUP BY ROLLUP (h, h)",
-    "SELECT age // 5 AS h, count(*) FROM person GROUP BY ROLLUP (h, age // 5)",
-    "SELECT region, sum(pop) FROM region GROUP BY ROLLUP (region)",
-]
+STATEMENTS, _ = statements("grouping_sets.sql")
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)

@@ -9,6 +9,7 @@ import pytest
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Claim
+from tests.rewriter.listed import statements
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal
 
@@ -18,53 +19,7 @@ def world(surface: World) -> World:
     return surface
 
 
-ANSWERED = [
-    "SELECT n, dp_interval_low(n), dp_interval_high(n) FROM (SELECT count(*) AS n FROM person) t",
-    "SELECT t.n, dp_interval_low(t.n) FROM (SELECT count(*) AS n FROM person) t",
-    "WITH c AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT state, "
-    "n, dp_interval_high(n) AS h FROM c ORDER BY dp_interval_low(c.n)",
-    "WITH c (s, m) AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT "
-    "s, m, dp_interval_high(m) AS h FROM c",
-    "WITH c (s) AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT *, "
-    "dp_interval_high(n) AS h FROM c",
-    "SELECT *, dp_interval_low(a) FROM (SELECT x, a FROM (SELECT state AS x, sum(age) "
-    "AS a FROM person GROUP BY state) i) o WHERE dp_interval_low(a) > 10",
-    "SELECT *, dp_interval_low(a) FROM (SELECT * FROM (SELECT state AS x, sum(age) AS a "
-    "FROM person GROUP BY state) i) o",
-    "SELECT o.*, dp_interval_low(b) FROM (SELECT *, a AS b FROM (SELECT state AS x, "
-    "sum(age) AS a FROM person GROUP BY state) i) o",
-    "WITH p AS (SELECT state, count(*) AS n FROM person GROUP BY state), v AS (SELECT "
-    "state, sum(cost) AS n FROM visit GROUP BY state) SELECT p.state, p.n, "
-    "dp_interval_low(p.n), v.n, dp_interval_high(v.n) FROM p JOIN v ON p.state = "
-    "v.state",
-    "WITH p AS (SELECT state, count(*) AS n FROM person GROUP BY state), v AS (SELECT "
-    "state, sum(cost) AS c FROM visit GROUP BY state) SELECT *, dp_interval_low(n), "
-    "dp_interval_high(c) FROM p LEFT JOIN v USING (state)",
-    "WITH c AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT a.state, "
-    "dp_interval_low(a.n), dp_interval_low(b.n) FROM c a JOIN c b ON a.state = b.state",
-    "SELECT n AS m, dp_interval_low(m) FROM (SELECT count(*) AS n FROM person) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT state, count(*) AS n FROM person GROUP BY state)",
-    "SELECT k, n, dp_interval_low(n) FROM (SELECT 'p' AS k, count(*) AS n FROM person "
-    "UNION ALL SELECT 'v', count(*) AS m FROM visit) t",
-    "SELECT state, n, dp_interval_low(n) FROM by_state",
-    "SELECT max(dp_interval_low(n)), sum(dp_interval_high(n)) FROM by_state",
-    "SELECT state, n, rank() OVER (ORDER BY dp_interval_low(n) DESC) FROM by_state",
-    "SELECT r.region, n, dp_interval_low(n) FROM by_state b JOIN region r ON r.code = b.state",
-    "SELECT n, dp_interval_low(n) FROM (SELECT count(*) + 10 AS n FROM person) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT count(*) - count(sex) AS n FROM person) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT (count(*)) AS n, state FROM person GROUP "
-    "BY ROLLUP(state)) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT count(*) AS n, state FROM person GROUP BY ALL) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT count(*) AS n FROM person GROUP BY state "
-    "ORDER BY n, state LIMIT 1) t",
-    "SELECT count, dp_interval_low(count) FROM (SELECT count(*) AS count FROM person) t",
-    "WITH a AS (SELECT count(*) AS n FROM person), b AS (SELECT n AS m FROM a) SELECT "
-    "m, dp_interval_low(m), dp_interval_high(b.m), n FROM b, a",
-    "SELECT state, count(*) AS n, dp_interval_low(n) FROM person GROUP BY state "
-    "HAVING dp_interval_high(n) > 10 ORDER BY dp_interval_low(n), state",
-    "SELECT state, CASE WHEN dp_interval_low(n) > 3 THEN 'many' END AS word FROM by_state",
-    "SELECT dp_interval_low(n) - dp_interval_low(n) FROM (SELECT count(*) AS n FROM person) t",
-]
+ANSWERED, REFUSED = statements("intervals_above.sql")
 
 
 @pytest.mark.parametrize("sql", ANSWERED)
@@ -85,26 +40,6 @@ def test_claims_and_deviations_go_wherever_intervals_do(world: World, sql: str) 
     )
     deviation = re.sub(asked, r"dp_stddev(\1)", sql)
     assert normal(world.exact(deviation)) == normal(world.direct(re.sub(asked, r"(0.0 * \1)", sql)))
-
-
-REFUSED = [
-    "SELECT n, dp_interval_low(n) FROM (SELECT 2 * count(*) AS n FROM person) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT avg(age) AS n FROM person) t",
-    "SELECT n, dp_interval_low(n) FROM (SELECT state AS n, count(*) FROM person GROUP BY ALL) t",
-    "SELECT dp_interval_low(n + 1) FROM (SELECT count(*) AS n FROM person) t",
-    "SELECT dp_interval_low(m) FROM (SELECT sum(n) AS m FROM by_state) t",
-    "SELECT dp_interval_low(m) FROM (SELECT n + 1 AS m FROM by_state) t",
-    "SELECT dp_interval_low(n) FROM (SELECT DISTINCT n FROM by_state) t",
-    "SELECT dp_interval_low(n) FROM (SELECT n FROM by_state UNION SELECT n FROM by_state) t",
-    "SELECT dp_interval_low(n) FROM (SELECT n FROM by_state UNION ALL SELECT 1) t",
-    "SELECT dp_interval_low(pop) FROM region",
-    "SELECT dp_interval_low(n) FROM by_state a, by_state b",
-    "SELECT dp_interval_low(z) FROM by_state a",
-    "SELECT dp_interval_low(3)",
-    "SELECT dp_interval_low((SELECT count(*) FROM person))",
-    "SELECT n, dp_interval_low(n) FROM (SELECT n FROM by_state GROUP BY n) t",
-    "SELECT spent FROM (SELECT dp_interval_low(spent) AS spent FROM dp.budget) t",
-]
 
 
 @pytest.mark.parametrize("sql", REFUSED)
