@@ -27,7 +27,8 @@ from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, take_apart
 from tallyveil.rewriter.private.interval_columns import hand_on
 from tallyveil.rewriter.private.linear import null_on_zero
-from tallyveil.rewriter.private.noisy_select import Collected, Turned, turn
+from tallyveil.rewriter.private.noisy_select import Turned, turn
+from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.picked_groups import pick_groups
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS

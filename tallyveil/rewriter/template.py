@@ -19,11 +19,12 @@ from tallyveil.cache import Cache
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import combined
-from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts
+from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, held_bytes
 from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS
-from tallyveil.rewriter.private.noisy_select import Collected, Turned, release
+from tallyveil.rewriter.private.noisy_select import Turned
+from tallyveil.rewriter.private.noisy_tables import Collected, release
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import cautions, unmet
 from tallyveil.rewriter.resolve.branches import RECORD
@@ -43,9 +44,6 @@ _FITTING: Final = {
 
 # A character of a statement takes so many bytes of its template.
 _BYTES: Final = 1800
-# What an entry, and a node of its key's expressions, hold at least.
-_ENTRY: Final = 4096
-_NODE: Final = 1024
 
 
 class _NotAlike(Exception):
@@ -126,9 +124,7 @@ class _Mask:
 
 
 def _mask_bytes(key: Any, part: ComponentPart) -> int:
-    """About what a part and its key hold, if the template that it was made for is gone."""
-    nodes = sum(1 for expression in key[0].component.expressions for _ in expression.walk())
-    return _ENTRY + _NODE * nodes + part.nbytes
+    return held_bytes(part, *key[0].component.expressions)
 
 
 @dataclass(frozen=True, eq=False)

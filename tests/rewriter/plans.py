@@ -16,7 +16,10 @@ def describe(plan: Plan) -> str:
     for table, workload in plan.workloads.items():
         lines += [f"asks     {table}: {_column(column)}" for column in workload.columns]
     for noisy in plan.noisy:
-        types = ", ".join(f"column {output.column} {output.type}" for output in noisy.outputs)
+        types = ", ".join(
+            f"{'sum' if output.summed else 'column'} {output.column} {output.type}"
+            for output in noisy.outputs
+        )
         lines.append(f"noisy    {noisy.height} rows; {types or 'keys only'}")
         lines += [f"asks     the standard deviation of c{number}" for number in noisy.deviations]
         lines += [f"asks     whether {c.low} ≤ c{c.output} ≤ {c.high}" for c in noisy.claims]

@@ -102,38 +102,29 @@ def _of_rows(coefficient: exp.Expr) -> bool:
 
 
 def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
-    """What an expression of counts and sums is where there is one row."""
+    """What an expression of counts and sums is where there is one row: 1 or 0, and the sum of a
+    list of one, which is of the type of a sum and NULL where it is one of nothing. No other
+    aggregate than count(*) has a FILTER still.
+    """
 
     def of_one_row(node: exp.Expr) -> exp.Expr:
-        filtered = isinstance(node, exp.Filter)
-        aggregate = node.this if filtered else node
-        if not isinstance(aggregate, exp.Count | exp.Sum):
+        if isinstance(node, exp.Filter):
+            return _counted(node.expression.this)
+        if isinstance(node, exp.Sum):
+            return exp.func("list_sum", exp.Array(expressions=[node.this]), dialect="duckdb")
+        if not isinstance(node, exp.Count):
             return node
-        of_one = _counted if isinstance(aggregate, exp.Count) else _summed
-        return of_one(aggregate.this, node.expression.this if filtered else None)
+        if isinstance(node.this, exp.Star):
+            return exp.cast(exp.Literal.number(1), "bigint", copy=False)
+        null = exp.Is(this=exp.paren(node.this, copy=False), expression=exp.Null())
+        return _counted(exp.Not(this=null))
 
     return coefficient.transform(of_one_row)
 
 
-def _counted(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    passes: exp.Expr | None = None
-    if not isinstance(value, exp.Star):
-        known = exp.Is(this=exp.paren(value, copy=False), expression=exp.Null())
-        passes = exp.Not(this=known)
-    if condition is not None:
-        passes = condition if passes is None else exp.and_(condition, passes, copy=False)
-    one: exp.Expr = exp.Literal.number(1)
-    if passes is not None:
-        otherwise = exp.Literal.number(0)
-        one = exp.Case(ifs=[exp.If(this=passes, true=one)], default=otherwise)
-    return exp.cast(one, "bigint", copy=False)
-
-
-def _summed(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    """The sum of a list of one: of the type of a sum, and NULL where it is one of nothing."""
-    if condition is not None:
-        value = exp.Case(ifs=[exp.If(this=condition, true=value)])
-    return exp.func("list_sum", exp.Array(expressions=[value]), dialect="duckdb")
+def _counted(condition: exp.Expr) -> exp.Expr:
+    one = exp.If(this=condition, true=exp.Literal.number(1))
+    return exp.cast(exp.Case(ifs=[one], default=exp.Literal.number(0)), "bigint", copy=False)
 
 
 def fits(component: Component) -> bool:

@@ -17,9 +17,7 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = [
-    "GRID_BITS", "MAX_COEFFICIENT", "PORTION", "integers_of", "portions", "whole",
-]  # fmt: skip
+__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "PORTION", "integers_of", "portions", "whole"]
 
 _Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 

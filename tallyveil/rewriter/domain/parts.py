@@ -32,7 +32,7 @@ from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
 
-__all__ = ["ComponentPart", "ComponentParts", "part_of_rows"]
+__all__ = ["ComponentPart", "ComponentParts", "held_bytes", "part_of_rows"]
 
 # The axis of a component without attributes: one cell, which is every record's.
 _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
@@ -135,7 +135,7 @@ class ComponentParts:
 
     def __init__(self) -> None:
         self._axes: dict[tuple[str, str], Axis] = {}
-        self._kept: Cache[ComponentPart] = Cache(4096, 1 << 27, _bytes)
+        self._kept: Cache[ComponentPart] = Cache(4096, 1 << 27, _kept_bytes)
 
     def find(self, component: Component) -> ComponentPart | None:
         """The component's part; None where it takes DuckDB to know, or has too many cells."""
@@ -270,10 +270,13 @@ def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> 
     return None
 
 
-def _bytes(key: Any, part: ComponentPart) -> int:
-    """About what a kept part and the expressions of its key hold."""
-    where = key[0]
-    nodes = 0 if where is None else sum(1 for _ in where.walk())
+def _kept_bytes(key: Any, part: ComponentPart) -> int:
+    return held_bytes(part, key[0])
+
+
+def held_bytes(part: ComponentPart, *expressions: exp.Expr | None) -> int:
+    """About what a kept part holds, with the expressions of its key."""
+    nodes = sum(1 for one in expressions if one is not None for _ in one.walk())
     return _ENTRY + _NODE * nodes + part.nbytes
 
 

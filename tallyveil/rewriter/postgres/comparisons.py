@@ -33,16 +33,10 @@ __all__ = ["RULES"]
 _LONGEST: Final = 38  # digits of an exact number of DuckDB's
 
 
-def compare(node: exp.Binary, scope: Scope) -> None:
-    _compared([node.this, node.expression], scope)
-
-
-def between(node: exp.Between, scope: Scope) -> None:
-    _compared([node.this, node.args["low"], node.args["high"]], scope)
-
-
-def within(node: exp.In, scope: Scope) -> None:
-    _compared([node.this, *node.expressions], scope)
+def compare(node: exp.Expr, scope: Scope) -> None:
+    """Two sides, the ends of BETWEEN, or the values of IN."""
+    parts = [node.args.get(name) for name in ("this", "expression", "low", "high")]
+    _compared([*(part for part in parts if part is not None), *node.expressions], scope)
 
 
 def values(node: exp.Func, scope: Scope) -> None:
@@ -174,9 +168,9 @@ def _malformed(literal: exp.Literal) -> InvalidTextRepresentation:
 
 
 RULES: Final[Rules] = {
-    **each((*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif), compare),
-    exp.Between: (between,),
-    exp.In: (within,),
+    **each(
+        (*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif, exp.Between, exp.In), compare
+    ),
     exp.Is: (test,),
     exp.Tuple: (row,),
     exp.Any: (any_element,),

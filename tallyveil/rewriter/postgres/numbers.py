@@ -16,6 +16,7 @@ from tallyveil.rewriter.postgres.topic import Rules, each, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import as_type, call, function_name
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, spoken
+from tallyveil.rewriter.sql.vocabulary import AGGREGATES
 
 __all__ = ["MACROS", "RULES", "refuse_inexact"]
 
@@ -183,14 +184,8 @@ RULES: Final[Rules] = {
     exp.Trunc: (truncate,),
     **each((exp.Log, exp.Pow, exp.Ln, exp.Exp), exact_operands, guard),
     exp.Sqrt: (_root, exact_operands, guard),
-    **each(
-        (
-            exp.Sum, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop,
-            exp.StddevSamp,
-        ),
-        _NUMBERS,
-    ),
-}  # fmt: skip
+    **each((kind for kind in AGGREGATES if kind is not exp.Count), _NUMBERS),
+}
 
 # A lambda names its argument, which a macro would write out as often as it is used.
 MACROS: Final = (

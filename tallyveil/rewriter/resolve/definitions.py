@@ -37,13 +37,7 @@ from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.statements import parse_query, split
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
-__all__ = [
-    "expand_views",
-    "expanded_views",
-    "inline_common_tables",
-    "read_declared",
-    "read_views",
-]
+__all__ = ["expand_views", "expanded_views", "inline_common_tables", "read_declared", "read_views"]
 
 
 def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:

@@ -209,26 +209,24 @@ def refuse_counted_listings(tree: exp.Expr) -> None:
 
 def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
     """Whether its rows are a list of values; ``known`` keeps what each node was found to be."""
-    if id(node) not in known:
-        known[id(node)] = _found(node, known)
-    return known[id(node)]
-
-
-def _found(node: exp.Expr, known: dict[int, bool]) -> bool:
-    if isinstance(node, exp.Table):
-        item = definition_of(node)
-        return item is not None and _lists(item.this, known)
-    if isinstance(node, exp.Subquery):
-        return _lists(node.this, known)
-    if isinstance(node, exp.SetOperation):
-        return _lists(node.this, known) or _lists(node.expression, known)
-    if not isinstance(node, exp.Select):
-        return False
-    if reads_records(node):
-        return _is_list(node)
-    if aggregates(node):
-        return False
-    return any(_lists(source, known) for source in sources(node))
+    if id(node) in known:
+        return known[id(node)]
+    match node:
+        case exp.Table():
+            item = definition_of(node)
+            found = item is not None and _lists(item.this, known)
+        case exp.Subquery():
+            found = _lists(node.this, known)
+        case exp.SetOperation():
+            found = _lists(node.this, known) or _lists(node.expression, known)
+        case exp.Select() if reads_records(node):
+            found = _is_list(node)
+        case exp.Select() if not aggregates(node):
+            found = any(_lists(source, known) for source in sources(node))
+        case _:
+            found = False
+    known[id(node)] = found
+    return found
 
 
 def _is_list(select: exp.Select) -> bool:

@@ -27,12 +27,7 @@ from tallyveil.rewriter.sql.nodes import (
 from tallyveil.rewriter.sql.types import TypeOf
 from tallyveil.rewriter.sql.vocabulary import NOW
 
-__all__ = [
-    "asks_the_time",
-    "has_zones",
-    "settle_instants",
-    "zone_outputs",
-]
+__all__ = ["asks_the_time", "has_zones", "settle_instants", "zone_outputs"]
 
 _INSTANTS: Final = frozenset({*NOW, "current_timestamp", "localtimestamp"})
 _ZONED: Final = (

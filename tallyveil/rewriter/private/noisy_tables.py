@@ -1,0 +1,201 @@
+"""The noisy tables of a block: what is asked for them, each column once, and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import StatementTooComplex
+from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput
+from tallyveil.rewriter.plan import NoisyTable, Output
+from tallyveil.rewriter.private.block import Block
+from tallyveil.rewriter.private.grouping import Grouping, choose, sums
+from tallyveil.rewriter.private.outputs import Outputs
+from tallyveil.workload.workload import Column, IntArray, Summed, Workload
+
+__all__ = ["Collected", "release"]
+
+MAX_ROWS: Final = 300_000
+
+
+class Collected:
+    """The distinct columns asked of each table, whichever block asks them.
+
+    Raises StatementTooComplex where they and what is summed up from them have more than MAX_ROWS
+    rows: each costs a draw of noise and a place in the ledger, or a probability to work out.
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._columns: dict[str, list[Column]] = {}
+        self._numbers: dict[object, int] = {}
+        self._summed: dict[str, list[Summed]] = {}
+
+    def count(self, rows: int) -> None:
+        deadline.check()
+        self._rows += rows
+        if self._rows > MAX_ROWS:
+            raise StatementTooComplex(
+                f"the statement asks for {self._rows} numbers; the limit is {MAX_ROWS}",
+                hint="Ask for fewer groups or fewer aggregates, or in several statements.",
+            )
+
+    def add(self, table: str, new: Column) -> int:
+        key = (table, new.multiplier, new.row_keys)
+        columns = self._columns.setdefault(table, [])
+        if key not in self._numbers:
+            self._numbers[key] = len(columns)
+            columns.append(new)
+        return self._numbers[key]
+
+    def unit(self, table: str, number: int) -> Fraction:
+        """Of a column that was added."""
+        return self._columns[table][number].multiplier
+
+    def add_up(self, table: str, new: Summed) -> int:
+        """Its number among those of the table."""
+        every = self._summed.setdefault(table, [])
+        every.append(new)
+        return len(every) - 1
+
+    @property
+    def summed(self) -> dict[str, tuple[Summed, ...]]:
+        return {table: tuple(every) for table, every in self._summed.items()}
+
+    def workloads(self) -> dict[str, Workload]:
+        return {table: Workload(table, tuple(c)) for table, c in self._columns.items()}
+
+
+def release(
+    block: Block,
+    name: str,
+    evaluated: Sequence[Evaluated],
+    collected: Collected,
+    wanted: Outputs,
+    share: bool,
+) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
+    """A noisy table for each grouping set, released or summed up from another, and which it is."""
+    groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
+    if not groups.several:
+        outputs = _outputs(block, evaluated[0], collected)
+        table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
+        return (table,), ()
+    keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
+    heights = [one.height for one in evaluated]
+    sources = choose(groups.sets, heights) if share else list(map(groups.sets.index, groups.sets))
+    tables = []
+    for number, own in enumerate(groups.sets):
+        source = sources[number]
+        names = [f"__k{key}" for key in own]
+        places = None if groups.sets[source] == own else sums(keys[source], keys[number], names)
+        if places is not None and _adds_twice(evaluated[source], places):
+            places = None
+        if places is None:
+            sources[number] = source = groups.sets.index(own)
+        outputs = _outputs(block, evaluated[source], collected)
+        if places is not None:
+            pairs = zip(outputs, evaluated[number].outputs, strict=True)
+            outputs = tuple(_summed(fine, own, places, collected) for fine, own in pairs)
+        tables.append(
+            NoisyTable(f"{name}_{number}", keys[number], evaluated[number].height, outputs, *about)
+        )
+    return tuple(tables), _remarks(groups, sources)
+
+
+def _outputs(block: Block, evaluated: Evaluated, collected: Collected) -> tuple[Output, ...]:
+    table = block.domain.table
+    outputs = []
+    for one in evaluated.outputs:
+        column, rows = _distinct(one)
+        outputs.append(Output(table, collected.add(table, column), one.type, rows))
+    return tuple(outputs)
+
+
+def _summed(
+    fine: Output, coarse: EvaluatedOutput, places: IntArray, collected: Collected
+) -> Output:
+    """An output of a set whose groups are the sums of those groups of a finer one's that have their
+    ``places``; of groups that are one row, the first is."""
+    column, rows = _distinct(coarse)
+    parts = np.arange(len(places)) if fine.rows is None else fine.rows
+    if rows is not None:
+        first = np.unique(rows, return_index=True)[1]
+        kept = first[rows[places]] == places
+        parts, places = parts[kept], rows[places[kept]]
+    unit = collected.unit(fine.table, fine.column)
+    own = Summed(column.in_units(unit), fine.column, parts, places)
+    return Output(fine.table, collected.add_up(fine.table, own), fine.type, rows, summed=True)
+
+
+def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
+    """The column with equal rows once, so that they are paid for once, and each group's row.
+
+    Public rows that match the same records make equal rows of the groups they stand for.
+    """
+    keys = output.column.row_keys
+    first: dict[bytes, int] = {}
+    number = [first.setdefault(key, len(first)) for key in deadline.stoppable(keys)]
+    if len(first) == output.column.height:
+        return output.column, output.rows
+    rows = np.array(number, dtype=np.int64)
+    kept = np.unique(rows, return_index=True)[1]
+    deadline.check()
+    return output.column.take(kept), rows if output.rows is None else rows[output.rows]
+
+
+def _adds_twice(evaluated: Evaluated, places: IntArray) -> bool:
+    """Whether a sum over these groups would hold one answer, with its noise, more than once.
+
+    The interval around a sum takes the noise of its parts to be independent.
+    """
+    for output in evaluated.outputs:
+        keys = output.column.row_keys
+        rows = range(len(places)) if output.rows is None else output.rows.tolist()
+        parts = {(place, keys[row]) for place, row in zip(places.tolist(), rows, strict=True)}
+        if len(parts) < len(places):
+            return True
+    return False
+
+
+def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.Table:
+    """All keys, NULL where the set is without one, and ``__g…``, 1 there and 0 elsewhere."""
+    own, height = groups.sets[number], evaluated[number].height
+    columns: dict[str, pa.Array] = {}
+    for key in range(len(groups.keys)):
+        holder = next(n for n, keys in enumerate(groups.sets) if key in keys)
+        place = groups.sets[holder].index(key)
+        if key in own:
+            columns[f"__k{key}"] = evaluated[number].keys.column(f"__k{own.index(key)}")
+        else:
+            kind = evaluated[holder].keys.column(f"__k{place}").type
+            columns[f"__k{key}"] = pa.nulls(height, kind)
+    for key in range(len(groups.keys)):
+        columns[f"__g{key}"] = pa.array([int(key not in own)] * height, pa.int64())
+    return pa.table(columns)
+
+
+def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
+    names = [_spoken(key) for key in groups.keys]
+    shown = ["(" + ", ".join(names[key] for key in keys) + ")" for keys in groups.sets]
+    remarks = []
+    for number, source in enumerate(sources):
+        if groups.sets[number] == groups.sets[source]:
+            remarks.append(f"Grouping set {shown[number]}: released")
+        else:
+            remarks.append(f"Grouping set {shown[number]}: summed up from {shown[source]}")
+    return tuple(remarks)
+
+
+def _spoken(key: exp.Expr) -> str:
+    """A key without the names of our own tables."""
+    holder = exp.Paren(this=key.copy())
+    for column in holder.find_all(exp.Column):
+        column.set("table", None)
+        column.this.set("quoted", False)
+    return str(holder.this.sql("postgres"))
