@@ -62,41 +62,6 @@ def enumerated(tree: Tree, reach: int) -> dict[tuple[int, ...], float]:
     return dict(zip(map(tuple, every.T.tolist()), shares.tolist(), strict=True))
 
 
-GOLDEN = [
-    (two(LAPLACE, LAPLACE, EXACT), (0.433857, 0.147495, 0.700843, 0.147495, 0)),
-    (two(LAPLACE, None, EXACT), (1.028479, 1.542719, 1.028479, 1.542719, 0)),
-    (two(LAPLACE, LAPLACE, LAPLACE), (0.50819, 0.306828, 0.75535, 0.360532, 0.421416)),
-    (two(GAUSS, GAUSS, EXACT), (0.585553, 0.343639, 0.704797, 0.343639, 0)),
-    (two(GAUSS, None, EXACT), (0.799991, 1.199987, 0.799991, 1.199987, 0)),
-    (two(GAUSS, GAUSS, GAUSS), (0.62011, 0.481196, 0.723981, 0.516134, 0.585218)),
-]
-
-
-@pytest.mark.parametrize(("tree", "expected"), GOLDEN)
-def test_variances_of_two_groups(tree: Tree, expected: tuple[float, ...]) -> None:
-    found = variances(tree)
-    assert [found[n] for n in (0, 5, 2, 6, 7)] == pytest.approx(expected, rel=3e-6, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("leaves", "scale", "variance"),
-    [
-        (3, 1.0, 0.661233),
-        (3, 2.0, 3.162992),
-        (3, 10.0, 83.166483),
-        (4, 1.0, 0.876211),
-        (4, 2.0, 4.029194),
-        (4, 10.0, 104.829979),
-        (10, 10.0, 155.282946),
-        (102, 10.4167, 211.59087),
-    ],
-)
-def test_variances_under_one_exact_total(leaves: int, scale: float, variance: float) -> None:
-    found = variances(one(leaves, DiscreteLaplaceLaw(scale), EXACT))
-    assert found[0] == pytest.approx(variance, rel=2e-6)
-    assert found[leaves] == 0
-
-
 SMALL = [
     (two(LAPLACE, LAPLACE, EXACT), 4),
     (Tree((2, 2, 4, 4, -1), (LAPLACE, LAPLACE, None, LAPLACE, LAPLACE)), 8),

@@ -158,7 +158,7 @@ def test_it_costs_what_was_asked_and_not_more(noise: Mechanism, measure: Measure
 
 
 @EVERY
-@pytest.mark.parametrize("cost", [math.nan, math.inf, -math.inf, 0.0, -0.1, "x"])
+@pytest.mark.parametrize("cost", [math.nan, math.inf, -math.inf, 0.0, -0.1, "x", 1e-13])
 def test_a_cost_that_is_no_positive_number_is_refused(noise: Mechanism, cost: float) -> None:
     with pytest.raises(InvalidParameterValue, match="rho"):
         noise.scales_for(moving(1), cost, ADD_REMOVE, "rho")

@@ -99,13 +99,6 @@ def test_releases_follow_the_column_of_the_truth_within_the_range(spec: str, tru
     assert surprise(drawn, dict(enumerate(map(float, column)))) > 1e-8
 
 
-def test_a_range_of_one_is_randomised_response() -> None:
-    for family in ("fair", "truncated_geometric", "weakly_honest", "designed"):
-        matrix = noise_of(f"{family}(n=1)").matrix(1 / math.log(3))
-        assert float(matrix.probability(1, 1)) == pytest.approx(3 / 4, abs=1e-7)
-        assert matrix.probability(0, 0) == matrix.probability(1, 1)
-
-
 def test_its_worst_error_is_that_of_the_worst_truth() -> None:
     noise = noise_of("fair(n=7)")
     table, i = noise.matrix(2.0).probabilities(), np.arange(8)

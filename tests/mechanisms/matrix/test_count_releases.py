@@ -124,12 +124,6 @@ def test_the_interval_is_the_narrowest_that_is_likely_enough(
     assert after.interval(confidence) == (best[2], best[2] + best[0])
 
 
-def test_nothing_is_beyond_the_range() -> None:
-    after = posterior(MATRICES[0], 1)
-    assert after.probability(-10, 10) == 1
-    assert after.probability(2, 1) == after.probability(-5, -1) == after.probability(4, 9) == 0
-
-
 @pytest.mark.parametrize("confidence", [math.nan, math.inf, 0, 1, -0.5, 1.5, "x"])
 def test_confidence_is_between_zero_and_one(confidence: float) -> None:
     with pytest.raises(InvalidParameterValue, match="confidence"):
