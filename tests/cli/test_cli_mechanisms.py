@@ -63,12 +63,9 @@ def test_showing_noise() -> None:
     assert (found["unit"], found["cost"]) == ("rho", pytest.approx(0.005, abs=1e-6))
 
 
-def test_a_large_epsilon_is_honoured_or_refused() -> None:
+def test_a_large_epsilon_is_honoured() -> None:
     found = json.loads(shell("mechanism", "show", "geometric", "--epsilon", 41, "--json").stdout)
     assert (found["cost"], found["scale"]) == (41, pytest.approx(1 / 41, rel=1e-5))
-    refused = shell("mechanism", "show", "EM", "--n", 4, "--epsilon", 41)
-    assert refused.exit_code == 1
-    assert "at most 40" in refused.stderr
 
 
 def test_gaussian_noise_for_epsilon_and_delta() -> None:
@@ -164,47 +161,6 @@ def test_comparing_reproduces_the_reference_values() -> None:
     assert worst.stdout.splitlines()[-1] == "Expected L2 max loss: that of the worst truth."
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("show", "EM", "--n", 4), "--epsilon or --alpha"),
-        (("show", "EM", "--n", 4, "--alpha", 0.5, "--epsilon", 1), "--epsilon or --alpha"),
-        (("show", "EM", "--alpha", 0.5), "--n 8"),
-        (("show", "nonsense", "--n", 4, "--alpha", 0.5), "Known: "),
-        (("show", "EM", "--n", 4, "--alpha", "nan"), "alpha"),
-        (("show", "EM", "--n", 0, "--alpha", 0.5), "from 1 to"),
-        (("show", "EM", "--n", 4, "--alpha", 0.5, "--properties", "CM"), "best"),
-        (("show", "best", "--n", 4, "--alpha", 0.5, "--properties", "XX"), "RH, RM"),
-        (("show", "best", "--n", 4, "--alpha", 0.5, "--objective", "L7"), "L0, L0,1"),
-        (("show", "auto", "--n", 4, "--alpha", 0.5, "--objective", "L1"), "no objective to"),
-        (("show", "EM", "--n", 4, "--alpha", 0.5, "--delta", "1e-6"), "--n, --plot"),
-        (("show", "EXP", "--n", 4, "--alpha", 0.5, "--quality", "best"), "distance, square"),
-        (("show", "EXP", "--n", 4, "--alpha", 0.5, "--weights", "1"), "no weights"),
-        (("show", "best", "--n", 4, "--alpha", 0.5, "--weights", "1,2"), "5 possible counts"),
-        (("show", "best", "--n", 1, "--alpha", 0.5, "--weights", "1,x"), "weight"),
-        (("show", "staircase", "--epsilon", 1, "--sensitivity", 0), "from 1 to"),
-        (("show", "staircase", "--epsilon", 1, "--plot", "x.png"), "no plot"),
-        (("show", "gaussian", "--epsilon", 1, "--calibration", "classic"), "zcdp, analytic"),
-        (("show", "gaussian", "--epsilon", 1, "--delta", "2"), "delta"),
-        (("show", "laplace", "--epsilon", "nan"), "positive finite"),
-        (("show", "laplace", "--n", 4, "--alpha", 0.5), "any count"),
-        (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "x.doc"), ".png"),
-        (("show", "EM", "--n", 4, "--alpha", 0.5, "--plot", "no/such/x.png"), "cannot be written"),
-        (("compare", "--n", "2,x"), "--n 2,4,8"),
-        (("compare", "--n", "2,500"), "Compare up to"),
-        (("compare", "--alpha", "1.5"), "between 0 and 1"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    arguments: tuple[object, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = shell("mechanism", *arguments)
-    assert found.exit_code == 1
-    assert words in found.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_drawings(ending: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
@@ -232,13 +188,6 @@ def test_the_audit_prints_a_row_for_each_check() -> None:
     assert {"mechanism", "claim", "found", "verdict", "holds", "exact"} == set(report["checks"][0])
 
 
-def test_an_audit_of_nothing_is_refused() -> None:
-    for arguments in (("nonsense",), ("EM", "--epsilon", "0"), ("EM", "--draws", "3")):
-        found = shell("audit", *arguments)
-        assert found.exit_code == 1
-        assert found.stdout == ""
-
-
 def test_names_of_sql_are_understood_in_any_case() -> None:
     ask = ("--n", 4, "--alpha", 0.9)
     assert shell("mechanism", "show", "fair", *ask).stdout.startswith("EM for counts")
@@ -246,8 +195,6 @@ def test_names_of_sql_are_understood_in_any_case() -> None:
     paper = shell("mechanism", "show", "best", *ask, *design)
     assert paper.exit_code == 0
     assert shell("mechanism", "show", "Designed", *ask, *design).stdout == paper.stdout
-    other = shell("mechanism", "show", "fair(n=4)", "--alpha", 0.9)
-    assert "Here its parameters are options" in other.stderr
     audited = shell("audit", "fair", "em", "--epsilon", 1, "--draws", 1000, "--json")
     names = {check["mechanism"][:2] for check in json.loads(audited.stdout)["checks"]}
     assert names == {"EM"}

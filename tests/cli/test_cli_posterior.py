@@ -118,26 +118,6 @@ def test_what_is_drawn_adds_up_to_one(policy: Path) -> None:
         assert math.fsum(chances) * width == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--posterior", "SELECT 1"], "asks about no protected table"),
-        (["--posterior", f"{WOMEN}; {WOMEN}"], "expected one SELECT"),
-        (["--posterior", "SET dp.source = auto"], "expected one SELECT"),
-        (["--posterior", "SELECT max(age) FROM person"], "max over records"),
-        (["--posterior", WOMEN, "--plot", "p.txt"], "unsupported format .txt"),
-        (["--posterior", WOMEN, "--confidence", "2"], "dp.confidence"),
-        (["person", "--posterior", WOMEN], "goes with a query alone"),
-        (["--confidence", "0.9"], "--confidence with --posterior"),
-    ],
-)
-def test_what_is_refused(policy: Path, arguments: list[str], words: str) -> None:
-    found = shell("history", policy, *arguments)
-    assert found.exit_code == 1
-    assert words in found.stderr
-    assert spent(policy) == 0
-
-
 def test_groups_of_several_sets_stand_apart(policy: Path) -> None:
     """Where a query would add the coarser ones up, each has its own estimate here."""
     both = "SELECT sex, count(*) FROM person GROUP BY ROLLUP(sex)"

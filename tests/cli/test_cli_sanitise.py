@@ -74,30 +74,6 @@ def test_a_delta_is_charged_as_the_epsilon_it_is_worth(policy: Path, tmp_path: P
     assert "would cost epsilon 1.105361 of" in dry.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nobody", "--epsilon", "1", "--out", "c.parquet"], "no protected table"),
-        (["person", "--epsilon", "0", "--out", "c.parquet"], "epsilon is a positive"),
-        (["person", "--epsilon", "nan", "--out", "c.parquet"], "epsilon is a positive"),
-        (["person", "--epsilon", "1", "--delta", "1", "--out", "c.parquet"], "between 0 and 1"),
-        (["person", "--epsilon", "1", "--delta", "nan", "--out", "c.parquet"], "delta is a pos"),
-        (["person", "--epsilon", "4", "--out", "c.parquet"], "ERROR 53400"),
-        (["person", "--epsilon", "1", "--out", "c.csv"], "no Parquet file"),
-        (["person", "--epsilon", "1", "--split", "sex", "--out", "c.parquet"], "no share"),
-    ],
-)
-def test_what_is_refused_writes_and_charges_nothing(
-    policy: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
-) -> None:
-    monkeypatch.chdir(policy.parent)
-    found = shell("sanitise", policy, *arguments)
-    assert found.exit_code == 1
-    assert words in found.stderr
-    assert not list(policy.parent.glob("*c.*"))
-    assert spent(policy) == 0
-
-
 def test_whether_somebody_is_in_the_table_is_not_given_away(policy: Path, tmp_path: Path) -> None:
     policy.write_text(policy.read_text().replace('"replace"', '"add_remove"'))
     found = shell("sanitise", policy, "person", "--epsilon", "1", "--out", tmp_path / "c.parquet")

@@ -63,26 +63,6 @@ def test_on_a_terminal_it_asks_first(policy: Path, monkeypatch: pytest.MonkeyPat
     assert spent(policy) == 0.1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nobody", "--strategy", "identity", "--epsilon", "1"], "no protected table"),
-        (["person", "--strategy", "identity", "--epsilon", "1"], "counts, more than 100,000"),
-        (["person", "--strategy", "tree:sex", "--epsilon", "1"], "has no order"),
-        (["person", "--strategy", "tree:age", "--epsilon", "nan"], "epsilon is a positive"),
-        (["person", "--strategy", "tree:age"], "either --epsilon or --rho"),
-        (["person", "--strategy", "tree:age", "--rho", "1"], "Give --epsilon instead"),
-        (["person", "--strategy", "tree:age", "--epsilon", "4"], "ERROR 53400"),
-    ],
-)
-def test_what_is_refused_charges_nothing(policy: Path, arguments: list[str], words: str) -> None:
-    found = shell("warm", policy, *arguments, "--yes")
-    assert found.exit_code == 1
-    assert words in found.stderr
-    assert "SET dp" not in found.stderr
-    assert spent(policy) == 0
-
-
 def test_a_refusal_says_how_much_is_left(policy: Path) -> None:
     tree = ("warm", policy, "person", "--strategy", "tree:age", "--yes")
     assert shell(*tree, "--epsilon", "0.7").exit_code == 0
