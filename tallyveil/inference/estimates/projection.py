@@ -95,7 +95,8 @@ def _solver(
     """About (R V Rᵀ)⁻¹."""
     if np.bincount(relations.indices, minlength=1).max() <= 1:
         pivots = relations.power(2) @ variances
-        inverse = np.divide(1, pivots, out=np.zeros(len(pivots)), where=pivots > 0)
+        noisy = pivots >= np.finfo(np.float64).tiny
+        inverse = np.divide(1, pivots, out=np.zeros(len(pivots)), where=noisy)
         return partial(np.multiply, inverse)
     number = relations.shape[0]
     normal = (relations.multiply(variances).tocsr() @ relations.T).tocsc()

@@ -70,8 +70,8 @@ def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
     which may have been reported, does not get wider."""
     if alone.exact or whole.exact:
         return whole.exact
-    off = whole.variance / alone.variance - 1
-    if abs(off) <= _SAME and not _rough(whole):
+    off = whole.variance - alone.variance  # either may be less than a double holds
+    if abs(off) <= _SAME * alone.variance and not _rough(whole):
         return True  # the best estimate there is, worked out in two ways
     if off > 0 and not _rough(alone):
         return False
