@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
+from tests.gate.asking import Connect, ask, spent
 
 
 def test_disjoint_predicates_share_a_budget(connect: Connect) -> None:
@@ -121,8 +115,7 @@ def test_refused_for_budget_leaves_it_as_it_was(connect: Connect) -> None:
     assert caught.value.remaining == pytest.approx(0.15)
     assert caught.value.remaining <= 0.15
     assert spent(connection) == 0.1
-    connection.execute("SET dp.epsilon = 0.15")
-    connection.execute("SELECT count(*) FROM person WHERE age = 3")
+    ask(connection, "SELECT count(*) FROM person WHERE age = 3", epsilon=0.15)
 
 
 def test_two_aggregating_queries_in_one_statement_are_paid_together(connect: Connect) -> None:
@@ -157,8 +150,7 @@ def test_an_epsilon_beyond_all_noise_is_refused(connect: Connect, epsilon: str) 
 
 def test_the_smallest_cost_is_a_picoepsilon(connect: Connect) -> None:
     connection = connect(limits={"least_cost": 0})
-    connection.execute("SET dp.epsilon = 1e-12")
-    connection.execute("SELECT count(*) FROM person")
+    ask(connection, "SELECT count(*) FROM person", epsilon="1e-12")
     assert spent(connection) == 1e-12
 
 
@@ -173,8 +165,7 @@ def test_the_example_of_the_mathematics(connect: Connect) -> None:
         ("cell IN (2, 3, 4)", 0.1),
     ]
     for predicate, epsilon in history:
-        connection.execute(f"SET dp.epsilon = {epsilon}")
-        connection.execute(f"SELECT count(*) FROM person WHERE {predicate}")
+        ask(connection, f"SELECT count(*) FROM person WHERE {predicate}", epsilon=epsilon)
     assert spent(connection) == 0.2
 
 

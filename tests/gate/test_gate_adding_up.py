@@ -11,8 +11,7 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 ENDS = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high FROM person"
 GROUPS_AND_TOTAL = f"SELECT sex, {ENDS} GROUP BY sex UNION ALL SELECT 'all', {ENDS} ORDER BY sex"
@@ -130,10 +129,8 @@ def exact(tmp_path: Path) -> Callable[[], tallyveil.Connection]:
 def test_a_public_total_is_known_exactly_and_free(exact: Callable[[], Any]) -> None:
     connection = exact()
     total = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
-    connection.execute("SET dp.source = history")
-    assert connection.execute(total).fetchall() == [(3000, 3000, 3000)]
-    connection.execute("SET dp.source = auto")
-    assert connection.execute("SELECT 2 * count(*) FROM person").fetchall() == [(6000,)]
+    assert ask(connection, total, source="history") == [(3000, 3000, 3000)]
+    assert ask(connection, "SELECT 2 * count(*) FROM person", source="auto") == [(6000,)]
     assert connection.execute("SELECT * FROM dp.history").fetchall() == []
     connection.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -19,8 +18,8 @@ from tallyveil.knowledge import Known, Released, total
 from tallyveil.knowledge.answers.answer import Estimated, InRange
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.mechanisms import CountMechanism, mechanism
+from tests.gate.asking import Connect, ask
 
-Connect = Callable[..., tallyveil.Connection]
 BOUNDS = [(None, None), (None, 3), (3, None), (0, 0), (3, 3), (-2, 4), (5, 40), (-900, 900)]
 
 
@@ -296,8 +295,7 @@ def test_what_history_does_not_know_is_null(connect: Connect) -> None:
     connection.execute("SET dp.source = history")
     query = "SELECT count(*) AS n, dp_stddev(n), dp_probability(n, 0, NULL) FROM person"
     assert connection.execute(query).fetchall() == [(None, None, None)]
-    connection.execute("SET dp.source = auto")
-    assert connection.execute(query + " WHERE age < 0").fetchall() == [(0, 0, 1)]
+    assert ask(connection, query + " WHERE age < 0", source="auto") == [(0, 0, 1)]
 
 
 def test_asking_how_sure_costs_nothing_more(connect: Connect) -> None:
@@ -329,8 +327,7 @@ def test_nonnegative_raises_counts_after_all_else_is_done(connect: Connect) -> N
     )
     connection.execute(query)
     plain = connection.execute(query).fetchall()
-    connection.execute("SET dp.nonnegative = on")
-    raised = connection.execute(query).fetchall()
+    raised = ask(connection, query, nonnegative="on")
     assert min(row[2] for row in plain) < 0
     *groups, total = [row[2] for row in raised]
     assert sum(groups) == total
@@ -359,8 +356,7 @@ def test_nonnegative_leaves_what_may_be_negative(connect: Connect) -> None:
         query = f"SELECT sex, {aggregate} AS n, dp_interval_low(n) FROM person GROUP BY sex"
         connection.execute(query)
         plain = connection.execute(query).fetchall()
-        connection.execute("SET dp.nonnegative = on")
-        found = connection.execute(query).fetchall()
+        found = ask(connection, query, nonnegative="on")
         connection.execute("SET dp.nonnegative = off")
         assert min(row[2] for row in plain) < 0
         expected = [(s, max(0, n), max(0, low)) for s, n, low in plain] if counts_up else plain
@@ -396,10 +392,8 @@ def test_two_answers_to_a_question_make_a_better_one(connect: Connect) -> None:
     """Of equal scales, the mean of the two is estimated, with half the variance."""
     connection = connect()
     query = "SELECT count(*) AS n, dp_stddev(n), dp_probability(n, NULL, 3000) FROM person"
-    connection.execute("SET dp.source = fresh")
-    single = [connection.execute(query).fetchall()[0] for _ in range(2)]
-    connection.execute("SET dp.source = history")
-    ((value, spread, claim),) = connection.execute(query).fetchall()
+    single = [ask(connection, query, source="fresh")[0] for _ in range(2)]
+    ((value, spread, claim),) = ask(connection, query, source="history")
     law = DiscreteLaplaceLaw(10.0)
     mean = Fraction(sum(n for n, _, _ in single), 2)
     assert value == round(mean)

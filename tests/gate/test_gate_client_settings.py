@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import tallyveil
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.settings.postgres import KEPT
 from tallyveil.policy import Defaults
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 DURATIONS = [
     "0", "1000", "5s", "5 s", "500ms", "1500", "90s", "2min", "1h", "25h", "1d", "1.5s", " 7 ",

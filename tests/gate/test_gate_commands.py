@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import psycopg
 import pytest
 
 import tallyveil
 from tallyveil.rewriter import Dialect
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 JUNK = [
     "set dp.epsilon = 1 0",

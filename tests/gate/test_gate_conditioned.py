@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooCo
 from tallyveil.gate import rows
 from tallyveil.gate.deciding.translations import Translations
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask, spent
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 GROUPS = (
@@ -49,10 +47,6 @@ def conditioned(connect: Connect, *, epsilon: float = 1.0, **table: Any) -> tall
     connection = connect(**declared | table)
     connection.execute("SET dp.mechanism = conditioned")
     return connection
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
 
 
 def exact_counts() -> dict[tuple[str, int], int]:
@@ -106,14 +100,10 @@ def test_it_composes_with_other_answers(connect: Connect) -> None:
     """What is bought before and after takes part in one estimate, that is better than each."""
     connection = conditioned(connect)
     connection.execute(GROUPS)
-    connection.execute("SET dp.source = fresh")
-    connection.execute("SET dp.mechanism = laplace")
-    connection.execute(GROUPS)
-    connection.execute("SET dp.mechanism = conditioned")
-    connection.execute(GROUPS)
+    ask(connection, GROUPS, source="fresh", mechanism="laplace")
+    ask(connection, GROUPS, mechanism="conditioned")
     assert spent(connection) == pytest.approx(3)
-    connection.execute("SET dp.source = history")
-    rows = connection.execute(GROUPS).fetchall()
+    rows = ask(connection, GROUPS, source="history")
     sums: Counter[str] = Counter()
     for state, _, n, low, high, deviation in rows:
         sums[state] += n
@@ -184,9 +174,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_cannot_be_conditioned_is_refused_and_free(connect: Connect, name: str) -> None:
     table, sql, reason = REFUSED[name]
     connection = conditioned(connect, **table)
-    for ask in (connection.execute, connection.explain):
+    for tried in (connection.execute, connection.explain):
         with pytest.raises(FeatureNotSupported, match=reason) as refused:
-            ask(sql)
+            tried(sql)
         assert "SET dp.mechanism" in (refused.value.hint or "")
     assert spent(connection) == 0
 
@@ -198,13 +188,12 @@ def test_an_epsilon_and_a_delta_are_by_way_of_rho(connect: Connect) -> None:
     connection.execute("SET dp.epsilon = 1")
     for calibration in ("analytic", "subspace"):
         connection.execute(f"SET dp.calibration = {calibration}")
-        for ask in (connection.execute, connection.explain):
+        for tried in (connection.execute, connection.explain):
             with pytest.raises(FeatureNotSupported, match="by way of rho only") as refused:
-                ask(GROUPS)
+                tried(GROUPS)
             assert "SET dp.calibration = zcdp" in (refused.value.hint or "")
     assert spent(connection) == 0
-    connection.execute("SET dp.calibration = zcdp")
-    connection.execute(GROUPS)
+    ask(connection, GROUPS, calibration="zcdp")
     assert spent(connection) > 0
 
 
@@ -239,8 +228,7 @@ def test_it_is_charged_before_it_is_drawn(
             connection.execute(GROUPS)
     again = conditioned(connect, budget={"epsilon": 2.0})
     assert spent(again) == pytest.approx(1)
-    again.execute("SET dp.source = fresh")
-    again.execute(GROUPS)
+    ask(again, GROUPS, source="fresh")
     assert spent(again) == pytest.approx(2)
     with pytest.raises(BudgetExceeded):
         again.execute(GROUPS)
@@ -386,8 +374,7 @@ def test_the_k_norm_mechanism_draws_by_the_moves_that_keep_what_is_exact(
     """The noise of the nine groups has weights e^(−ε‖u‖), ‖u‖ the least number of moves of a record
     within a state that u is made of: a linear program, over what the ledger records."""
     connection = conditioned(connect)
-    connection.execute("SET dp.mechanism = knorm")
-    rows = connection.execute(GROUPS).fetchall()
+    rows = ask(connection, GROUPS, mechanism="knorm")
     sums: Counter[str] = Counter()
     for state, _, n, *_ in rows:
         sums[state] += n
@@ -414,9 +401,9 @@ def test_a_k_norm_is_for_disjoint_groups_and_a_budget_of_epsilon(connect: Connec
     ):
         connection = conditioned(connect, **table)
         connection.execute("SET dp.mechanism = knorm")
-        for ask in (connection.execute, connection.explain):
+        for tried in (connection.execute, connection.explain):
             with pytest.raises(FeatureNotSupported, match=f"knorm cannot .* {reason}"):
-                ask(sql)
+                tried(sql)
         assert spent(connection) == 0
 
 
@@ -433,8 +420,7 @@ def test_a_half_width_is_met_by_what_is_drawn_and_not_by_far(
 ) -> None:
     """Of two counts of a known total the noise spreads half as far as noise by itself."""
     connection = conditioned(connect)
-    connection.execute(f"SET dp.half_width = {half}")
-    lines = [row[0] for row in connection.execute("EXPLAIN " + sql).fetchall()]
+    lines = [row[0] for row in ask(connection, "EXPLAIN " + sql, half_width=half)]
     assert any("noise drawn together, scale" in line for line in lines)
     halves = {row[-1] for row in connection.execute(sql).fetchall()} - {0}
     assert max(halves) <= half
@@ -442,9 +428,7 @@ def test_a_half_width_is_met_by_what_is_drawn_and_not_by_far(
     cost = spent(connection)
     connection.execute(sql)
     assert spent(connection) == cost
-    connection.execute("SET dp.mechanism = auto")
-    connection.execute("SET dp.source = fresh")
-    connection.execute(sql)
+    ask(connection, sql, mechanism="auto", source="fresh")
     assert cost < 0.7 * (spent(connection) - cost)
 
 

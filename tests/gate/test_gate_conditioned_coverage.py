@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 import tallyveil
+from tests.gate.asking import ask
 
 STATES: Final = 400
 LEAST: Final = int(stats.binom.ppf(1e-8, STATES, 0.95))
@@ -97,8 +98,7 @@ def test_intervals_hold_the_truth_and_a_restart_tells_the_same(
             connection.execute(statement)
         # What is best by an interval need not be by the variance.
         connection.execute("RESET dp.half_width")
-        connection.execute("SET dp.source = history")
-        found.append(connection.execute(ASKED).fetchall())
+        found.append(ask(connection, ASKED, source="history"))
         connection.close()
     assert sorted(found[0]) == sorted(found[1])
     sums = dict.fromkeys(range(STATES), 0)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 ATTRIBUTES: dict[str, Any] = {
     "state": {"values": ["AL", "AK", "WY"]},
@@ -62,8 +60,7 @@ def test_what_is_combined_with_other_answers_is_of_its_own_draw(
     groups = "SELECT state, sex, count(*) AS n FROM person GROUP BY 1, 2"
     connection.execute("SET dp.source = fresh")
     for mechanism in ("conditioned", "laplace", "conditioned"):
-        connection.execute(f"SET dp.mechanism = {mechanism}")
-        connection.execute(groups)
+        ask(connection, groups, mechanism=mechanism)
     connection.execute("SET dp.source = history")
     rows = connection.execute(
         "SELECT state, sex, count(*) AS n, dp_stddev(n) AS d FROM person GROUP BY CUBE (1, 2)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,10 +21,9 @@ from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 from tests.accountant.ledgers import recorded_answers
+from tests.gate.asking import Connect, ask, spent
 from tests.inference.exact import best_combination
 from tests.inference.test_fit import some_history
-
-Connect = Callable[..., tallyveil.Connection]
 
 LIMIT = {"min_half_width": 5}
 
@@ -39,10 +37,6 @@ def controlled(connect: Connect) -> Connect:
         return connect(budget={"epsilon": 1000}, inference_control={**LIMIT, **control})
 
     return make
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
 
 
 def refused(connection: tallyveil.Connection, sql: str) -> tallyveil.TallyveilError:
@@ -78,39 +72,33 @@ def test_a_cost_is_looked_at_as_well(controlled: Connect) -> None:
     connection = controlled(confidence=0.9)
     connection.execute("SET dp.epsilon = 2")
     assert "±5 at 90 %" in refused(connection, WOMEN).message
-    connection.execute("SET dp.epsilon = 0.3")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, epsilon=0.3)
 
 
 def test_asking_again_does_not_average_it_out(controlled: Connect) -> None:
     connection = controlled()
-    connection.execute("SET dp.half_width = 6")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, half_width=6)
     connection.execute("SET dp.source = fresh")
     error = refused(connection, WOMEN)
     hint = re.search(r"dp.half_width to at least ([\d.]+)", str(error.hint))
     assert hint is not None
     assert float(hint[1]) > 6
     cost = spent(connection)
-    connection.execute(f"SET dp.half_width = {hint[1]}")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, half_width=hint[1])
     assert spent(connection) > cost
-    connection.execute("SET dp.source = history")
-    [(_, low, high)] = connection.execute(WOMEN).fetchall()
+    [(_, low, high)] = ask(connection, WOMEN, source="history")
     assert 9 <= high - low <= 11
 
 
 def test_an_earlier_answer_can_be_topped_up_to_the_limit(controlled: Connect) -> None:
     connection = controlled()
-    connection.execute("SET dp.half_width = 8")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, half_width=8)
     connection.execute("SET dp.half_width = 4")
     hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
     assert hint is not None
     assert float(hint[1]) == pytest.approx(5, rel=0.02)
     cost = spent(connection)
-    connection.execute(f"SET dp.half_width = {hint[1]}")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, half_width=hint[1])
     assert spent(connection) > cost
 
 
@@ -184,8 +172,7 @@ def test_large_groups_pass_but_not_what_is_between_them(controlled: Connect) -> 
     connection.execute("SET dp.half_width = 30")
     for sql in (WHOLE, old):
         connection.execute(sql)
-    connection.execute("SET dp.half_width = 2")
-    [(_, low, high)] = connection.execute(WHOLE).fetchall()
+    [(_, low, high)] = ask(connection, WHOLE, half_width=2)
     assert high - low <= 4
     assert "a count of less than 1,000 would be known" in refused(connection, old).message
     refused(connection, f"{WHOLE} WHERE age = 3")
@@ -203,8 +190,7 @@ def test_a_sum_counts_in_what_one_record_moves_it(controlled: Connect) -> None:
     connection.execute("SET dp.half_width = 9")
     hint = refused(connection, twice).hint
     assert "SET dp.half_width to at least 10, at 95 %" in str(hint)
-    connection.execute("SET dp.half_width = 10")
-    connection.execute(twice)
+    ask(connection, twice, half_width=10)
 
 
 def test_groups_of_nobody_are_no_matter(controlled: Connect) -> None:
@@ -265,8 +251,7 @@ def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
     connect: Connect, tmp_path: Path
 ) -> None:
     free = connect(budget={"epsilon": 1000})
-    free.execute("SET dp.half_width = 1")
-    free.execute(WOMEN)
+    ask(free, WOMEN, half_width=1)
     free.close()
     connection = connect(budget={"epsilon": 1000}, inference_control=LIMIT)
     connection.execute("SET dp.half_width = 3")
@@ -275,9 +260,7 @@ def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
     assert spent(connection) == cost
     connection.execute("SET dp.source = fresh")
     assert "dp.source = history" in str(refused(connection, WOMEN).hint)
-    connection.execute("SET dp.source = auto")
-    connection.execute("SET dp.half_width = 8")
-    connection.execute(f"{WHOLE} WHERE sex = 'M'")
+    ask(connection, f"{WHOLE} WHERE sex = 'M'", source="auto", half_width=8)
     assert len(connection.execute("SELECT * FROM dp.history").fetchall()) == 2
 
 
@@ -289,8 +272,7 @@ def test_a_release_in_rho(connect: Connect) -> None:
     hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
     assert hint is not None
     assert math.isclose(float(hint[1]), 5, rel_tol=0.02)
-    connection.execute(f"SET dp.half_width = {hint[1]}")
-    connection.execute(WOMEN)
+    ask(connection, WOMEN, half_width=hint[1])
 
 
 def test_mechanisms_with_a_public_range_have_no_part(connect: Connect) -> None:
@@ -321,8 +303,7 @@ def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
     """Answers about other people are cheap: only so many are looked at, but never before these."""
     monkeypatch.setattr("tallyveil.knowledge.preview._BESIDE", 5)
     connection = controlled()
-    connection.execute("SET dp.half_width = 6")
-    connection.execute(f"{WHOLE} WHERE age = 3")
+    ask(connection, f"{WHOLE} WHERE age = 3", half_width=6)
     for ages in ("10, 11", "10"):
         connection.execute(f"{WHOLE} WHERE age IN ({ages})")
     connection.execute("SET dp.half_width = 5")

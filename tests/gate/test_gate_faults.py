@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-import tallyveil
 from tallyveil.cube import Cube
 from tallyveil.errors import QueryCanceled, TallyveilError
 from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask, spent
 
 FEW = "SELECT count(*) FROM person WHERE age < {}"
 MANY = "SELECT age, state, count(*) FROM person WHERE age < {} GROUP BY age, state"
@@ -32,18 +30,13 @@ def asking(connect: Connect) -> Iterator[Asking]:
         yield gate, session
 
 
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
-
-
 @pytest.mark.parametrize("asked", [FEW, MANY])
 @pytest.mark.parametrize(("owner", "step"), [(Cube, "answer"), (DiscreteLaplace, "release")])
 def test_failing_is_not_free(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, asked: str, owner: Any, step: str
 ) -> None:
     connection = connect(budget={"epsilon": 10.0})
-    connection.execute("SET dp.source = fresh")
-    connection.execute(asked.format(70))
+    ask(connection, asked.format(70), source="fresh")
     real = getattr(owner, step)
 
     def failing(self: Any, *arguments: Any) -> Any:
@@ -65,15 +58,13 @@ def test_a_statement_is_one_commit_where_little_is_drawn(
 ) -> None:
     """And a repeated one asks SQLite for nothing: the ledger's header says that it stands still."""
     connection = connect(budget={"epsilon": 10.0})
-    connection.execute("SET dp.source = fresh")
-    connection.execute(asked.format(70))
+    ask(connection, asked.format(70), source="fresh")
     seen: list[str] = []
     connection._gate._ledger._connection.set_trace_callback(seen.append)
     connection.execute(asked.format(80)).fetchall()
     assert seen.count("COMMIT") == commits
     assert sum(one.startswith("BEGIN") for one in seen) == commits
-    connection.execute("SET dp.source = auto")
-    connection.execute(asked.format(80)).fetchall()
+    ask(connection, asked.format(80), source="auto")
     seen.clear()
     connection.execute(asked.format(80)).fetchall()
     assert not seen

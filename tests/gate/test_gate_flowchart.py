@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -13,8 +12,8 @@ import tallyveil
 from tallyveil.mechanisms import CountMechanism, chart_of, mechanism
 from tallyveil.mechanisms.matrix.designing import flowchart
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
+from tests.gate.asking import Connect
 
-Connect = Callable[..., tallyveil.Connection]
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"
 MONOTONE = "designed(n=10, properties=ch+cm+rh+rm+s+wh)"
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import duckdb
 
-import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 ROLLUP = (
     "SELECT grouping(sex) AS g, count(*) AS n, dp_interval_high(n) - count(*) AS h FROM person "
@@ -56,8 +52,7 @@ def test_history_knows_the_sums_of_what_it_knows(connect: Connect) -> None:
 def test_history_knows_a_total_whose_groups_it_does_not_know(connect: Connect) -> None:
     connection = connect()
     ((n,),) = connection.execute("SELECT count(*) FROM person").fetchall()
-    connection.execute("SET dp.source = history")
-    rows = connection.execute(ROLLUP).fetchall()
+    rows = ask(connection, ROLLUP, source="history")
     assert {known for grouped, known, _ in rows if not grouped} == {None}
     assert [known for grouped, known, _ in rows if grouped] == [n]
 

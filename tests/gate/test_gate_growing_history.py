@@ -16,6 +16,7 @@ from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import mechanism
+from tests.gate.asking import ask
 
 WIDE = {"a": {"range": [0, 199]}, "b": {"range": [0, 299]}, "d": {"range": [0, 9]}}
 COUNT = "SELECT count(*) FROM visits WHERE a < 100"
@@ -101,10 +102,8 @@ def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
     connection.execute(COUNT).fetchall()
     assert len(laid_out) == 1
     for number in range(5):
-        connection.execute("SET dp.source = fresh")
-        connection.execute(f"SELECT sum(a * b) FROM visits WHERE d <> {number}").fetchall()
-        connection.execute("SET dp.source = auto")
-        connection.execute(COUNT).fetchall()
+        ask(connection, f"SELECT sum(a * b) FROM visits WHERE d <> {number}", source="fresh")
+        ask(connection, COUNT, source="auto")
     assert len(laid_out) == 1
 
 
@@ -112,13 +111,11 @@ def test_who_buys_much_works_out_what_others_need_of_it(
     connection: tallyveil.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A count asked after 90 columns were bought prepares none of them."""
-    connection.execute("SET dp.source = fresh")
-    connection.execute(COUNT).fetchall()
+    ask(connection, COUNT, source="fresh")
     items = (f"count(*) FILTER (WHERE a BETWEEN {low} AND 190)" for low in range(90))
     connection.execute(f"SELECT {', '.join(items)} FROM visits").fetchall()
     made: list[object] = []
     of = PreparedColumn.of
     monkeypatch.setattr(PreparedColumn, "of", lambda column: made.append(column) or of(column))
-    connection.execute("SET dp.source = history")
-    connection.execute(COUNT).fetchall()
+    ask(connection, COUNT, source="history")
     assert len(made) <= 1

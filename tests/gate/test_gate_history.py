@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,16 @@ import pytest
 import tallyveil
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask, spent
 
 BY_SEX = "SELECT sex, count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person GROUP BY 1"
 WHOLE = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
 
 
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
-
-
 def test_a_total_is_the_sum_of_its_groups(connect: Connect, tmp_path: Path) -> None:
     connection = connect()
     groups = connection.execute(BY_SEX).fetchall()
-    connection.execute("SET dp.source = history")
-    total, low, high = connection.execute(WHOLE).fetchall()[0]
+    total, low, high = ask(connection, WHOLE, source="history")[0]
     before = _digest(tmp_path)  # with how the total was made, which is kept once
     assert connection.execute(WHOLE).fetchall() == [(total, low, high)]
     assert total == sum(n for _, n, _, _ in groups)
@@ -41,12 +34,11 @@ def test_a_total_is_the_sum_of_its_groups(connect: Connect, tmp_path: Path) -> N
 
 def test_what_history_does_not_determine_is_null_under_history(connect: Connect) -> None:
     connection = connect()
-    connection.execute("SET dp.source = history")
-    assert connection.execute(WHOLE).fetchall() == [(None, None, None)]
-    connection.execute("SET dp.source = auto")
-    connection.execute(BY_SEX)
-    connection.execute("SET dp.source = history")
-    assert connection.execute("SELECT count(*) FROM person WHERE age = 3").fetchall() == [(None,)]
+    assert ask(connection, WHOLE, source="history") == [(None, None, None)]
+    ask(connection, BY_SEX, source="auto")
+    assert ask(connection, "SELECT count(*) FROM person WHERE age = 3", source="history") == [
+        (None,)
+    ]
     assert spent(connection) == 0.1
 
 
@@ -54,8 +46,7 @@ def test_a_part_follows_from_the_whole_and_the_other_parts(connect: Connect) -> 
     connection = connect()
     whole = connection.execute(WHOLE).fetchall()[0][0]
     women = connection.execute("SELECT count(*) FROM person WHERE sex = 'F'").fetchall()[0][0]
-    connection.execute("SET dp.source = history")
-    rest = connection.execute("SELECT count(*) FROM person WHERE sex <> 'F'").fetchall()[0][0]
+    rest = ask(connection, "SELECT count(*) FROM person WHERE sex <> 'F'", source="history")[0][0]
     assert rest == whole - women
     assert spent(connection) == 0.2
 
@@ -75,8 +66,7 @@ def test_a_target_is_topped_up_for_less_than_it_costs_alone(connect: Connect) ->
 
 def test_only_rows_that_fall_short_are_topped_up(connect: Connect) -> None:
     connection = connect()
-    connection.execute("SET dp.half_width = 15")
-    connection.execute("SELECT count(*) FROM person WHERE sex = 'F'")
+    ask(connection, "SELECT count(*) FROM person WHERE sex = 'F'", half_width=15)
     before = spent(connection)
     rows = connection.execute(BY_SEX).fetchall()
     assert spent(connection) == pytest.approx(before)  # the other groups are other people
@@ -85,13 +75,11 @@ def test_only_rows_that_fall_short_are_topped_up(connect: Connect) -> None:
 
 def test_a_cost_is_free_where_history_is_as_precise(connect: Connect) -> None:
     connection = connect()
-    connection.execute("SET dp.epsilon = 0.3")
-    connection.execute(BY_SEX)
+    ask(connection, BY_SEX, epsilon=0.3)
     connection.execute("SET dp.epsilon = 0.1")  # the variance of a sum of three is less
     connection.execute(WHOLE)
     assert spent(connection) == pytest.approx(0.3)
-    connection.execute("SET dp.epsilon = 0.2")
-    low, high = connection.execute(WHOLE).fetchall()[0][1:]
+    low, high = ask(connection, WHOLE, epsilon=0.2)[0][1:]
     assert spent(connection) == pytest.approx(0.5)
     assert high - low < 2 * DiscreteLaplaceLaw(5.0).half_width(0.95)
 
@@ -99,12 +87,10 @@ def test_a_cost_is_free_where_history_is_as_precise(connect: Connect) -> None:
 def test_fresh_buys_in_spite_of_history_and_records(connect: Connect) -> None:
     connection = connect()
     connection.execute(WHOLE)
-    connection.execute("SET dp.source = fresh")
-    n, low, high = connection.execute(WHOLE).fetchall()[0]
+    n, low, high = ask(connection, WHOLE, source="fresh")[0]
     assert high - n == n - low == DiscreteLaplaceLaw(10.0).half_width(0.95)
     assert spent(connection) == pytest.approx(0.2)
-    connection.execute("SET dp.source = history")
-    low, high = connection.execute(WHOLE).fetchall()[0][1:]
+    low, high = ask(connection, WHOLE, source="history")[0][1:]
     assert high - low < 2 * DiscreteLaplaceLaw(10.0).half_width(0.95)
 
 
@@ -175,8 +161,7 @@ def _flood(connection: tallyveil.Connection) -> None:
 def test_what_followed_from_history_stays_free_however_much_is_asked(connect: Connect) -> None:
     connection = connect(budget={"epsilon": 100.0})
     rest = WHOLE + " WHERE sex <> 'F'"
-    connection.execute("SET dp.epsilon = 0.3")
-    connection.execute(WHOLE)
+    ask(connection, WHOLE, epsilon=0.3)
     connection.execute("SELECT count(*) FROM person WHERE sex = 'F'")
     connection.execute("SET dp.epsilon = 0.2")
     before = spent(connection)
@@ -195,14 +180,12 @@ def test_what_was_topped_up_stays_free_after_a_restart(connect: Connect) -> None
     # What the top-up counts upon is, but for the rows themselves, soon not looked at any more.
     connection.execute("SELECT sex, state, count(*) FROM person GROUP BY 1, 2")
     connection.execute("SELECT sex, age < 10, count(*) FROM person GROUP BY 1, 2")
-    connection.execute("SET dp.half_width = 20")
-    connection.execute(BY_SEX)
+    ask(connection, BY_SEX, half_width=20)
     _flood(connection)
     connection.close()
     reopened = connect(budget={"epsilon": 100.0})
     before = spent(reopened)
-    reopened.execute("SET dp.half_width = 20")
-    rows = reopened.execute(BY_SEX).fetchall()
+    rows = ask(reopened, BY_SEX, half_width=20)
     assert spent(reopened) == before
     assert all(high - low <= 40 for _, _, low, high in rows)
 
@@ -237,10 +220,8 @@ def test_noise_is_chosen_once_for_a_repeated_statement(
     monkeypatch.setattr(Choice, "scales", counted)
     assert connection.execute(BY_SEX).fetchall() == first
     assert not chosen
-    connection.execute("SET dp.epsilon = 0.5")
-    assert connection.execute(BY_SEX).fetchall() != first
+    assert ask(connection, BY_SEX, epsilon=0.5) != first
     assert chosen
     before = len(chosen)
-    connection.execute("SET dp.confidence = 0.5")
-    connection.execute(BY_SEX)
+    ask(connection, BY_SEX, confidence=0.5)
     assert len(chosen) > before

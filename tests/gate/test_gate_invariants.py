@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import tallyveil
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 from tallyveil.mechanisms import Loss
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask, spent
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 STATES = {"AL": 1000, "AK": 1000, "WY": 1000, "other": 0, None: 0}
@@ -72,8 +70,7 @@ def test_what_follows_is_exact_and_free(connect: Connect, answers: str) -> None:
 def test_whatever_the_mechanism(connect: Connect, mechanism: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-9}
     connection = connect(**invariants(BY_STATE), budget=budget)
-    connection.execute(f"SET dp.mechanism = {mechanism}")
-    assert dict(connection.execute(BY_STATE).fetchall()) == STATES
+    assert dict(ask(connection, BY_STATE, mechanism=mechanism)) == STATES
 
 
 def test_what_does_not_follow_has_noise(connect: Connect) -> None:
@@ -113,8 +110,7 @@ def test_two_margins_and_what_lies_between(connect: Connect) -> None:
     both = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
     assert connection.execute(both).fetchall() == [(None,)]
     assert connection.budget()[0]["spent"] == 0
-    connection.execute("SET dp.source = auto")
-    cells = connection.execute("SELECT state, sex, count(*) FROM person GROUP BY 1, 2").fetchall()
+    cells = ask(connection, "SELECT state, sex, count(*) FROM person GROUP BY 1, 2", source="auto")
     for state, total in STATES.items():
         assert sum(n for own, _, n in cells if own == state) == total
     for sex, total in (("F", 1500), ("M", 1500), ("other", 0)):
@@ -160,8 +156,7 @@ def test_answers_of_thousands_of_rows_agree(connect: Connect) -> None:
     connection = connect(**invariants(BY_STATE), attributes=attributes, budget={"epsilon": 100})
     sql = "SELECT state, n, count(*) FROM person GROUP BY state, n"
     for source in ("auto", "fresh", "auto", "history"):
-        connection.execute(f"SET dp.source = {source}")
-        found = connection.execute(sql).fetchall()
+        found = ask(connection, sql, source=source)
         assert len(found) == 5 * 901
         for state, total in STATES.items():
             assert sum(count for own, _, count in found if own == state) == total
@@ -253,8 +248,7 @@ def test_invariants_of_another_table_with_the_same_records_are_said(
     policy = tallyveil.parse_policy({"tables": tables}, base=tmp_path)
     with tallyveil.connect(policy, source=source) as connection:
         said = dict(connection.execute("SELECT table_name, guarantee FROM dp.budget").fetchall())
-        connection.execute("SET dp.epsilon = 0.1")
-        connection.execute("SELECT count(*) FROM member WHERE sex = 'F'")
+        ask(connection, "SELECT count(*) FROM member WHERE sex = 'F'", epsilon=0.1)
         assert any(said["member"] in notice.message for notice in connection.notices)
     assert said["person"].startswith(
         "for any two tables that agree on the invariants, also those of half, which may count the"
@@ -276,8 +270,7 @@ def test_moved_records_are_counted_where_the_total_is_open(connect: Connect) -> 
     ((said,),) = connection.execute("SELECT guarantee FROM dp.budget").fetchall()
     assert "differ in n records (one added or removed counts 1, one changed 2)" in said
     assert "at most exp(n 1)" in said
-    connection.execute("SET dp.source = history")
-    assert connection.execute("SELECT count(*) FROM person").fetchall() == [(None,)]
+    assert ask(connection, "SELECT count(*) FROM person", source="history") == [(None,)]
 
 
 @pytest.mark.parametrize(
@@ -449,10 +442,6 @@ WOMEN = "SELECT sex, count(*) FROM person WHERE sex <> 'other' GROUP BY sex"
 OLD = "SELECT count(*) FROM person WHERE sex = 'F' AND age {}"
 
 
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
-
-
 def test_a_cell_of_a_known_group_costs_half_and_says_why(connect: Connect) -> None:
     """The noise is that of the row as asked, and so is its interval."""
     declared = {"neighbours": "add_remove", "invariants": [{"sql": WOMEN}]}
@@ -560,8 +549,7 @@ def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Con
         costs.append(spent(connection))
     assert costs[:4] == pytest.approx([0.05, 0.1, 0.15, 0.1])
     assert max(costs) <= 0.15
-    connection.execute("SET dp.source = fresh")
-    connection.execute(OLD.format("= 3"))
+    ask(connection, OLD.format("= 3"), source="fresh")
     with pytest.raises(BudgetExceeded):
         connection.execute(OLD.format("= 3"))
     before = spent(connection)
@@ -734,8 +722,7 @@ def test_projected_charges_the_rows_and_extended_their_projection(connect: Conne
     sql = "SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age"
     costs, before = {}, 0.0
     for mechanism in ("projected", "extended"):
-        connection.execute(f"SET dp.mechanism = {mechanism}")
-        assert connection.execute("SHOW dp.mechanism").fetchall() == [(mechanism,)]
+        assert ask(connection, "SHOW dp.mechanism", mechanism=mechanism) == [(mechanism,)]
         explained = connection.explain(sql)
         assert ("charged as a translate" in explained) == (mechanism == "extended")
         assert sum(n for _, n in connection.execute(sql).fetchall()) == 1500
@@ -746,8 +733,7 @@ def test_projected_charges_the_rows_and_extended_their_projection(connect: Conne
 
 def test_projected_keeps_the_price_of_a_cell(connect: Connect) -> None:
     connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
-    connection.execute("SET dp.mechanism = projected")
-    connection.execute(OLD.format("< 40"))
+    ask(connection, OLD.format("< 40"), mechanism="projected")
     assert spent(connection) == pytest.approx(0.1)
     connection.execute("SET dp.mechanism = extended")
     with pytest.raises(FeatureNotSupported, match="gaussian"):

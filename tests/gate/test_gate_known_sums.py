@@ -14,8 +14,8 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw
+from tests.gate.asking import Connect
 
-Connect = Callable[..., tallyveil.Connection]
 Row = tuple[int, int, int, float]
 """The answer, the ends of its interval, and its standard deviation."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -12,8 +11,7 @@ import pytest
 import tallyveil
 from tallyveil.cache import Cache
 from tallyveil.gate import Gate
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 
 def test_a_cache_is_bounded_by_number_and_weight() -> None:

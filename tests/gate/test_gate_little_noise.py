@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 # (WHERE, count) of the table of conftest.
 PEOPLE = [("sex = 'F'", 1500), ("age < 40", 1520), ("sex = 'M' AND age < 40", 760)]
@@ -57,8 +55,7 @@ def test_counts_and_groups_after_earlier_answers(
             value, low, high = one(connection, sql)
             assert low <= value <= high
             assert abs(value - count) <= 8
-    connection.execute("SET dp.source = auto")
-    groups = dict(connection.execute("SELECT sex, count(*) FROM person GROUP BY sex").fetchall())
+    groups = dict(ask(connection, "SELECT sex, count(*) FROM person GROUP BY sex", source="auto"))
     assert abs(groups["F"] - 1500) <= 8
     assert abs(one(connection, "SELECT sum(age) FROM person WHERE sex = 'F'")[0] - 58500) <= 2000
     connection.execute("SELECT age, sex, count(*) FROM person WHERE age < 3 GROUP BY age, sex")

@@ -8,7 +8,7 @@ a probability below 10⁻⁶: 5.2 deviations of the normal law over all groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tallyveil
+from tests.gate.asking import Connect, ask
 
 GROUPS = 500
 DEVIATIONS = 5.2
@@ -54,8 +55,7 @@ def never_left_out(connection: tallyveil.Connection, coverage: str, source: str)
     connection.execute(f"SET dp.source = {source}")
     held: Any = True
     for half_width in NARROWER:
-        connection.execute(f"SET dp.half_width = {half_width}")
-        value, low, high = np.array(connection.execute(NOBODY).fetchall(), dtype=float).T
+        value, low, high = np.array(ask(connection, NOBODY, half_width=half_width), dtype=float).T
         held &= (low <= 0) & (high >= 0)
         assert ((low <= value) & (value <= high)).all()
     return float((held.sum() - 0.95 * len(held)) / math.sqrt(0.95 * 0.05 * len(held)))
@@ -84,9 +84,6 @@ def test_intervals_over_all_looks_hold_under_a_stopping_rule(
 def test_the_interval_of_one_look_does_not(budget: dict[str, float], tmp_path: Path) -> None:
     with nobody(GROUPS, budget, tmp_path) as connection:
         assert never_left_out(connection, "once", "fresh") < -DEVIATIONS
-
-
-Connect = Callable[..., tallyveil.Connection]
 
 
 def test_it_takes_one_more_setting(connect: Connect) -> None:
@@ -119,8 +116,7 @@ def test_an_answer_that_follows_from_others_has_no_such_interval(connect: Connec
     assert (low, high) == (None, None)
     assert cursor.notices[0].hint is not None
     assert "SET dp.source = fresh buys an answer" in cursor.notices[0].hint
-    connection.execute("SET dp.source = fresh")
-    ((n, low, high),) = connection.execute(TOTAL).fetchall()
+    ((n, low, high),) = ask(connection, TOTAL, source="fresh")
     assert low <= n <= high
 
 
@@ -160,8 +156,9 @@ def test_others_answers_and_a_restart_count(connect: Connect) -> None:
     for connection in (first, second, first, connect()):
         connection.execute("SET dp.coverage = always")
         connection.execute("SET dp.source = fresh" if len(found) < 2 else "SET dp.source = history")
-        connection.execute(f"SET dp.epsilon = {0.1 if not found else 0.6}")
-        found.append(connection.execute(f"{BY_STATE} ORDER BY state").fetchall())
+        found.append(
+            ask(connection, f"{BY_STATE} ORDER BY state", epsilon=0.1 if not found else 0.6)
+        )
     assert found[2] == found[3]
     assert found[1] != found[0]
     widths = [sum(high - low for _, _, low, high in rows) for rows in found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -12,8 +11,7 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 FIRST = datetime.date(2025, 1, 1)
 COUNT = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM visits"

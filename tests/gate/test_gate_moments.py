@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    found: float = connection.budget()[0]["spent"]
-    return found
+from tests.gate.asking import Connect, ask, spent
 
 
 def test_a_deviation_known_from_history_is_free(connect: Connect) -> None:
@@ -31,8 +22,7 @@ def test_what_history_knows_in_part_is_null(connect: Connect) -> None:
     for known in ("count(age)", "avg(age)"):
         sql = "SELECT stddev(age), var_pop(age) FROM person"
         assert connection.sql(sql).fetchall() == [(None, None)]
-        connection.execute("SET dp.source = auto")
-        connection.execute(f"SELECT {known} FROM person")
+        ask(connection, f"SELECT {known} FROM person", source="auto")
         connection.execute("SET dp.source = history")
 
 

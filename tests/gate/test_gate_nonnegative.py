@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 BY_SEX = "SELECT sex, count(*) FROM person GROUP BY sex"
@@ -73,12 +71,10 @@ def test_the_answer_that_is_remembered_stays_as_it_was(connect: Connect) -> None
     sql = "SELECT state, age, count(*) FROM person GROUP BY state, age ORDER BY 1, 2"
     plain = connection.execute(sql).fetchall()
     assert min(n for *_, n in plain) < 0
-    connection.execute("SET dp.nonnegative = on")
-    raised = connection.execute(sql).fetchall()
+    raised = ask(connection, sql, nonnegative="on")
     assert min(n for *_, n in raised) == 0
     assert connection.execute(sql).fetchall() == raised
-    connection.execute("SET dp.nonnegative = off")
-    assert connection.execute(sql).fetchall() == plain
+    assert ask(connection, sql, nonnegative="off") == plain
     assert connection.budget()[0]["spent"] == 0.05
 
 

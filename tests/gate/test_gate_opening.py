@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import tallyveil
 from tallyveil.knowledge.state import State
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 
 def test_what_was_recorded_is_learnt_once_and_before_the_first_question(

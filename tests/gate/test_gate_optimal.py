@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ import pytest
 import tallyveil
 from tallyveil.accountant import Accountant
 from tallyveil.errors import FeatureNotSupported
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask, spent
 
 WOMEN = "SELECT count(*) FROM person WHERE sex = 'F'"
 AGES = range(5, 65, 5)
@@ -28,10 +26,6 @@ RHO: dict[str, Any] = {
     "budget": {"rho": 10.0, "delta": 1e-6},
     "defaults": {"rho": 0.01},
 }
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
 
 
 def errors(connection: tallyveil.Connection, sql: str = PREFIXES) -> list[float]:
@@ -62,9 +56,7 @@ def test_prefixes_cost_what_is_asked_and_are_told_at_the_least_error(connect: Co
             assert "Cost: nothing" in one.explain(PREFIXES)
     assert again.execute(PREFIXES).fetchall()[0][-1] == 1500
     assert spent(again) == before
-    again.execute("SET dp.source = fresh")
-    again.execute("SET dp.mechanism = optimal")
-    assert again.execute(PREFIXES).fetchall() != told
+    assert ask(again, PREFIXES, source="fresh", mechanism="optimal") != told
     assert spent(again) == pytest.approx(before + 0.01)
 
 
@@ -74,9 +66,9 @@ def test_errors_are_those_that_are_announced(connect: Connect) -> None:
     connection = connect(**RHO)
     connection.execute("SET dp.mechanism = gaussian")
     _, _, expected, _ = errors(connection)
-    connection.execute("SET dp.mechanism = optimal")
-    connection.execute("SET dp.source = fresh")
-    rows = np.array([connection.execute(PREFIXES).fetchall()[0][:-1] for _ in range(40)])
+    rows = np.array(
+        [ask(connection, PREFIXES, mechanism="optimal", source="fresh")[0][:-1] for _ in range(40)]
+    )
     off = rows.astype(np.float64) - rows.mean(axis=0)
     found = 0.02 * ((off**2).sum() / 39 - len(AGES) / 12)
     assert found == pytest.approx(expected, rel=0.3)
@@ -93,8 +85,7 @@ def test_auto_takes_it_where_it_costs_less_and_is_no_less_precise(connect: Conne
     )
     widths, costs = [], [0.0]
     for mechanism in ("auto", "projected"):
-        connection.execute(f"SET dp.mechanism = {mechanism}")
-        widths.append(connection.execute(sql).fetchall()[0])
+        widths.append(ask(connection, sql, mechanism=mechanism)[0])
         costs.append(spent(connection) - sum(costs))
     assert all(one <= other for one, other in zip(*widths, strict=True))
     assert costs[1] < costs[2] / 6
@@ -107,8 +98,7 @@ def test_a_group_by_is_bought_as_it_is_asked(connect: Connect) -> None:
     assert charged <= best * 1.02
     connection.execute(sql)
     assert connection.execute("SELECT count(*) FROM dp.history").fetchall() == [(1,)]
-    connection.execute("SET dp.source = history")
-    assert sum(n for _, n in connection.execute(sql).fetchall()) == 1500
+    assert sum(n for _, n in ask(connection, sql, source="history")) == 1500
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
@@ -153,8 +143,7 @@ def test_correlated_noise_costs_the_same_and_is_less_precise(connect: Connect) -
     found = {}
     for mechanism in ("optimal", "correlated"):
         before = spent(connection)
-        connection.execute(f"SET dp.mechanism = {mechanism}")
-        found[mechanism] = connection.execute(sql).fetchall()[0][0]
+        found[mechanism] = ask(connection, sql, mechanism=mechanism)[0][0]
         assert spent(connection) - before == pytest.approx(0.01, rel=1e-3)
     assert found["correlated"] > found["optimal"] * 1.1
 

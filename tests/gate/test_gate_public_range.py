@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -12,8 +11,8 @@ import tallyveil
 from tallyveil.mechanisms import CountMechanism, counts, mechanism
 from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE
 from tallyveil.policy.checks import MAX_COUNT
+from tests.gate.asking import Connect, ask, spent
 
-Connect = Callable[..., tallyveil.Connection]
 # 80 ages, 37 or 38 records of each.
 BY_AGE = {"at_most": 50, "by": ["age"]}
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"
@@ -21,10 +20,6 @@ AGES = (
     "SELECT age, count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
     " WHERE age < 4 GROUP BY age"
 )
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
 
 
 def used(connection: tallyveil.Connection) -> list[str]:
@@ -98,9 +93,9 @@ def test_a_range_holds_within_the_groups_it_is_vouched_for(
     if known:
         connection.execute(query)
         return
-    for ask in (connection.execute, connection.explain):
+    for tried in (connection.execute, connection.explain):
         with pytest.raises(tallyveil.Error, match="the policy declares none") as caught:
-            ask(query)
+            tried(query)
         assert "fair(n=…)" in str(caught.value.hint)
 
 
@@ -143,9 +138,9 @@ def test_what_cannot_serve_is_refused_before_anything_is_charged(
     use(connection, settings[0])
     for setting in settings[1:]:
         connection.execute(setting)
-    for ask in (connection.execute, connection.explain):
+    for tried in (connection.execute, connection.explain):
         with pytest.raises(tallyveil.Error, match=says) as caught:
-            ask(query)
+            tried(query)
         assert caught.value.hint
     assert spent(connection) == 0
 
@@ -165,18 +160,15 @@ def test_history_answers_a_mechanism_from_itself(connect: Connect) -> None:
     connection = connect()
     use(connection, "fair(n=50)")
     first = connection.execute(AGES).fetchall()
-    connection.execute("SET dp.epsilon = 0.05")
-    assert connection.execute(AGES).fetchall() == first
+    assert ask(connection, AGES, epsilon=0.05) == first
     assert connection.execute("SELECT count(*) AS n FROM person WHERE age = 3").fetchall() == [
         (first[3][1],)
     ]
     assert spent(connection) == 0.1
     for other in ("fair(n=49)", "truncated_geometric(n=50)", "laplace"):
         use(connection, other)
-        connection.execute("SET dp.source = history")
-        assert connection.execute(ONE_AGE.replace("7", "3")).fetchall() == [(None,)]
-        connection.execute("SET dp.source = auto")
-        connection.execute(ONE_AGE.replace("7", "3"))
+        assert ask(connection, ONE_AGE.replace("7", "3"), source="history") == [(None,)]
+        ask(connection, ONE_AGE.replace("7", "3"), source="auto")
     assert spent(connection) == pytest.approx(0.25)
 
 
@@ -193,9 +185,7 @@ def test_only_the_rows_that_are_missing_are_bought(connect: Connect) -> None:
 
 def test_auto_uses_additive_answers_that_are_better(connect: Connect) -> None:
     connection = connect(budget={"epsilon": 10}, count_range=BY_AGE)
-    connection.execute("SET dp.mechanism = laplace")
-    connection.execute("SET dp.epsilon = 2")
-    precise = connection.execute(ONE_AGE).fetchall()
+    precise = ask(connection, ONE_AGE, mechanism="laplace", epsilon=2)
     connection.execute("RESET ALL")
     assert connection.execute(ONE_AGE).fetchall() == precise
     assert used(connection) == ["laplace"]

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 
 def show(connection: tallyveil.Connection, name: str) -> str:

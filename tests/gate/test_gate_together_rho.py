@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tallyveil
 from tallyveil.mechanisms import Adjacency, AgentNoise
 from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.workload import Column, Workload
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 ORDERS = (1.001, 1.5, 2.0, 4.0, 16.0)
 SOURCE: dict[str, Any] = {
@@ -50,8 +47,7 @@ def spent_in_rho(connect: Connect, sql: str, invariant: str) -> float:
     """Of conditioned noise that was paid from a budget of epsilon, at epsilon 0.5."""
     own = SOURCE | {"invariants": [{"sql": invariant}]}
     connection = connect({"epsilon": 0.5}, budget={"epsilon": 10.0}, **own)
-    connection.execute("SET dp.mechanism = conditioned")
-    connection.execute(sql)
+    ask(connection, sql, mechanism="conditioned")
     assert connection.execute("SELECT mechanism FROM dp.history").fetchall() == [("conditioned",)]
     connection.close()
     later = connect({"rho": 0.01}, budget={"rho": 10.0, "delta": 1e-6}, **own)

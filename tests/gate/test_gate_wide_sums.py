@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,8 +17,7 @@ from tallyveil.gate.rows import noisy_tables
 from tallyveil.knowledge import Released
 from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect
 
 # All values are multiples of 2^52, so that at this epsilon the noise is 0, to all intents.
 _BIG = 2**52

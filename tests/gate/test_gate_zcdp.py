@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -15,13 +14,9 @@ from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, ErrorLa
 from tallyveil.mechanisms import Adjacency, StatementCalibration, statement_scales
 from tallyveil.mechanisms.zcdp import epsilon_of, rho_for
 from tallyveil.workload.workload import Column, Workload
+from tests.gate.asking import Connect, ask, spent
 
-Connect = Callable[..., tallyveil.Connection]
 RHO = {"rho": 0.1, "delta": 1e-6}
-
-
-def spent(connection: tallyveil.Connection) -> float:
-    return float(connection.budget()[0]["spent"])
 
 
 def half(connection: tallyveil.Connection, where: str = "") -> float:
@@ -142,9 +137,9 @@ def test_what_cannot_serve_says_why_and_what_can(
     connection = connect(**policy)
     for setting in settings:
         connection.execute(setting)
-    for ask in (connection.execute, connection.explain):
+    for tried in (connection.execute, connection.explain):
         with pytest.raises(tallyveil.Error) as caught:
-            ask("SELECT count(*) FROM person")
+            tried("SELECT count(*) FROM person")
         assert says in f"{caught.value}"
         assert caught.value.hint
     assert spent(connection) == 0
@@ -176,20 +171,17 @@ def test_history_is_compared_by_variance_over_mechanisms(connect: Connect) -> No
     """σ = 10 and b = 10 have variances 100 and 200."""
     connection = connect(budget=RHO, defaults={"rho": 0.005})
     (first,) = connection.execute("SELECT count(*) FROM person").fetchall()
-    connection.execute("SET dp.mechanism = laplace")
-    assert connection.execute("SELECT count(*) FROM person").fetchall() == [first]
+    assert ask(connection, "SELECT count(*) FROM person", mechanism="laplace") == [first]
     assert spent(connection) == 0.005
     connection.execute("SELECT count(*) FROM person WHERE age < 50")
-    connection.execute("SET dp.mechanism = gaussian")
-    connection.execute("SELECT count(*) FROM person WHERE age < 50")
+    ask(connection, "SELECT count(*) FROM person WHERE age < 50", mechanism="gaussian")
     assert spent(connection) == pytest.approx(0.015)
 
 
 def test_sums_over_mixed_mechanisms_have_the_mixed_interval(connect: Connect) -> None:
     """A total of one group known by Laplace noise and two bought with Gaussian noise."""
     connection = connect(budget={"rho": 10, "delta": 1e-6}, defaults={"rho": 0.01})
-    connection.execute("SET dp.mechanism = laplace")
-    connection.execute("SELECT count(*) FROM person WHERE sex = 'F'")
+    ask(connection, "SELECT count(*) FROM person WHERE sex = 'F'", mechanism="laplace")
     connection.execute("SET dp.mechanism = gaussian")
     connection.execute("SET dp.rho = 0.005")
     rows = connection.execute(

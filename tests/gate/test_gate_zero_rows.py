@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 ZEROS = [
     ("SELECT count(*) FROM person WHERE age < 0", [(0,)]),
@@ -82,8 +80,7 @@ def test_zero_rows_of_a_statement_take_no_part_in_what_is_bought(
     connect: Connect, answers: str
 ) -> None:
     connection = connect()
-    connection.execute(f"SET dp.source = {answers}")
-    left = connection.execute("SELECT rows_left FROM dp.budget").fetchall()[0][0]
+    left = ask(connection, "SELECT rows_left FROM dp.budget", source=answers)[0][0]
     cursor = connection.execute(
         "SELECT sex, count(*) FILTER (WHERE sex = 'F'), count(*) FILTER (WHERE age < 0),"
         " dp_interval_low(count(*) FILTER (WHERE sex = 'F')),"
@@ -101,8 +98,7 @@ def test_zero_rows_of_a_statement_take_no_part_in_what_is_bought(
 
 def test_the_least_that_is_charged_is_never_rounded_to_nothing(connect: Connect) -> None:
     connection = connect(limits={"least_cost": 0})
-    connection.execute("SET dp.half_width = 9e14")
-    connection.execute("SELECT count(*) FROM person")
+    ask(connection, "SELECT count(*) FROM person", half_width="9e14")
     ((cost,),) = connection.execute("SELECT cost FROM dp.history").fetchall()
     assert cost > 0
 
@@ -112,8 +108,7 @@ def test_a_constant_of_every_record_is_exact_where_the_total_is_public(connect: 
     connection = connect(neighbours="replace")
     before = record(connection)
     for source in ("auto", "fresh", "history"):
-        connection.execute(f"SET dp.source = {source}")
-        assert connection.execute("SELECT sum(-3), sum(3), sum(0) FROM person").fetchall() == [
+        assert ask(connection, "SELECT sum(-3), sum(3), sum(0) FROM person", source=source) == [
             (-9000, 9000, 0)
         ]
         grouped = connection.execute(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import operator
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tallyveil
-
-Connect = Callable[..., tallyveil.Connection]
+from tests.gate.asking import Connect, ask
 
 
 def test_db_api(connect: Connect) -> None:
@@ -165,8 +163,7 @@ def test_a_refusal_says_what_the_rest_of_the_share_buys(connect: Connect) -> Non
             alice.execute(question)
         promised = "SET dp.epsilon to at most 0.2, which buys ±15 at 95 %"
         assert promised in (caught.value.hint or "")
-        alice.execute("SET dp.epsilon = 0.2")
-        n, low, high = alice.execute(question).fetchall()[0]
+        n, low, high = ask(alice, question, epsilon=0.2)[0]
         assert (n - low, high - n) == (15, 15)
 
 
