@@ -94,10 +94,16 @@ class Housekeeping:
             self._due.wait(EVERY)
             self._due.clear()
             waited = 0.0
-            while not self._closed.wait(DELAY) and self._busy() and waited < LATEST:
+            while not self._closed.wait(DELAY) and self._under_way() and waited < LATEST:
                 waited += DELAY
             if not self._closed.is_set():
                 tidy()
+
+    def _under_way(self) -> bool:
+        """Whether a heavy statement is, or one has ended since this was asked last."""
+        busy, ended = self._busy(), self._due.is_set()
+        self._due.clear()
+        return busy or ended
 
 
 def tidy() -> None:

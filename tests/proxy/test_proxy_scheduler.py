@@ -13,7 +13,7 @@ import pytest
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
-from tallyveil.proxy import Server, ServerLimits, ServerThread
+from tallyveil.proxy import Server, ServerLimits, ServerThread, housekeeping
 from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
@@ -204,6 +204,32 @@ def test_threads_switch_sooner_while_a_heavy_statement_is_under_way() -> None:
         assert sys.getswitchinterval() < usual / 10
         second.end()
         assert sys.getswitchinterval() == usual
+
+
+def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole collection takes as long as several statements do."""
+    looks: list[None] = []
+    tidied: list[int] = []
+    done = threading.Event()
+
+    def tidy() -> None:
+        tidied.append(len(looks))
+        done.set()
+
+    def busy() -> bool:
+        looks.append(None)
+        if len(looks) < 6:
+            keeper.due()  # one has begun and ended since
+        return False
+
+    monkeypatch.setattr(housekeeping, "DELAY", 0.001)
+    monkeypatch.setattr(housekeeping, "tidy", tidy)
+    keeper = housekeeping.Housekeeping(busy)
+    keeper.start()
+    keeper.due()
+    assert done.wait(10)
+    keeper.close()
+    assert tidied[0] == 6
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:
