@@ -148,10 +148,12 @@ def test_a_wrong_drawing_is_refused_before_anything_is_solved(
 
 
 def test_comparing_reproduces_the_reference_values() -> None:
-    rows = shell("mechanism", "compare", "--n", "4,20", "--alpha", "9/10,10/11", "--json").stdout
+    rows = shell("mechanism", "compare", "--n", "4,8,20", "--alpha", "9/10,10/11", "--json").stdout
     loss = {(row["n"], row["alpha"]): row["loss"] for row in map(json.loads, rows.splitlines())}
     expected = {"GM": 0.9473684, "WH": 0.9641975, "WM": 0.9654321, "EM": 0.9671945, "UM": 1.0}
     assert loss[4, "9/10"] == pytest.approx(expected, abs=1e-6)
+    expected = {"GM": 0.9473684, "WH": 0.9616886, "WM": 0.9655116, "EM": 0.9685370, "UM": 1.0}
+    assert loss[8, "9/10"] == pytest.approx(expected, abs=1e-6)
     expected = {"GM": 0.9523810, "WH": 0.9523810, "WM": 0.9641373, "EM": 0.9709881, "UM": 1.0}
     assert loss[20, "10/11"] == pytest.approx(expected, abs=1e-6)
     table = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5").stdout.splitlines()

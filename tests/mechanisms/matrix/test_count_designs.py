@@ -122,23 +122,6 @@ def test_a_design_has_what_was_asked_and_is_optimal(
     assert float(score(matrix, objective)) == pytest.approx(best, rel=2e-6, abs=2e-6)
 
 
-@pytest.mark.parametrize(
-    ("n", "alpha", "asked", "expected"),
-    [
-        # MATH §5.
-        (4, "0.9", ["WH"], 0.9641975),
-        (4, "0.9", ["WH", "RM", "CM"], 0.9654321),
-        (8, "0.9", ["WH"], 0.9616886),
-        (8, "0.9", ["WH", "RM", "CM"], 0.9655116),
-        (20, "10/11", ["WH"], 0.9523810),
-        (20, "10/11", ["WH", "RM", "CM"], 0.9641373),
-    ],
-)
-def test_the_papers_designs(n: int, alpha: str, asked: list[str], expected: float) -> None:
-    for matrix in (design(n, alpha, asked), choose(n, alpha, asked)):
-        assert float(score(matrix, L0)) == pytest.approx(expected, abs=1.2e-7)
-
-
 @given(
     st.integers(1, 6),
     st.sampled_from(["0.3", "1/2", "0.62", "0.9", "0.97"]),
