@@ -35,17 +35,6 @@ def test_a_group_by_answers_the_declared_groups(house: Any) -> None:
     assert house.spent() == pytest.approx(0.05)
 
 
-def test_a_group_in_history_answers_the_single_count(house: Any) -> None:
-    with house.connect() as connection:
-        groups = dict(
-            connection.execute("SELECT state, count(*) FROM person GROUP BY state").fetchall()
-        )
-        spent = house.spent()
-        single = connection.execute("SELECT count(*) FROM person WHERE state = 'AK'").fetchone()
-    assert single == (groups["AK"],)
-    assert house.spent() == spent
-
-
 def test_having_order_and_limit_work_on_the_noisy_rows(house: Any) -> None:
     with house.connect() as connection:
         rows = connection.execute(
@@ -90,17 +79,6 @@ def test_a_target_buys_just_enough(house: Any) -> None:
         ).fetchone()
     assert row is not None
     assert row[0] == 10
-
-
-def test_history_only_never_spends(house: Any) -> None:
-    with house.connect() as connection:
-        connection.execute("SET dp.source = history")
-        unknown = connection.execute("SELECT count(*) FROM person").fetchall()
-        assert (unknown, house.spent()) == ([(None,)], 0)
-        connection.execute("SET dp.source = auto")
-        bought = connection.execute("SELECT count(*) FROM person").fetchall()
-        connection.execute("SET dp.source = history")
-        assert connection.execute("SELECT count(*) FROM person").fetchall() == bought
 
 
 def test_distinct_lists_the_declared_values_free(free_house: Any) -> None:

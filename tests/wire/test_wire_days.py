@@ -46,13 +46,3 @@ def test_a_bound_midnight_is_answered(
     with house.connect() as connection:
         found = connection.execute("SELECT count(*) FROM person WHERE seen < %s", [bound])
         assert found.fetchone() == truth
-
-
-@pytest.mark.parametrize("midnight", ["2020-02-29 24:00", "2020-02-29T24:00:00", "2020-2-29 24:00"])
-def test_the_end_of_a_day_is_the_next_midnight(
-    house: Any, source: duckdb.DuckDBPyConnection, midnight: str
-) -> None:
-    truth = source.execute("SELECT count(*) FROM visits WHERE seen < '2020-03-01'").fetchone()
-    with house.connect() as connection:
-        asked = f"SELECT count(*) FROM person WHERE seen < '{midnight}'"
-        assert connection.execute(asked.encode()).fetchone() == truth
