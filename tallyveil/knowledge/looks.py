@@ -259,6 +259,9 @@ def _joined(
         system = System.of(state, [*asked, *sums], (), _WORK)
     if system is None:
         return None
+    known = outlook.determined
+    if known is not None and not known.weights.shape[1]:
+        system = system.without_history
     starts = np.cumsum([0, *(column.height for column in asked)])
     answered = np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)])
     joined = system.joined(
@@ -268,7 +271,7 @@ def _joined(
         state.all_noises(used),
         np.concatenate([state.noise_numbers(number) for number in used]),
     )
-    known, height = outlook.determined, system.question.shape[0]
+    height = system.question.shape[0]
     combined = None if known is None else known.combined(joined.noises, answered, height)
     return outlook.estimated(joined, combined)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -144,6 +144,18 @@ class System:
         most = found.places[noisy][np.argmax(np.abs(found.weights[noisy]))]
         history, question = rows
         return all(map(np.array_equal, _entries(history, most), _entries(question, row)))
+
+    @property
+    def without_history(self) -> System:
+        nothing = np.zeros(0, dtype=np.int64)
+        return replace(
+            self,
+            history=self.history[:0],
+            values=self.values[:0],
+            noises=self.noises.take(nothing),
+            numbers=nothing,
+            used=(),
+        )
 
     def joined(
         self,

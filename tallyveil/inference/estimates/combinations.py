@@ -88,7 +88,7 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
         result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
     rows, asked = pruned.rows, pruned.open
     if not len(asked):
-        return Solved(result)
+        return Solved(result, None if pruned.own else _by_answers(question, pruned, noises))
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
     solutions = _Solutions(blocks, parts)
@@ -115,6 +115,18 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
     return Solved(result, determined)
 
 
+def _by_answers(question: sparse.csr_matrix, pruned: Pruned, noises: Noises) -> Determined | None:
+    """Where no combination of the rows but 0 follows from the history, what follows from answers
+    of their own alone; None where that is not seen at once. None does if on the cells that the
+    history cannot touch the rows are as independent as on all."""
+    asked = np.flatnonzero(np.diff(question.indptr))
+    if not 0 < len(asked) <= _FEW or noises.together is not None or not noises.variances.all():
+        return None
+    rows, none = question[asked].toarray().astype(np.float64), np.zeros((len(asked), 0))
+    every, apart = (Determined.of(asked, none, each) for each in (rows, rows[:, pruned.untouched]))
+    return every if every and apart and len(every.basis) == len(apart.basis) else None
+
+
 def _determined(
     solutions: _Solutions, rows: _Ints, asked: _Ints, noises: Noises
 ) -> Determined | None:
@@ -123,7 +135,7 @@ def _determined(
     if noises.together is not None or not noises.variances.all():
         return None
     if solutions.too_large:
-        return Determined.nothing(asked, len(noises))
+        return Determined.nothing(asked)
     blocks, parts, number = solutions.blocks, solutions.parts, len(asked)
     if number > _FEW:
         return None

@@ -50,7 +50,7 @@ class Combination:
 @dataclass(frozen=True, eq=False)
 class Determined:
     """Of the rows ``asked`` (k) of a question: N is ``basis`` and B is ``weights``; on no cell is
-    N Q off B H by more than ``off`` (r)."""
+    N Q off B H by more than ``off`` (r). B has no columns if the history has no part in it."""
 
     asked: IntArray
     basis: FloatArray
@@ -75,9 +75,9 @@ class Determined:
         return cls(asked, basis, basis @ weights, np.abs(basis @ off).max(axis=1, initial=0.0))
 
     @classmethod
-    def nothing(cls, asked: IntArray, rows: int) -> Determined:
-        """By a history of so many rows."""
-        return cls(asked, np.zeros((0, len(asked))), np.zeros((0, rows)), np.zeros(0))
+    def nothing(cls, asked: IntArray) -> Determined:
+        """By no rows."""
+        return cls(asked, np.zeros((0, len(asked))), np.zeros((0, 0)), np.zeros(0))
 
     @property
     def nbytes(self) -> int:

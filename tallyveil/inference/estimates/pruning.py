@@ -39,37 +39,61 @@ def entries_of(matrix: sparse.csr_matrix) -> Entries:
 
 class Pruned:
     """``rows`` of the history can have a part in the queries ``open``, which may be determined;
-    ``own[i]`` is the row that is query i and the only one that can answer it. What touches a cell
-    is counted once, and those rows that have no part are taken off."""
+    ``own[i]`` is the row that is query i and the only one that can answer it. No row that can have
+    a part in any combination of the queries touches the cells ``untouched``."""
 
     def __init__(self, history: sparse.csr_matrix, question: sparse.csr_matrix) -> None:
-        history, question = (_in_order(matrix) for matrix in (history, question))
-        entries, cells = entries_of(history), history.shape[1]
-        touched = np.bincount(entries.cells, minlength=cells)
-        rows = _sums(entries.cells, entries.rows, cells)  # that touch a cell: of one, its number
-        left = entries_of(question)
-        kept = np.ones(history.shape[0], dtype=bool)
-        open_ = np.diff(question.indptr) > 0
+        self._history, question = (_in_order(matrix) for matrix in (history, question))
+        self._entries, cells = entries_of(self._history), history.shape[1]
+        self._touched = np.bincount(self._entries.cells, minlength=cells)
+        # Of the rows that touch a cell: of one, its number.
+        self._sums = _sums(self._entries.cells, self._entries.rows, cells)
+        self._kept = np.ones(history.shape[0], dtype=bool)
         self.own: dict[int, int] = {}
+        left, open_ = entries_of(question), np.diff(question.indptr) > 0
         for _ in range(_ROUNDS):
-            closed = left.rows[touched[left.cells] == 0]
+            if not self._dropped(left.cells):
+                break
+        self.untouched = self._touched == 0
+        for _ in range(_ROUNDS):
+            closed = left.rows[self._touched[left.cells] == 0]
             open_[closed] = False
-            lone = touched == 1
-            answered = _own_rows(history, question, rows, left.take(lone[left.cells]), open_)
+            answered = self._own_rows(question, left, open_)
             open_[list(answered)] = False
             self.own |= answered
-            if len(closed) + len(answered):
-                left = left.take(open_[left.rows])
-            lone[left.cells] = False
-            useless = np.unique(rows[lone])
-            kept[useless] = False
-            of, places = stretches(history.indptr, useless)
-            touched -= np.bincount(entries.cells[places], minlength=cells)
-            rows -= _sums(entries.cells[places], useless[of], cells)
-            if not len(left.rows) or not len(closed) + len(useless) + len(answered):
+            left = left.take(open_[left.rows])
+            dropped = self._dropped(left.cells)
+            if not len(left.rows) or not len(closed) + dropped + len(answered):
                 break
-        open_[left.rows[touched[left.cells] == 0]] = False
-        self.rows, self.open = np.flatnonzero(kept), np.flatnonzero(open_)
+        open_[left.rows[self._touched[left.cells] == 0]] = False
+        self.rows, self.open = np.flatnonzero(self._kept), np.flatnonzero(open_)
+
+    def _dropped(self, asked: IntArray) -> int:
+        """Leave out the rows that alone touch some cell that is not asked: how many there are."""
+        lone = self._touched == 1
+        lone[asked] = False
+        useless = np.unique(self._sums[lone])
+        self._kept[useless] = False
+        of, places = stretches(self._history.indptr, useless)
+        cells = self._entries.cells[places]
+        self._touched -= np.bincount(cells, minlength=len(lone))
+        self._sums -= _sums(cells, useless[of], len(lone))
+        return len(useless)
+
+    def _own_rows(
+        self, question: sparse.csr_matrix, left: Entries, open_: BoolArray
+    ) -> dict[int, int]:
+        """By open query, the row of the history that is the same, if it alone touches some cell."""
+        lone = left.take((self._touched[left.cells] == 1) & open_[left.rows])
+        asked, first = np.unique(lone.rows, return_index=True)
+        history, rows = self._history, self._sums[lone.cells[first]]
+        same = np.diff(question.indptr)[asked] == np.diff(history.indptr)[rows]
+        asked, rows = asked[same], rows[same]
+        (of, mine), (_, theirs) = stretches(question.indptr, asked), stretches(history.indptr, rows)
+        differs = question.indices[mine] != history.indices[theirs]
+        differs |= question.data[mine] != history.data[theirs]
+        same = np.bincount(of[differs], minlength=len(asked)) == 0
+        return dict(zip(asked[same].tolist(), rows[same].tolist(), strict=True))
 
 
 def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
@@ -80,24 +104,3 @@ def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
 def _sums(cells: IntArray, rows: IntArray, number: int) -> IntArray:
     """Of the numbers of rows, by cell."""
     return np.bincount(cells, rows, number).astype(np.int64)
-
-
-def _own_rows(
-    history: sparse.csr_matrix,
-    question: sparse.csr_matrix,
-    only: IntArray,
-    lone: Entries,
-    open_: BoolArray,
-) -> dict[int, int]:
-    """By open query, the row of the history that is the same, if it alone touches some cell, of
-    those in ``lone``; ``only`` is the row that touches it."""
-    asked, first = np.unique(lone.rows, return_index=True)
-    asked, first = asked[open_[asked]], first[open_[asked]]
-    rows = only[lone.cells[first]]
-    same = np.diff(question.indptr)[asked] == np.diff(history.indptr)[rows]
-    asked, rows = asked[same], rows[same]
-    (of, mine), (_, theirs) = stretches(question.indptr, asked), stretches(history.indptr, rows)
-    differs = question.indices[mine] != history.indices[theirs]
-    differs |= question.data[mine] != history.data[theirs]
-    same = np.bincount(of[differs], minlength=len(asked)) == 0
-    return dict(zip(asked[same].tolist(), rows[same].tolist(), strict=True))
