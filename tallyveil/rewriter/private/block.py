@@ -157,8 +157,6 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             f"{name} takes one argument, without ORDER BY",
             hint="count(*) counts the records." if isinstance(node, exp.Count) else None,
         )
-    if isinstance(argument, exp.Star) and not isinstance(node, exp.Count):
-        raise FeatureNotSupported(f"{name}(*) is not answered")
     if not isinstance(argument, exp.Star):
         from_clause.check(argument, records)
     outer = node.parent

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
-    StatementError,
+    SQLSyntaxError,
     StatementTooComplex,
     UndefinedColumn,
 )
@@ -103,7 +103,9 @@ def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: PublicCurso
             position=position(query),
         )
     if any(len(side.fields) != len(first.fields) for side in sides):
-        raise StatementError("each UNION query must have the same number of columns")
+        raise SQLSyntaxError(
+            "each UNION query must have the same number of columns", position=position(query)
+        )
     branches = [branch for side in sides for branch in side.branches]
     if len(branches) > MAX_BRANCHES:
         raise StatementTooComplex(
