@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant
-from tallyveil.gate.deciding.charged import cost_text, number, remaining
+from tallyveil.gate.deciding.charged import cost_text, number, percent, remaining
 from tallyveil.gate.deciding.choice import Noise
 from tallyveil.gate.deciding.outcome import Answered, Forecast, Looks
-from tallyveil.gate.deciding.refusal import widest
+from tallyveil.gate.deciding.refusal import rows_of, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import reach
 from tallyveil.gate.interface import Notice
@@ -124,7 +124,7 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
     low, high = min(halves), max(halves)
     ends = [format(float(end), ".6g") for end in (low, high)]
     width = f"±{ends[1]}" if ends[0] == ends[1] else f"±{ends[0]} to ±{ends[1]}"
-    return f"interval {width} at {number(confidence * 100)} %"
+    return f"interval {width} {percent(confidence)}"
 
 
 def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> str:
@@ -132,7 +132,7 @@ def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> s
     widths = {high - low for _, low, high in intervals}
     low, high = min(widths), max(widths)
     width = f"{low}" if low == high else f"{low} to {high}"
-    return f"interval of width {width} at {number(confidence * 100)} %"
+    return f"interval of width {width} {percent(confidence)}"
 
 
 def _from(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
@@ -224,12 +224,7 @@ def _spreads(forecast: Forecast) -> Iterator[str]:
 def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
     """What history gives, and what would be bought."""
     confidence = request.target.confidence
-    rows = [
-        (column, row)
-        for table, known in forecast.found.items()
-        for column, answers in zip(plan.workloads[table].columns, known, strict=True)
-        for row in answers
-    ]
+    rows = rows_of(request.workloads, forecast.found)
     half = widest(rows, confidence)
     known = sum(row is not None for _, row in rows)
     worst = "" if half is None else f", {_interval([half], confidence)} or better"
@@ -261,7 +256,7 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
     """The interval to expect."""
     if isinstance(noise.mechanism, CountMechanism) and scale:
         widest = noise.mechanism.widest(scale, confidence)
-        return f"interval of width at most {widest} at {number(confidence * 100)} %"
+        return f"interval of width at most {widest} {percent(confidence)}"
     law = law_of(noise.mechanism.name, scale)
     half = 0 if law is None or not scale else law.half_width(confidence)
     return _interval([column.multiplier * half], confidence)

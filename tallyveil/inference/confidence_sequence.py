@@ -29,9 +29,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tallyveil.arrays import BoolArray
+from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws.laws import Floats, NoiseLaw
+from tallyveil.inference.laws.laws import NoiseLaw, exact_miss
 
 __all__ = ["confidence_sequence"]
 
@@ -58,8 +58,6 @@ def confidence_sequence(
     """
     if not laws or any(law.scale == 0 for law in laws):
         raise InvalidParameterValue("a confidence sequence is one of noisy answers")
-    if not 0 < confidence < 1:
-        raise InvalidParameterValue(f"a confidence lies strictly between 0 and 1, not {confidence}")
     origins = [row[0] for row in answers]
     # Differences of noises: what is large about the answers themselves is left out of floats.
     offsets = np.array(
@@ -67,7 +65,7 @@ def confidence_sequence(
     ).reshape(len(origins), len(laws))
     low = np.full(len(origins), -math.inf)
     high = np.full(len(origins), math.inf)
-    level = (1 - _SHARE) * (1 - confidence)
+    level = (1 - _SHARE) * exact_miss(confidence)
     for start in _starts(laws):
         half = laws[start].half_width(1 - level / 2)
         bounds = [(offsets[:, start] - half, offsets[:, start] + half)]
@@ -95,7 +93,9 @@ def _starts(laws: Sequence[NoiseLaw]) -> list[int]:
     return starts
 
 
-def _likely(laws: Sequence[NoiseLaw], offsets: Floats, log_level: float) -> tuple[Floats, Floats]:
+def _likely(
+    laws: Sequence[NoiseLaw], offsets: FloatArray, log_level: float
+) -> tuple[FloatArray, FloatArray]:
     """The ends of {θ: ln ∏_{i>0} p_i(y_i − θ) ≥ ln β + ln m}, with ln β = ``log_level`` and
     m = Σ_t p_0(y_0 − t) ∏_{i>0} p_i(y_i − t)."""
     later = _Likelihood(laws[1:], offsets[:, 1:])
@@ -108,10 +108,10 @@ def _likely(laws: Sequence[NoiseLaw], offsets: Floats, log_level: float) -> tupl
 class _Likelihood:
     """ln ∏_i p_i(y_i − t), which is concave in t: a row for each row of answers."""
 
-    def __init__(self, laws: Sequence[NoiseLaw], offsets: Floats) -> None:
+    def __init__(self, laws: Sequence[NoiseLaw], offsets: FloatArray) -> None:
         self.laws, self.offsets = laws, offsets
 
-    def at(self, points: Floats) -> Floats:
+    def at(self, points: FloatArray) -> FloatArray:
         """At ``points[row]``, or at each of ``points[row, :]``."""
         wide = points.ndim > 1
         total = np.zeros_like(points)
@@ -120,13 +120,13 @@ class _Likelihood:
             total += law.log_mass((answers[:, None] if wide else answers) - points)
         return total
 
-    def mode(self) -> Floats:
+    def mode(self) -> FloatArray:
         """The integer where it is largest: it rises before, and falls behind."""
         low, high = self.offsets.min(axis=1), self.offsets.max(axis=1)
         return 1 + _last(lambda t: self.at(t + 1) > self.at(t), low - 1, high)
 
 
-def _log_evidence(likelihood: _Likelihood) -> Floats:
+def _log_evidence(likelihood: _Likelihood) -> FloatArray:
     """At most ln Σ_t ∏_i p_i(y_i − t), over the integers t.
 
     The product rises up to its mode and falls from there. So between two points on one side of it,
@@ -147,13 +147,15 @@ def _log_evidence(likelihood: _Likelihood) -> Floats:
     return _log_sum(np.concatenate(terms, axis=1))
 
 
-def _log_sum(terms: Floats) -> Floats:
+def _log_sum(terms: FloatArray) -> FloatArray:
     largest = terms.max(axis=1)
-    result: Floats = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))
+    result: FloatArray = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))
     return result
 
 
-def _farthest(likelihood: _Likelihood, mode: Floats, least: Floats, sign: int) -> Floats:
+def _farthest(
+    likelihood: _Likelihood, mode: FloatArray, least: FloatArray, sign: int
+) -> FloatArray:
     """The integer farthest from the mode, on one side of it, where the logarithm is ``least``."""
     reach = np.ones_like(mode)
     for _ in range(_HALVINGS):
@@ -165,7 +167,7 @@ def _farthest(likelihood: _Likelihood, mode: Floats, least: Floats, sign: int) -
     return mode + sign * near
 
 
-def _last(holds: Callable[[Floats], Holds], low: Floats, high: Floats) -> Floats:
+def _last(holds: Callable[[FloatArray], Holds], low: FloatArray, high: FloatArray) -> FloatArray:
     """Of each row the last integer from ``low`` on, below ``high``, up to which it holds; ``low``
     if there is none."""
     for _ in range(_HALVINGS):

@@ -9,7 +9,7 @@ from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
-from tallyveil.rewriter.sql.parameters import types_of
+from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
 from tallyveil.rewriter.sql.query import Query, place_of, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.times import by_name as zone_by_name
@@ -32,6 +32,7 @@ __all__ = [
     "Query",
     "Rewriter",
     "Workload",
+    "duckdb_name",
     "local_now",
     "parse_query",
     "place_of",

@@ -188,7 +188,7 @@ def _translate(planning: Planning) -> None:
 def _check_above(planning: Planning) -> None:
     catalog, cursor = planning.catalog, planning.cursor
     planning.cautions = check_above(
-        planning.tree, Lineage(catalog), catalog.domains, _constants(cursor), cursor.time_zone
+        planning.tree, Lineage(catalog), catalog.domains, cursor.constant, cursor.time_zone
     )
 
 
@@ -226,9 +226,8 @@ def _blocks(planning: Planning) -> list[Block]:
             hint="GROUP BY what they differ in, or ask in several statements.",
         )
     catalog, cursor = planning.catalog, planning.cursor
-    constant = _constants(cursor)
     lineage = Lineage(catalog)
-    return [take_apart(s, FromClause(catalog, cursor), constant, lineage) for s in found]
+    return [take_apart(s, FromClause(catalog, cursor), cursor.constant, lineage) for s in found]
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
@@ -244,18 +243,6 @@ def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
             ours = exp.From | exp.Join | exp.Where | exp.Group
             children = [c for c in children if not isinstance(c, ours)]
         stack += reversed(children)
-
-
-def _constants(cursor: PublicCursor) -> Callable[[exp.Expr], Any]:
-    def constant(node: exp.Expr) -> Any:
-        """The value of a constant expression; plain numbers without asking DuckDB."""
-        inner = node.unnest()
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            return float(inner.this) if not inner.this.isdigit() else int(inner.this)
-        _, rows = cursor.rows(f"SELECT {duckdb_sql(node)}")
-        return rows[0][0]
-
-    return constant
 
 
 READING: Final[tuple[Callable[[Draft], None], ...]] = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -11,14 +10,9 @@ from sqlglot.errors import SqlglotError
 from tallyveil.errors import FeatureNotSupported, UndefinedObject
 from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.interface import Argument, Statement
-from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece
+from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, duckdb_name
 
 __all__ = ["parse_deallocate", "parse_execute", "parse_prepare"]
-
-# What DuckDB calls types that it knows by other names too.
-_NAMES: Final = {
-    "INT": "INTEGER", "TEXT": "VARCHAR", "NAME": "VARCHAR", "BPCHAR": "VARCHAR", "REAL": "FLOAT",
-}  # fmt: skip
 
 
 def parse_prepare(reader: TokenReader) -> Statement:
@@ -81,6 +75,4 @@ def _type(piece: Piece, dialect: Dialect) -> str | None:
         kind = exp.DataType.build(piece.sql, dialect=dialect)
     except (SqlglotError, ValueError):
         raise UndefinedObject(f'type "{piece.sql[:63]}" does not exist') from None
-    name, bracket, _ = kind.sql("duckdb").partition("[")
-    name = name.partition("(")[0]
-    return _NAMES.get(name, name) + ("[]" if bracket else "")
+    return duckdb_name(kind)

@@ -10,12 +10,17 @@ from tallyveil.accountant import Accountant, Balance, Quote
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.deciding.request import Request
 
-__all__ = ["charge_explained", "cost_text", "number", "remaining"]
+__all__ = ["charge_explained", "cost_text", "number", "percent", "remaining"]
 
 
 def number(value: Fraction | float) -> str:
     """Short, and exact as far as anyone reads."""
     return format(float(value), ".10g")
+
+
+def percent(confidence: Fraction) -> str:
+    """As the end of a sentence about intervals."""
+    return f"at {number(confidence * 100)} %"
 
 
 def cost_text(quote: Quote) -> str:

@@ -27,6 +27,7 @@ from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import InsufficientPrivilege
+from tallyveil.gate.deciding.charged import percent
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import combined
 from tallyveil.knowledge import Estimate, Knowledge, Precision, Preview, too_complex
@@ -176,8 +177,8 @@ def _instead(
     if factor is None:
         return f"{known}, or ask for fewer groups or a wider interval."
     half = _up(max(_halves(found, charge, factor, request)))
-    at = f"{float(request.target.confidence * 100):.10g} %"
-    return f"SET dp.half_width to at least {half}, at {at}, or {known}."
+    at = percent(request.target.confidence)
+    return f"SET dp.half_width to at least {half}, {at}, or {known}."
 
 
 def _least_factor(permitted: Callable[[float], bool]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from tallyveil.errors import BudgetExceeded, TallyveilError
+from tallyveil.gate.deciding.charged import percent
 from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
@@ -14,7 +15,7 @@ from tallyveil.mechanisms import law_of
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 
-__all__ = ["what_remains", "widest"]
+__all__ = ["rows_of", "what_remains", "widest"]
 
 
 def what_remains(
@@ -26,7 +27,7 @@ def what_remains(
     refused: Workload | None,
 ) -> str:
     """The hint of a refusal: how well the rest of the budget answers, and how well history does."""
-    at = f"at {float(request.target.confidence * 100):.10g} %"
+    at = percent(request.target.confidence)
     parts = []
     if error.remaining > 0:
         half = None
@@ -34,12 +35,7 @@ def what_remains(
             half = _bought(error, request.target.confidence, choice, wanted[refused.table], refused)
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
         parts.append(f"SET dp.{error.unit} to at most {error.remaining:.12g}{buys}")
-    rows = [
-        (column, row)
-        for table, workload in request.workloads.items()
-        for column, known in zip(workload.columns, found[table], strict=True)
-        for row in known
-    ]
+    rows = rows_of(request.workloads, found)
     half = widest(rows, request.target.confidence)
     if half is None and error.analyst is not None and not parts:
         parts.append("ask the custodian: the policy says who may spend, and how much")
@@ -53,6 +49,18 @@ def what_remains(
         )
     hint = ", or ".join(parts) + "."
     return hint[0].upper() + hint[1:]
+
+
+def rows_of(
+    workloads: Mapping[str, Workload], found: Mapping[str, Rows]
+) -> list[tuple[Column, Known | None]]:
+    """What is known of each row, with its column."""
+    return [
+        (column, row)
+        for table, workload in workloads.items()
+        for column, known in zip(workload.columns, found[table], strict=True)
+        for row in known
+    ]
 
 
 def widest(rows: Iterable[tuple[Column, Known | None]], confidence: Fraction) -> Fraction | None:

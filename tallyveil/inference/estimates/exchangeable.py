@@ -31,7 +31,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from tallyveil import deadline
-from tallyveil.arrays import FloatArray
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.roots import one_thread
 
 __all__ = [
@@ -61,7 +61,7 @@ _LINES: Final = 3
 _ROUGH: Final = 1e-12  # dust by products
 _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
 
-_Colours = npt.NDArray[np.int64]
+_Colours = IntArray
 _Colouring = tuple[_Colours, _Colours]
 """Of rows, and of cells."""
 
@@ -73,7 +73,7 @@ class Nearest:
 
     weights: FloatArray
     off: FloatArray
-    combine: npt.NDArray[np.bool_]
+    combine: BoolArray
     shape: tuple[int, int]
 
     @classmethod
@@ -111,7 +111,7 @@ class Exchangeable:
             return False
         return _work(self._own_colours) > LARGEST
 
-    def combinations(self, queries: npt.NDArray[np.int64]) -> Sequence[FloatArray | None]:
+    def combinations(self, queries: IntArray) -> Sequence[FloatArray | None]:
         """For each of some queries (k×n), integers below 2⁵³, its A; None if the history does not
         determine it, or not in few enough colours. They are found by the colours of all queries
         together, unless it is less work one by one."""
@@ -123,7 +123,7 @@ class Exchangeable:
             return [self.combinations(query[None, :])[0] for query in queries]
         return [None] if nearest is None else nearest.combinations
 
-    def nearest(self, queries: npt.NDArray[np.int64]) -> Nearest | None:
+    def nearest(self, queries: IntArray) -> Nearest | None:
         """Of all of some queries, by their colours together; None if these are too many, or it is
         less work one by one."""
         deadline.check()
@@ -133,7 +133,7 @@ class Exchangeable:
             most = min(most, len(queries) * _work(self._own_colours))
         return None if _work(colours) > most else self._solved(colours, queries)
 
-    def _solved(self, colours: _Colouring, queries: npt.NDArray[np.int64]) -> Nearest:
+    def _solved(self, colours: _Colouring, queries: IntArray) -> Nearest:
         """Of queries that have these colours."""
         sorts, cells = colours
         sizes, rows = np.bincount(sorts), self._rows
@@ -174,7 +174,7 @@ class Exchangeable:
         cells = np.zeros(self._rows.shape[1], dtype=np.int64)
         return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
 
-    def _colours(self, queries: npt.NDArray[np.int64]) -> _Colouring:
+    def _colours(self, queries: IntArray) -> _Colouring:
         """The coarsest equitable colours of rows and cells, numbered from 0."""
         random, (sorts, own) = np.random.default_rng(1), self._own_colours
         if len(own) == int(own.max()) + 1:

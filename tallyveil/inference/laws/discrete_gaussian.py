@@ -21,7 +21,8 @@ from typing import ClassVar, Final
 import numpy as np
 from scipy.special import erfc, erfcinv
 
-from tallyveil.inference.laws.laws import Floats, NoiseLaw
+from tallyveil.arrays import FloatArray
+from tallyveil.inference.laws.laws import NoiseLaw
 from tallyveil.inference.roots import root_between
 
 __all__ = ["DiscreteGaussianLaw"]
@@ -83,10 +84,10 @@ class DiscreteGaussianLaw(NoiseLaw):
             value = float(erfc(start / (scale * math.sqrt(2))))
         return min(1.0, math.nextafter(value * (1 + _MARGIN), math.inf))
 
-    def log_mass(self, steps: Floats) -> Floats:
+    def log_mass(self, steps: FloatArray) -> FloatArray:
         """−k²/2σ² − ln N."""
         normaliser = math.log(_normaliser(self.scale))
-        result: Floats = -((steps / self.scale) ** 2) / 2 - normaliser
+        result: FloatArray = -((steps / self.scale) ** 2) / 2 - normaliser
         return result
 
     @classmethod
@@ -109,7 +110,7 @@ class DiscreteGaussianLaw(NoiseLaw):
         return scale
 
     @classmethod
-    def variances(cls, scales: Floats) -> Floats:
+    def variances(cls, scales: FloatArray) -> FloatArray:
         """Σ k² e^{−k²/2σ²} / N where σ < 4, else σ², from which it then differs by less than
         e^{−2π²σ²} · 4π²σ⁴ < 1e-100."""
         result = scales**2
@@ -121,40 +122,46 @@ class DiscreteGaussianLaw(NoiseLaw):
         return result
 
     @classmethod
-    def proxies(cls, scales: Floats) -> Floats:
+    def proxies(cls, scales: FloatArray) -> FloatArray:
         return np.maximum(scales**2, cls.variances(scales))
 
     @classmethod
-    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
+    def log_moments(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, rates: FloatArray
+    ) -> FloatArray:
         """λ²σ²/2 for A = 1: the discrete Gaussian is sub-Gaussian with its own σ (Canonne, Kamath &
         Steinke 2020): E e^{λK} e^{−λ²σ²/2} = Σ_k e^{−(k − λσ²)²/2σ²} / N, and no shift has a larger
         sum."""
-        result: Floats = 0.5 * rates**2 * (times @ (a * scales) ** 2)
+        result: FloatArray = 0.5 * rates**2 * (times @ (a * scales) ** 2)
         return result
 
     @classmethod
-    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
+    def log_phis(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, points: FloatArray
+    ) -> FloatArray:
         total = np.zeros(len(points))
         for own, scale, number in zip(a.tolist(), scales.tolist(), times.tolist(), strict=True):
             total += number * _log_phi(own * points, scale)
         return total
 
     @classmethod
-    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
+    def log_phi_bounds(cls, scales: FloatArray, angles: FloatArray) -> FloatArray:
         """At most 2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the
         first."""
-        result: Floats = np.minimum(0.0, 0.7 - 0.5 * (scales * angles) ** 2)
+        result: FloatArray = np.minimum(0.0, 0.7 - 0.5 * (scales * angles) ** 2)
         return result
 
     @classmethod
-    def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
+    def cumulants(
+        cls, a: FloatArray, scales: FloatArray, order: int
+    ) -> tuple[FloatArray, FloatArray]:
         """c_1 = σ²/2, the others next to 0."""
         factors = np.zeros((order, len(a)))
         factors[0] = 0.5
         return a * scales, factors
 
 
-def _log_phi(points: Floats, sigma: float) -> Floats:
+def _log_phi(points: FloatArray, sigma: float) -> FloatArray:
     """ln of Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; else, by Poisson's summation formula, of
     Σ_m e^{−σ²(t − 2πm)²/2} / Σ_m e^{−σ²(2πm)²/2}. Terms beyond |k| = 12σ are less than 1e-31 of
     the whole, those beyond |m| = 1 less than 1e-17."""
@@ -162,11 +169,11 @@ def _log_phi(points: Floats, sigma: float) -> Floats:
         steps = np.arange(1, math.ceil(12 * sigma) + 1, dtype=np.float64)
         weights = 2 * np.exp(-0.5 * (steps / sigma) ** 2)
         values = (1 + np.cos(np.outer(points, steps)) @ weights) / (1 + weights.sum())
-        result: Floats = np.log(np.maximum(values, 1e-300))
+        result: FloatArray = np.log(np.maximum(values, 1e-300))
         return result
     near = np.abs(np.remainder(points + math.pi, 2 * math.pi) - math.pi)
     rate = 2 * math.pi * sigma**2
     others = np.exp(rate * (near - math.pi)) + np.exp(-rate * (near + math.pi))
     none = math.log1p(2 * math.exp(-rate * math.pi))
-    ratio: Floats = np.log1p(others) - (0.5 * (sigma * near) ** 2 + none)
+    ratio: FloatArray = np.log1p(others) - (0.5 * (sigma * near) ** 2 + none)
     return ratio

@@ -22,7 +22,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallyveil.inference.laws.laws import Floats, NoiseLaw
+from tallyveil.arrays import FloatArray
+from tallyveil.inference.laws.laws import NoiseLaw
 from tallyveil.inference.laws.waves import sines
 
 __all__ = ["DiscreteLaplaceLaw"]
@@ -71,9 +72,9 @@ class DiscreteLaplaceLaw(NoiseLaw):
             exact = _TWO * (-(half + 1) / b).exp() / (1 + (-1 / b).exp()) * (1 + _MARGIN)
         return min(1.0, math.nextafter(float(exact), math.inf))
 
-    def log_mass(self, steps: Floats) -> Floats:
+    def log_mass(self, steps: FloatArray) -> FloatArray:
         """ln (1−a)/(1+a) − |k|/b, where (1−a)/(1+a) = tanh(1/2b)."""
-        result: Floats = math.log(math.tanh(0.5 / self.scale)) - np.abs(steps) / self.scale
+        result: FloatArray = math.log(math.tanh(0.5 / self.scale)) - np.abs(steps) / self.scale
         return result
 
     @classmethod
@@ -96,40 +97,46 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return scale
 
     @classmethod
-    def variances(cls, scales: Floats) -> Floats:
+    def variances(cls, scales: FloatArray) -> FloatArray:
         """2a/(1−a)², within a few units in the last place, coded as (√(2a) / (1−a))² with
         1−a = −expm1(−1/b): nothing cancels for large b. 0 for the scale 0."""
         with np.errstate(divide="ignore", over="ignore"):
             u = 1 / scales
-        result: Floats = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
+        result: FloatArray = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
         return result
 
     @classmethod
-    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
+    def log_moments(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, rates: FloatArray
+    ) -> FloatArray:
         """E e^{sK} = (1−a)² / ((1 − a e^s)(1 − a e^{−s})), which is 1 / (1 − 2v sinh²(s/2)) with
         s = λ A and v the variance."""
         spread = 2 * cls.variances(scales)
         excess = spread[:, None] * np.sinh(a[:, None] / 2 * rates) ** 2
-        result: Floats = -times @ np.log1p(-excess)
+        result: FloatArray = -times @ np.log1p(-excess)
         return result
 
     @classmethod
-    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
+    def log_phis(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, points: FloatArray
+    ) -> FloatArray:
         """φ(t) = (1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)) (MATH §4)."""
         excess = sines(a / 2, points)
         np.square(excess, out=excess)
         excess *= 2 * cls.variances(scales)[:, None]
-        result: Floats = -times @ np.log1p(excess, out=excess)
+        result: FloatArray = -times @ np.log1p(excess, out=excess)
         return result
 
     @classmethod
-    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
+    def log_phi_bounds(cls, scales: FloatArray, angles: FloatArray) -> FloatArray:
         """φ falls from 0 to π and has the period 2π: from s to 2π − s it is at most φ(s)."""
-        result: Floats = -np.log1p(2 * cls.variances(scales) * np.sin(angles / 2) ** 2)
+        result: FloatArray = -np.log1p(2 * cls.variances(scales) * np.sin(angles / 2) ** 2)
         return result
 
     @classmethod
-    def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
+    def cumulants(
+        cls, a: FloatArray, scales: FloatArray, order: int
+    ) -> tuple[FloatArray, FloatArray]:
         """c_r = (2/(2r)!) Σ_n α^n n^{2r−1} = (2/(2r)!) Σ_k E(2r−1, k) α^{k+1} / (1−α)^{2r}, with
         α = e^{−1/b} and the Eulerian numbers E."""
         alpha = np.exp(-1 / scales)
@@ -137,12 +144,12 @@ class DiscreteLaplaceLaw(NoiseLaw):
         powers = np.multiply.accumulate(
             np.broadcast_to(alpha, (eulerian.shape[1], len(alpha))), axis=0
         )
-        factors: Floats = eulerian @ powers
+        factors: FloatArray = eulerian @ powers
         return a / -np.expm1(-1 / scales), factors
 
 
 @cache
-def _eulerian_factors(order: int) -> Floats:
+def _eulerian_factors(order: int) -> FloatArray:
     """For each r (rows) the factors of α^1, α^2, … in c_r (1−α)^{2r}, all at most 1."""
     result = np.zeros((order, 2 * order - 1))
     for r in range(1, order + 1):

@@ -12,14 +12,14 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyveil.arrays import FloatArray
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["LAWS", "Floats", "NoiseLaw", "exact_miss"]
+__all__ = ["LAWS", "NoiseLaw", "exact_miss"]
 
 
 def exact_miss(confidence: float | Fraction) -> Fraction:
@@ -36,8 +36,6 @@ def exact_miss(confidence: float | Fraction) -> Fraction:
         confidence if isinstance(confidence, Fraction) else Fraction(repr(float(confidence)))
     )
 
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 LAWS: list[type[NoiseLaw]] = []
 """By their numbers."""
@@ -110,19 +108,19 @@ class NoiseLaw(ABC):
         """For a scale above 0, and half ≥ 0."""
 
     @abstractmethod
-    def log_mass(self, steps: Floats) -> Floats:
+    def log_mass(self, steps: FloatArray) -> FloatArray:
         """ln P(K = k) at k = ``steps``; concave, also between integers."""
 
-    def log_moment(self, rates: Floats) -> Floats:
+    def log_moment(self, rates: FloatArray) -> FloatArray:
         """At least ln E e^{λK} for 0 < λ = ``rates`` < ``widest_rate``."""
         return self.log_moments(np.ones(1), np.array([self.scale]), np.ones(1), rates)
 
-    def phi(self, points: Floats) -> Floats:
+    def phi(self, points: FloatArray) -> FloatArray:
         """The characteristic function E cos(tK) at t = ``points`` in [0, π]."""
         if self.scale == 0:
             return np.ones_like(points)
         one = np.ones(1)
-        result: Floats = np.exp(self.log_phis(one, np.array([self.scale]), one, points))
+        result: FloatArray = np.exp(self.log_phis(one, np.array([self.scale]), one, points))
         return result
 
     @classmethod
@@ -140,32 +138,38 @@ class NoiseLaw(ABC):
 
     @classmethod
     @abstractmethod
-    def variances(cls, scales: Floats) -> Floats:
+    def variances(cls, scales: FloatArray) -> FloatArray:
         """Var K_k; scales may be 0."""
 
     @classmethod
-    def proxies(cls, scales: Floats) -> Floats:
+    def proxies(cls, scales: FloatArray) -> FloatArray:
         """At least Var K_k, and with which E e^{λK} ≤ e^{λ² proxy/2} for small λ."""
         return cls.variances(scales)
 
     @classmethod
     @abstractmethod
-    def log_moments(cls, a: Floats, scales: Floats, times: Floats, rates: Floats) -> Floats:
+    def log_moments(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, rates: FloatArray
+    ) -> FloatArray:
         """At least Σ_k n_k ln E e^{λ A_k K_k} at λ = ``rates``, within a relative 1e-12 of that."""
 
     @classmethod
     @abstractmethod
-    def log_phis(cls, a: Floats, scales: Floats, times: Floats, points: Floats) -> Floats:
+    def log_phis(
+        cls, a: FloatArray, scales: FloatArray, times: FloatArray, points: FloatArray
+    ) -> FloatArray:
         """Σ_k n_k ln φ_k(A_k t) at t = ``points``."""
 
     @classmethod
     @abstractmethod
-    def log_phi_bounds(cls, scales: Floats, angles: Floats) -> Floats:
+    def log_phi_bounds(cls, scales: FloatArray, angles: FloatArray) -> FloatArray:
         """At least ln φ_k(t) at every t from one of the ``angles`` to 2π less it."""
 
     @classmethod
     @abstractmethod
-    def cumulants(cls, a: Floats, scales: Floats, order: int) -> tuple[Floats, Floats]:
+    def cumulants(
+        cls, a: FloatArray, scales: FloatArray, order: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Widths w_k, and factors f_rk for r = 1 … ``order`` (rows): ln E e^{zA_kK_k} =
         Σ_r f_rk (w_k z)^{2r}, every factor from 0 to 1."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.arrays import FloatArray
+from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
 from tallyveil.inference.laws.noise import Noises
@@ -225,9 +225,7 @@ class WeightedNoise:
             start = stop
         return np.where(total > level, total, -np.inf)
 
-    def dead_between(
-        self, first: FloatArray, last: FloatArray, level: float = _DEAD
-    ) -> npt.NDArray[np.bool_]:
+    def dead_between(self, first: FloatArray, last: FloatArray, level: float = _DEAD) -> BoolArray:
         """For each i whether ln φ(t) < level for all t from first_i to last_i follows from how far
         A_k t is from the multiples of 2π, where the term's φ is 1.
 
@@ -242,7 +240,7 @@ class WeightedNoise:
             turn = 2 * math.pi * np.floor(start / (2 * math.pi))
             near = np.minimum(start - turn, turn + 2 * math.pi - end)
             total += times @ law.log_phi_bounds(scales[:, None], np.maximum(near, 0.0))
-        dead: npt.NDArray[np.bool_] = total < level
+        dead: BoolArray = total < level
         return dead
 
     def _small_from(self, last: float) -> int:
@@ -279,7 +277,7 @@ class WeightedNoise:
         return result
 
 
-def _stretch(chosen: npt.NDArray[np.bool_]) -> slice:
+def _stretch(chosen: BoolArray) -> slice:
     """From the first that is chosen to the last: evenly spaced points stay so."""
     some = np.flatnonzero(chosen)
     return slice(int(some[0]), int(some[-1]) + 1) if len(some) else slice(0, 0)

@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil.accountant import Basis
+from tallyveil.arrays import FloatArray
 from tallyveil.cache import Cache, key_bytes
 from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.laws.noise import Signature
@@ -34,7 +34,7 @@ class NoiseWeights:
 
     If ``rough``, intervals are by a quick bound, and somewhat too wide."""
 
-    values: npt.NDArray[np.float64]
+    values: FloatArray
     noises: Noises
     rough: bool = False
     _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
@@ -73,7 +73,7 @@ class NoiseWeights:
         size = float(np.abs(self.values).max(initial=0.0)) or 1.0
         return size, self._signature(self.values / size)
 
-    def _signature(self, values: npt.NDArray[np.float64]) -> tuple[bytes, Signature]:
+    def _signature(self, values: FloatArray) -> tuple[bytes, Signature]:
         """The sign of a weight says something where noises are drawn together."""
         alone = self.noises.together is None
         parts, powers = np.frexp(np.abs(values) if alone else values)

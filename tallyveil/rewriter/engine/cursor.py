@@ -6,10 +6,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.deadline import Deadline
@@ -18,6 +20,7 @@ from tallyveil.locks import Rank, ranked_lock
 from tallyveil.rewriter.engine.duckdb_errors import BROKEN, as_duckdb, translate
 from tallyveil.rewriter.engine.python_values import as_text, read_columns, readers
 from tallyveil.rewriter.engine.watchdog import LOOK, Watchdog
+from tallyveil.rewriter.sql.nodes import duckdb_sql
 
 __all__ = ["Engine", "PublicCursor"]
 
@@ -25,6 +28,7 @@ __all__ = ["Engine", "PublicCursor"]
 MAX_VALUES: Final = 5_000_000
 MAX_BYTES: Final = 1 << 28
 _PORTION: Final = 2_048
+_DECIMALS: Final = 38  # digits, beyond which a number is a double
 _FETCHED: Final = 512  # as Python values: no other thread runs meanwhile
 _PORTION_VALUES: Final = 1 << 16
 
@@ -154,6 +158,16 @@ class PublicCursor:
         rows: list[tuple[Any, ...]] = []
         columns, _ = self.fetch(sql, lambda columns: rows.extend)
         return columns, rows
+
+    def constant(self, node: exp.Expr) -> Any:
+        """The value of a constant expression; plain numbers without asking DuckDB."""
+        inner = node.unnest()
+        if not isinstance(inner, exp.Literal) or inner.is_string:
+            return self.rows(f"SELECT {duckdb_sql(node)}")[1][0][0]
+        if inner.is_int:
+            return int(inner.this)
+        short = len(inner.this) <= _DECIMALS and "e" not in inner.this.lower()
+        return Decimal(inner.this) if short else float(inner.this)
 
     def fetch(
         self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[_Rows], object]]

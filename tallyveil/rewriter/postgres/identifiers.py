@@ -7,11 +7,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
+from tallyveil.errors import FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql.nodes import is_star
+from tallyveil.rewriter.sql.nodes import ambiguous, is_star
 
 __all__ = ["RULES"]
 
@@ -35,7 +35,7 @@ def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
             hint=f'There is a column "{names[0]}": write its name in double quotes.',
         )
     if names.count(node.name) > 1:
-        raise AmbiguousColumn(f'column reference "{node.name}" is ambiguous')
+        raise ambiguous(node)
     raise FeatureNotSupported(
         f'the columns "{names[0]}" and "{names[1]}" are not told apart here', hint=_HINT
     )

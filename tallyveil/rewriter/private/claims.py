@@ -20,7 +20,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.linear import is_constant
-from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = ["Evaluator", "bounds_of", "ends_of", "evaluator"]
 
@@ -85,12 +85,7 @@ def evaluator(cursor: PublicCursor) -> Evaluator:
 
     def value(node: exp.Expr) -> object:
         inner = node.unnest()
-        if inner.is_string:
-            return _read(inner)
-        if isinstance(inner, exp.Literal) and inner.is_int:
-            return int(inner.name)
-        sql = duckdb_sql(node)
-        return cursor.rows(f"SELECT {sql}")[1][0][0]
+        return _read(inner) if inner.is_string else cursor.constant(node)
 
     def evaluate(node: exp.Expr) -> Fraction | None:
         for division in node.find_all(*_DIVISIONS):

@@ -11,7 +11,7 @@ from itertools import count
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
 from tallyveil.rewriter.resolve.lookup import Columns, Place, items_for
 from tallyveil.rewriter.resolve.names import Catalog
@@ -22,7 +22,7 @@ from tallyveil.rewriter.resolve.records import (
     level_nodes,
     reads_records,
 )
-from tallyveil.rewriter.sql.nodes import function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import ambiguous, function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["hand_on"]
@@ -77,9 +77,7 @@ class _Handing:
         """Where a query in FROM has the column, if one does."""
         found = [p for p in self._columns.places(column, select) if _query(p[0]) is not None]
         if len(found) > 1:
-            raise AmbiguousColumn(
-                f'column reference "{column.name}" is ambiguous', position=position(column)
-            )
+            raise ambiguous(column)
         return found[0] if found else None
 
     def _handed_on(self, place: Place | None, node: exp.Anonymous) -> exp.Column:

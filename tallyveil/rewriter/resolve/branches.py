@@ -21,7 +21,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import OUTER, level_nodes
-from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
+from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
@@ -112,9 +112,7 @@ class Records:
                 f'column "{name}" does not exist', hint=self._hint(), position=position(column)
             )
         if len(found) > 1:
-            raise AmbiguousColumn(
-                f'column reference "{name}" is ambiguous', position=position(column)
-            )
+            raise ambiguous(column)
         return found[0]
 
     def _hint(self) -> str:

@@ -25,7 +25,7 @@ from tallyveil.rewriter.resolve.branches import (
 from tallyveil.rewriter.resolve.lookup import Columns
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import OUTER, holds_noise, own_nodes, reads_records, sources
-from tallyveil.rewriter.sql.nodes import function_name, position
+from tallyveil.rewriter.sql.nodes import ambiguous, function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["mark_outer_columns", "raw_rows", "resolve_columns"]
@@ -84,9 +84,7 @@ def _value(node: exp.Column, records: Records) -> exp.Expr:
 def _item(node: exp.Column, called: Sequence[exp.Alias]) -> exp.Expr | None:
     items = [alias.this for alias in called]
     if any(item != items[0] for item in items[1:]) and not node.find_ancestor(exp.Alias):
-        raise AmbiguousColumn(
-            f'column reference "{node.name}" is ambiguous', position=position(node)
-        )
+        raise ambiguous(node)
     return items[0] if items else None
 
 
@@ -189,11 +187,7 @@ class _Search:
             if _names_item(select, column):
                 if not ours:
                     return True
-                raise AmbiguousColumn(
-                    f'column reference "{column.name}" is ambiguous',
-                    hint="Write it with the name of its table.",
-                    position=position(column),
-                )
+                raise ambiguous(column, "Write it with the name of its table.")
             if not all(map(self._columns.are_known, sources(select))):
                 if not ours:
                     return True

@@ -10,11 +10,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 from sqlglot import exp
 
 from tallyveil import deadline
-from tallyveil.errors import StatementError
+from tallyveil.errors import AmbiguousColumn, StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
     "COMPARISONS",
+    "ambiguous",
     "as_type",
     "call",
     "conjunction",
@@ -57,6 +58,11 @@ def position(node: exp.Expr) -> int | None:
     """Where the node begins in its statement, counting characters from 1."""
     starts = [at for n in node.walk() if (at := n.meta_get("start")) is not None]
     return min(starts) + 1 if starts else None
+
+
+def ambiguous(column: exp.Column, hint: str | None = None) -> AmbiguousColumn:
+    message = f'column reference "{column.name}" is ambiguous'
+    return AmbiguousColumn(message, hint=hint, position=position(column))
 
 
 def function_name(node: exp.Expr) -> str:

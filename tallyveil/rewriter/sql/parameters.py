@@ -20,7 +20,16 @@ from tallyveil.rewriter.sql.nodes import as_type, position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
-__all__ = ["HOLE", "PARAMETERS", "bind", "count", "infer", "parameter_number", "types_of"]
+__all__ = [
+    "HOLE",
+    "PARAMETERS",
+    "bind",
+    "count",
+    "duckdb_name",
+    "infer",
+    "parameter_number",
+    "types_of",
+]
 
 PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
 """PostgreSQL's $1 and DuckDB's, as sqlglot reads them."""
@@ -66,7 +75,7 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         case exp.Paren() | exp.Neg():
             return _context(parent, type_of)
         case exp.Cast():
-            return _canonical(parent.to)
+            return duckdb_name(parent.to)
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return "BIGINT"
         case exp.Left() | exp.Right() | exp.SplitPart() | exp.Substring() if (
@@ -112,10 +121,10 @@ def _beside(parent: exp.Expr | None) -> list[exp.Expr | None]:
     return []
 
 
-def _canonical(kind: exp.DataType) -> str:
+def duckdb_name(kind: exp.DataType) -> str:
     """The type as DuckDB itself names it, without lengths: TEXT(1) is VARCHAR, INT is INTEGER."""
     if kind.this is exp.DType.ARRAY:
-        return f"{_canonical(kind.expressions[0])}[]"
+        return f"{duckdb_name(kind.expressions[0])}[]"
     name = str(kind.this.value)
     return _CANONICAL.get(name, name)
 
@@ -123,7 +132,10 @@ def _canonical(kind: exp.DataType) -> str:
 _CANONICAL: Final = {
     **dict.fromkeys(("TEXT", "CHAR", "BPCHAR", "NAME"), "VARCHAR"),
     "INT": "INTEGER",
+    "UINT": "UINTEGER",
     "INT128": "HUGEINT",
+    "VARBINARY": "BLOB",
+    "JSONB": "JSON",
     "TIMESTAMPNTZ": "TIMESTAMP",
 }
 
