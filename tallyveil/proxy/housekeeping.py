@@ -24,7 +24,7 @@ __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 DELAY: Final = 0.3
 """Seconds after the last heavy statement: another may follow at once."""
 
-LATEST: Final = 10.0
+LATEST: Final = 30.0
 """Seconds after which it is done beside heavy statements."""
 
 EVERY: Final = 60.0
