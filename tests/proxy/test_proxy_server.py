@@ -272,14 +272,6 @@ def test_a_statement_is_cancelled_some_time_after_the_end_of_the_stream(
         assert sessions.last.executed == ["select wait()"]
 
 
-def test_who_reads_nothing_after_the_end_of_the_stream_is_dropped(sessions: Sessions) -> None:
-    with serving(sessions, close_timeout=0.3) as port, RawClient(port) as client:
-        client.start()
-        client.send(m.Query(b"select wide(50000)"))
-        ends_its_stream(client)
-        assert sessions.last.closed.wait(10)
-
-
 def test_a_place_is_free_again_after_the_end_of_the_stream(sessions: Sessions) -> None:
     with serving(sessions, max_connections=1, close_timeout=0.3) as port:
         for sql in (b"select 1", b"select wait()", b"select wide(50000)"):
