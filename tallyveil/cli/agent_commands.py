@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.options import Json, Policy, option
+from tallyveil.cli.options import Json, PolicyPath, option
 from tallyveil.cli.text import Said
 
 __all__ = ["agents"]
@@ -17,7 +17,9 @@ agents = typer.Typer(
     no_args_is_help=True, help="Release counts with other custodians, their totals exact."
 )
 
-Plan = Annotated[Path, typer.Argument(help="What all agents count, a TOML file.", metavar="PLAN")]
+PlanPath = Annotated[
+    Path, typer.Argument(help="What all agents count, a TOML file.", metavar="PLAN")
+]
 
 _SECRET: Any = option("The agent's copy of the secret.", ..., metavar="FILE")
 
@@ -34,7 +36,7 @@ def secret(
 
 
 @agents.command(cls=Command)
-def check(policy: Policy, plan: Plan, secret: Path = _SECRET) -> None:
+def check(policy: PolicyPath, plan: PlanPath, secret: Path = _SECRET) -> None:
     """Say what a part will cost, and a word that is the same at all agents that agree. Free."""
     from tallyveil.cli.agents import check as work
 
@@ -43,8 +45,8 @@ def check(policy: Policy, plan: Plan, secret: Path = _SECRET) -> None:
 
 @agents.command(cls=Command)
 def release(
-    policy: Policy,
-    plan: Plan,
+    policy: PolicyPath,
+    plan: PlanPath,
     agent: str = option("Which of the plan's agents this is.", ..., metavar="NAME"),
     number: int = option("1, then 2, …: of all agents.", ..., "--release", min=1),
     secret: Path = _SECRET,

@@ -10,7 +10,7 @@ import typer
 from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.mechanisms.mechanism_commands import mechanisms
-from tallyveil.cli.options import Confidence, Json, Policy, flag, option
+from tallyveil.cli.options import Confidence, Json, PolicyPath, flag, option
 from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serving.serve_command import serve
 from tallyveil.cli.serving.user_commands import users
@@ -53,7 +53,7 @@ app.command(cls=Command)(serve)
 
 def _ask(
     context: typer.Context,
-    policy: Policy,
+    policy: PolicyPath,
     query: Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")],
     json: Json = False,
     dialect: Literal["postgres", "duckdb"] = option("SQL dialect.", "postgres", show_default=True),
@@ -94,7 +94,7 @@ for _name, _does in _ASKING.items():
 
 @app.command(cls=Command)
 def check(
-    policy: Policy,
+    policy: PolicyPath,
     json: Json = False,
     source: bool = flag("--source", "Read the source as well, as serving would."),
 ) -> Said:
@@ -105,7 +105,7 @@ def check(
 
 
 @app.command(cls=Command)
-def budget(policy: Policy, json: Json = False) -> Said:
+def budget(policy: PolicyPath, json: Json = False) -> Said:
     """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
     from tallyveil.cli.spending import budget as work
 
@@ -114,7 +114,7 @@ def budget(policy: Policy, json: Json = False) -> Said:
 
 @app.command(cls=Command)
 def history(
-    policy: Policy,
+    policy: PolicyPath,
     table: Annotated[
         str | None, typer.Argument(help="A protected table; all unless given.", metavar="[TABLE]")
     ] = None,

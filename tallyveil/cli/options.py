@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Confidence", "Json", "Policy", "Table", "flag", "option"]
+__all__ = ["Confidence", "Json", "PolicyPath", "TableName", "flag", "option"]
 
-Policy = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
-Table = Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")]
+PolicyPath = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
+TableName = Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Confidence = Annotated[str | None, typer.Option(help="Of the intervals, such as 0.95.")]
 

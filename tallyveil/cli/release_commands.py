@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tallyveil.cli.options import Json, Policy, Table, flag, option
+from tallyveil.cli.options import Json, PolicyPath, TableName, flag, option
 from tallyveil.cli.text import Said
 
 __all__ = ["sanitise", "warm"]
 
 
 def sanitise(
-    policy: Policy,
-    table: Table,
+    policy: PolicyPath,
+    table: TableName,
     epsilon: str = option("What the copy costs, in ε.", ..., metavar="ε"),
     out: Path = option("The Parquet file to make.", ..., metavar="FILE"),
     columns: str | None = option("Those to copy, such as sex,age; all unless given."),
@@ -43,8 +43,8 @@ def sanitise(
 
 
 def warm(
-    policy: Policy,
-    table: Table,
+    policy: PolicyPath,
+    table: TableName,
     strategy: str = option(
         "identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", ..., metavar="STRATEGY"
     ),

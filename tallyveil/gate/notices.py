@@ -8,7 +8,7 @@ from fractions import Fraction
 from tallyveil.accountant import Account, Accountant
 from tallyveil.gate.deciding.charged import cost_text, number, percent, remaining
 from tallyveil.gate.deciding.choice import Noise
-from tallyveil.gate.deciding.outcome import Answered, Forecast, Looks
+from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
 from tallyveil.gate.deciding.refusal import rows_of, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import reach
@@ -22,7 +22,7 @@ __all__ = ["explanation", "notice", "warnings"]
 
 
 def notice(
-    request: Request, answered: Answered, accountant: Accountant, looks: Looks | None = None
+    request: Request, answered: Answered, accountant: Accountant, looks: LookIntervals | None = None
 ) -> Notice:
     """What the answer cost, how wide it is, and what remains. With ``looks`` the intervals are
     those over all looks."""
@@ -68,7 +68,7 @@ def notice(
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
 
 
-def _over_all_looks(request: Request, looks: Looks) -> set[Fraction]:
+def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
     return {
         column.multiplier * half
         for table, workload in request.workloads.items()

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil import deadline
-from tallyveil.gate.deciding.outcome import Answered, Looks
+from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import IntervalEnds, Known, chosen, intervals, turned
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection
@@ -30,7 +30,7 @@ def noisy_tables(
     plan: Plan,
     answered: Answered,
     confidence: Fraction,
-    looks: Looks | None = None,
+    looks: LookIntervals | None = None,
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
@@ -76,7 +76,7 @@ def _table(
     plan: Plan,
     answered: Answered,
     confidence: Fraction,
-    looks: Looks | None,
+    looks: LookIntervals | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -118,7 +118,7 @@ def _groups(output: Output, answered: Answered) -> _Groups:
     return known if output.rows is None else chosen(known, output.rows.tolist())
 
 
-def _over_all_looks(output: Output, looks: Looks) -> IntervalEnds:
+def _over_all_looks(output: Output, looks: LookIntervals) -> IntervalEnds:
     """As `intervals`, over all looks."""
     rows = looks[output.table][output.column].ends
     if output.rows is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+
+from tallyveil.policy.domain import Neighbours
 
 __all__ = ["Adjacency", "Neighbours"]
-
-Neighbours = Literal["add_remove", "replace"]
 
 
 @dataclass(frozen=True)

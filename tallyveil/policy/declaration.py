@@ -7,13 +7,14 @@ say. Contradictions between keys are in `conflicts`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, PlainValidator
 
 from tallyveil.policy import checks
 from tallyveil.policy.axes import AttributeDeclaration
 from tallyveil.policy.checks import Declaration
+from tallyveil.policy.domain import Neighbours
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.model import (
     Budget,
@@ -86,9 +87,7 @@ class TableDeclaration(_FromDeclaration):
         min_length=1,
         description="the column that says how many records a row stands for",
     )
-    neighbours: Literal["add_remove", "replace"] = Field(
-        default="add_remove", description='"add_remove" or "replace"'
-    )
+    neighbours: Neighbours = Field(default="add_remove", description='"add_remove" or "replace"')
     budget: Budget = Field(description="a budget such as { epsilon = 3.0 }")
     mechanisms: Annotated[Any, PlainValidator(checks.mechanisms)] = None
     count_range: CountRange | None = Field(

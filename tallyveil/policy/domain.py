@@ -12,9 +12,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["Attribute", "Domain", "Value", "shown"]
+__all__ = ["Attribute", "Domain", "Neighbours", "Value", "shown"]
+
+Neighbours: TypeAlias = Literal["add_remove", "replace"]
+"""Of tables: a record more or less, or another record in the place of one."""
 
 Value: TypeAlias = str | bool | int | float | dt.date | None
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from tallyveil.policy import checks
 from tallyveil.policy.checks import Declaration
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Domain, Neighbours
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.names import is_table_reference
@@ -34,7 +34,6 @@ __all__ = [
     "Table",
 ]
 
-Neighbours: TypeAlias = Literal["add_remove", "replace"]
 
 _Epsilon: TypeAlias = Annotated[Fraction | None, PlainValidator(checks.epsilon)]
 _Rho: TypeAlias = Annotated[Fraction | None, PlainValidator(checks.rho)]

@@ -21,14 +21,21 @@ from tallyveil.mechanisms.matrix.privacy_level import (
 )
 from tallyveil.mechanisms.units import positive
 
-__all__ = ["QUALITIES", "Options", "Quality", "levels_of", "objective_of", "ranges_of"]
+__all__ = [
+    "QUALITIES",
+    "IntegerQuality",
+    "MechanismOptions",
+    "levels_of",
+    "objective_of",
+    "ranges_of",
+]
 
 _OBJECTIVE = re.compile(r"(L[012])(?:,([0-9]{1,4}))?(?: +(SUM|MAX))?")
 
-Quality = Callable[[int, int], int]
+IntegerQuality = Callable[[int, int], int]
 
 # Of an output for a truth, for the exponential mechanism.
-QUALITIES: Final[MappingProxyType[str, Quality]] = MappingProxyType(
+QUALITIES: Final[MappingProxyType[str, IntegerQuality]] = MappingProxyType(
     {
         "distance": lambda output, truth: -abs(output - truth),
         "square": lambda output, truth: -((output - truth) ** 2),
@@ -38,7 +45,7 @@ QUALITIES: Final[MappingProxyType[str, Quality]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Options:
+class MechanismOptions:
     """What `mechanism show` was given besides a name, as text; None for what was not."""
 
     alpha: str | None = None

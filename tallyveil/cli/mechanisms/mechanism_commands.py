@@ -18,7 +18,7 @@ mechanisms = typer.Typer(no_args_is_help=True, help="Look at mechanisms: list, s
 Plot = Annotated[
     Path | None, typer.Option(help="Draw it, too, into a .png, .svg or .pdf.", metavar="FILE")
 ]
-Objective = Annotated[
+ObjectiveOption = Annotated[
     str, typer.Option(help="L0, L0,1 (and so on), L1 or L2; with sum or max behind.")
 ]
 
@@ -48,10 +48,10 @@ def show(
     json: Json = False,
 ) -> Said:
     """Show one: its probabilities, properties, expected losses, and what it guarantees."""
-    from tallyveil.cli.mechanisms.mechanism_arguments import Options
+    from tallyveil.cli.mechanisms.mechanism_arguments import MechanismOptions
     from tallyveil.cli.mechanisms.mechanisms import show as work
 
-    options = Options(
+    options = MechanismOptions(
         alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
         sensitivity, plot,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def show(
 def compare(
     n: str = option("The largest possible counts.", "2,4,6,8,10,12,16,20", "--n"),
     alpha: str = option("The privacy levels.", "2/3,10/11,99/100"),
-    objective: Objective = "L0",
+    objective: ObjectiveOption = "L0",
     plot: Plot = None,
     json: Json = False,
 ) -> None:

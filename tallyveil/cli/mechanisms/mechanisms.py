@@ -11,8 +11,8 @@ import typer
 
 from tallyveil.cli.mechanisms.mechanism_arguments import (
     QUALITIES,
-    Options,
-    Quality,
+    IntegerQuality,
+    MechanismOptions,
     levels_of,
     objective_of,
     ranges_of,
@@ -68,7 +68,7 @@ def listing() -> Said:
     return Said(rows, [*table(("name", "for", "gives"), rows), hint])
 
 
-def show(name: str, options: Options) -> Said:
+def show(name: str, options: MechanismOptions) -> Said:
     """One mechanism; with ``options.plot``, draw its matrix.
 
     Raises InvalidParameterValue for an unknown name, or options that make no sense for it;
@@ -92,7 +92,7 @@ def show(name: str, options: Options) -> Said:
     return Said(document, _lines(matrix, objective, document))
 
 
-def _matrix(name: str, options: Options, objective: Objective) -> CountMatrix:
+def _matrix(name: str, options: MechanismOptions, objective: Objective) -> CountMatrix:
     if "(" in name:
         raise InvalidParameterValue(
             f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
@@ -129,7 +129,7 @@ def _matrix(name: str, options: Options, objective: Objective) -> CountMatrix:
     return maker.make(options.n, level)
 
 
-def _quality(name: str) -> Quality:
+def _quality(name: str) -> IntegerQuality:
     if name not in QUALITIES:
         raise InvalidParameterValue(
             f'there is no quality "{name}"', hint=f"Known: {', '.join(QUALITIES)}."

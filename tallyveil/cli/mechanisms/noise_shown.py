@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tallyveil.cli.mechanisms.mechanism_arguments import Options
+from tallyveil.cli.mechanisms.mechanism_arguments import MechanismOptions
 from tallyveil.cli.text import Said, aligned, rounded, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Adjacency, StatementCalibration, statement_scales
@@ -27,7 +27,7 @@ _SHOWN: Final = 15  # probabilities that are listed, at most
 _ADD_REMOVE: Final = Adjacency("add_remove")
 
 
-def show_noise(family: Additive, options: Options) -> Said:
+def show_noise(family: Additive, options: MechanismOptions) -> Said:
     """What it does to one count at ε. Noise that needs a δ has the cost ρ = ε²/2 without one.
 
     Raises InvalidParameterValue for options that make no sense for it.
@@ -62,7 +62,7 @@ def show_noise(family: Additive, options: Options) -> Said:
     return _said(row, guarantee)
 
 
-def show_staircase(options: Options) -> Said:
+def show_staircase(options: MechanismOptions) -> Said:
     """Its law, beside Laplace noise for the same sensitivity and cost.
 
     Raises InvalidParameterValue for options that make no sense for it.

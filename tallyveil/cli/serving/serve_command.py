@@ -7,7 +7,7 @@ from typing import Literal
 
 import typer
 
-from tallyveil.cli.options import Policy, flag, option
+from tallyveil.cli.options import PolicyPath, flag, option
 
 __all__ = ["serve"]
 
@@ -17,7 +17,7 @@ _OWN = ("host", "port", "allow_insecure", "catalog", "log_format", "log_level", 
 
 def serve(
     context: typer.Context,
-    policy: Policy,
+    policy: PolicyPath,
     host: str = option("The address to listen on.", "127.0.0.1"),
     port: int = option("0 takes any free one.", 5432, min=0, max=65535),
     users: Path | None = option(
@@ -62,7 +62,7 @@ def serve(
     log_statements: bool = flag("--log-statements", "Log the SQL of charges and refusals, too."),
 ) -> None:
     """Serve the policy's tables to PostgreSQL clients, until Ctrl-C."""
-    from tallyveil.cli.serving.serving import Options
+    from tallyveil.cli.serving.serving import ServeOptions
     from tallyveil.cli.serving.serving import serve as work
 
     given = {name: value for name, value in context.params.items() if name != "policy"}
@@ -71,4 +71,4 @@ def serve(
         name.replace("tls_", "tls."): str(value) if isinstance(value, Path) else value
         for name, value in given.items()
     }
-    work(policy, Options(**own, server=server))
+    work(policy, ServeOptions(**own, server=server))

@@ -42,7 +42,7 @@ from tallyveil.proxy import (
 from tallyveil.proxy.pgtypes import sql_type
 from tallyveil.proxy.processes import Assigned, WorkerFailed, WorkerSupervisor
 
-__all__ = ["Options", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
+__all__ = ["ServeOptions", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
 _BELIEVED: Final = (
     "without users any user name is accepted, so anybody can spend any analyst's share; the "
@@ -90,7 +90,7 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket 
 
 
 @dataclass(frozen=True)
-class Options:
+class ServeOptions:
     """What `tallyveil serve` was told. ``server`` goes before the policy's ``[server]``, and has
     its keys, with a dot between those of tables; ``catalog`` is a folder of programs, or "off".
     None is left to the policy."""
@@ -105,7 +105,7 @@ class Options:
     log_statements: bool
 
 
-def serve(path: Path, options: Options) -> None:
+def serve(path: Path, options: ServeOptions) -> None:
     """Serve until SIGINT or SIGTERM, and end the process; SIGHUP reads users and certificates anew.
 
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
@@ -133,7 +133,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
 
     Raises as `serve` does.
     """
-    options = Options(**job["options"])
+    options = ServeOptions(**job["options"])
     worker = job["worker"]
     with logging_to_stderr(
         options.log_format, options.log_level, statements=options.log_statements, worker=worker
@@ -148,7 +148,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
 class _House:
     """A policy, as ``text`` has it, and how it is to be served."""
 
-    def __init__(self, path: Path, options: Options, text: str) -> None:
+    def __init__(self, path: Path, options: ServeOptions, text: str) -> None:
         self.path, self.options, self.text = path, options, text
         self.policy = load_policy(path, text)
         declared = self.policy.server

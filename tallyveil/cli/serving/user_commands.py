@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyveil.cli.error_messages import Command
-from tallyveil.cli.options import Json, Policy, flag
+from tallyveil.cli.options import Json, PolicyPath, flag
 from tallyveil.cli.text import Said
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="N
 
 @users.command(cls=Command)
 def add(
-    policy: Policy,
+    policy: PolicyPath,
     name: Name,
     stdin: bool = flag("--stdin", "Read the password from standard input."),
     replace: bool = flag("--replace", "Give a user another password."),
@@ -41,7 +41,7 @@ def add(
 
 
 @users.command(cls=Command)
-def remove(policy: Policy, name: Name) -> None:
+def remove(policy: PolicyPath, name: Name) -> None:
     """Let NAME connect no longer. Connections that are open stay."""
     file = _file(policy)
     file.remove(name)
@@ -49,7 +49,7 @@ def remove(policy: Policy, name: Name) -> None:
 
 
 @users.command("list", cls=Command)
-def list_(policy: Policy, json: Json = False) -> Said:
+def list_(policy: PolicyPath, json: Json = False) -> Said:
     """List who may connect."""
     names = sorted(_file(policy).verifiers)
     return Said(names, names)

@@ -35,7 +35,7 @@ from tallyveil.gate.deciding.charged import charge_explained
 from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.elsewhere import Elsewhere
-from tallyveil.gate.deciding.outcome import Answered, Forecast, Looks
+from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
 from tallyveil.gate.deciding.purchase import Purchase, shortfall
 from tallyveil.gate.deciding.refusal import what_remains
 from tallyveil.gate.deciding.request import Request
@@ -122,7 +122,7 @@ class Decision:
         agree = all(own for _, own in told.values())
         return Answered(answers, wanted, settled.quote, height, raised, agree, summed)
 
-    def over_all_looks(self, request: Request, answered: Answered) -> Looks:
+    def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
         """The intervals over all looks of what was answered."""
         confidence = request.target.confidence
         return {

@@ -14,9 +14,9 @@ from tallyveil.gate.deciding.designed import ErrorComparison
 from tallyveil.gate.deciding.translations import Saving
 from tallyveil.knowledge import Rows, Sequences
 
-__all__ = ["Answered", "Forecast", "Looks"]
+__all__ = ["Answered", "Forecast", "LookIntervals"]
 
-Looks: TypeAlias = Mapping[str, tuple[Sequences, ...]]
+LookIntervals: TypeAlias = Mapping[str, tuple[Sequences, ...]]
 """By table and column: intervals over all looks."""
 
 

@@ -177,8 +177,7 @@ class PublicCursor:
         """
         with self._running():
             self._connection.execute(sql)
-            description = self._connection.description or []
-            columns = [(c[0], str(c[1])) for c in description]
+            columns = [(c[0], str(c[1])) for c in self._connection.description or []]
             return columns, self._fetched([kind for _, kind in columns], begin(columns))
 
     def _fetched(self, kinds: Sequence[str], receive: Callable[[_Rows], object]) -> int:
@@ -284,8 +283,7 @@ class PublicCursor:
         self._connection.interrupt()
 
     def _cancel(self) -> None:
-        under_way = self._deadline
-        if under_way is not None:
+        if (under_way := self._deadline) is not None:
             under_way.cancel()
 
     def close(self) -> None:
