@@ -150,7 +150,8 @@ class Looks:
             return replace(nothing, outside=True)
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
-        system = System.of(state, columns, taken or (), work, share.kinds)
+        sums = sum(column.height for column in columns[asked:])
+        system = System.of(state, columns, taken or (), work, share.kinds, sums)
         if taken is None:
             return None if system is None else replace(nothing, system=system, outside=True)
         if system is None:
@@ -256,7 +257,8 @@ def _joined(
     if system is None and outlook.outside:
         if len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height:
             return _own_answers(state, outlook, used[0])
-        system = System.of(state, [*asked, *sums], (), _WORK)
+        height = sum(column.height for column in sums)
+        system = System.of(state, [*asked, *sums], (), _WORK, sums=height)
     if system is None:
         return None
     known = outlook.determined

@@ -51,6 +51,8 @@ class System:
     numbers: IntArray
     used: tuple[int, ...]
     kinds: int
+    sums: int = 0
+    """So many of the question's rows, the last, are sums of others, and have as many kinds."""
 
     @classmethod
     def of(
@@ -60,6 +62,7 @@ class System:
         numbers: Sequence[int],
         work: int,
         kinds: int = KINDS,
+        sums: int = 0,
     ) -> System | None:
         """Of the rows of some columns, with exact rows and the recorded columns ``numbers`` as far
         as there is the ``work`` for them, from the first; None if the question is too large."""
@@ -76,6 +79,7 @@ class System:
             np.concatenate([np.zeros(0, np.int64), *map(state.noise_numbers, found.used)]),
             tuple(n for n in found.used if n >= 0),
             kinds,
+            sums,
         )
 
     @staticmethod
@@ -123,7 +127,8 @@ class System:
                 continue
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
-                weights[found.kind] = NoiseWeights(found.weights, noises, len(weights) >= kinds)
+                most = kinds if len(result) < len(combinations) - self.sums else 2 * kinds
+                weights[found.kind] = NoiseWeights(found.weights, noises, len(weights) >= most)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             draws = None if together is None else together.owners[found.places]
@@ -175,6 +180,7 @@ class System:
             np.concatenate([self.numbers, numbers]),
             (*self.used, *used),
             self.kinds,
+            self.sums,
         )
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.knowledge.answers.aim import Aim
@@ -73,7 +73,7 @@ class Released(_Fields):
         """How far the farther end of the interval is."""
         if len(self.laws) <= 1:
             return _half_width(self.laws[0], confidence) if self.laws else 0
-        return math.floor(self._error.half_width(confidence))
+        return _half_width_of_sum(_counted(self.laws), confidence)
 
     def interval(self, confidence: Fraction) -> EstimatedInterval:
         half = self.half_width(confidence)
@@ -110,7 +110,7 @@ class Released(_Fields):
 
     @property
     def _error(self) -> ErrorLaw:
-        return _error_of_sum(frozenset(Counter(self.laws).items()))
+        return _error_of_sum(_counted(self.laws))
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
@@ -132,9 +132,21 @@ def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
     return law.half_width(confidence)
 
 
+_Counted: TypeAlias = frozenset[tuple[NoiseLaw, int]]
+
+
+def _counted(laws: tuple[NoiseLaw, ...]) -> _Counted:
+    return frozenset(Counter(laws).items())
+
+
+@lru_cache(maxsize=4096)
+def _half_width_of_sum(laws: _Counted, confidence: Fraction) -> int:
+    return math.floor(_error_of_sum(laws).half_width(confidence))
+
+
 # Its spectrum takes up to a megabyte.
 @lru_cache(maxsize=64)
-def _error_of_sum(laws: frozenset[tuple[NoiseLaw, int]]) -> ErrorLaw:
+def _error_of_sum(laws: _Counted) -> ErrorLaw:
     return ErrorLaw.of_sum(dict(laws))
 
 
