@@ -23,25 +23,35 @@ ROW_BYTES = 8  # of a row's key; where two rows have these in common, both are e
 @dataclass(frozen=True)
 class Basis:
     """Answers of a table by their numbers, in the order they were recorded: of ``whole`` all rows
-    take part, of ``own`` the estimated row's own answer alone, one after the other."""
+    take part, of ``own`` the estimated row's own answer alone, one after the other. If ``rough``,
+    the interval that was reported was a bound, and not by the law of the error."""
 
     whole: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    rough: bool = False
 
 
 @dataclass(frozen=True)
 class Derivation:
     """``rows`` are the first `ROW_BYTES` of their keys. ``by`` is the confidence for which the
-    estimate was the best, None if it was the one of least variance."""
+    estimate was the best, None if it was the one of least variance, and ``at`` the confidence of
+    the interval that was reported, if that is known."""
 
     rows: tuple[bytes, ...]
     basis: Basis
     by: Fraction | None
+    at: Fraction | None = None
 
 
 def encode_derivation(derivation: Derivation) -> bytes:
-    basis, by = derivation.basis, derivation.by
-    about = {"by": None if by is None else str(by), "whole": basis.whole, "own": basis.own}
+    basis = derivation.basis
+    about = {
+        "by": _written(derivation.by),
+        "at": _written(derivation.at),
+        "whole": basis.whole,
+        "own": basis.own,
+        "rough": basis.rough,
+    }
     return zlib.compress(json.dumps(about).encode() + b"\n" + b"".join(derivation.rows), 1)
 
 
@@ -50,14 +60,25 @@ def decode_derivation(blob: bytes) -> Derivation:
     try:
         header, _, keys = zlib.decompress(blob).partition(b"\n")
         about = json.loads(header)
-        by = None if about["by"] is None else Fraction(about["by"])
+        by, rough = _read(about["by"]), about.get("rough", True)  # what is without it may be
+        if type(rough) is not bool:
+            raise ValueError("rough or not")
         return Derivation(
             tuple(keys[at : at + ROW_BYTES] for at in range(0, len(keys), ROW_BYTES)),
-            Basis(_numbers(about["whole"]), _numbers(about["own"])),
+            Basis(_numbers(about["whole"]), _numbers(about["own"]), rough),
             by,
+            _read(about.get("at")),
         )
     except (zlib.error, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise LedgerError("a derivation in the ledger cannot be read") from error
+
+
+def _written(confidence: Fraction | None) -> str | None:
+    return None if confidence is None else str(confidence)
+
+
+def _read(confidence: str | None) -> Fraction | None:
+    return None if confidence is None else Fraction(confidence)
 
 
 def _numbers(found: Sequence[int]) -> tuple[int, ...]:

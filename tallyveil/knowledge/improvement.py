@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
@@ -11,10 +11,11 @@ from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.many import bought as answers_of
 from tallyveil.knowledge.found import Bought
-from tallyveil.knowledge.reported import TOGETHER
+from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State
+from tallyveil.workload.workload import Column
 
-__all__ = ["all_improved", "in_range", "put_bought"]
+__all__ = ["all_improved", "as_reported", "in_range", "no_wider", "put_bought"]
 
 
 def put_bought(
@@ -46,12 +47,61 @@ def put_bought(
 
 
 def all_improved(
-    reported: Sequence[Known | None], others: Sequence[Estimate | None], aim: Aim
+    own: Sequence[Known | None], others: Sequence[Estimate | None], aim: Aim
 ) -> Sequence[Known | None]:
     """As `_improved`, of each row."""
     if not any(others):
-        return reported
-    return [_improved(a, b, aim) for a, b in zip(reported, others, strict=True)]
+        return own
+    return [_improved(a, b, aim) for a, b in zip(own, others, strict=True)]
+
+
+def as_reported(
+    known: Sequence[Known | None],
+    others: Sequence[Estimate | None],
+    reported: Reported,
+    column: Column,
+    aim: Aim,
+) -> Sequence[Known | None]:
+    """The other estimates where they were reported at the confidence, with narrower intervals than
+    those of what is known."""
+    if aim.criterion is not None or isinstance(known, Alike) or not any(others):
+        return known
+    found = list(known)
+    for row, (one, other) in enumerate(zip(known, others, strict=True)):
+        if one is None or other is None or not one.additive or one.exact:
+            continue
+        if isinstance(one, Estimated) and one.estimate is other:
+            continue
+        if reported.narrowest(column.row_keys[row], other, aim.confidence):
+            found[row] = _narrower(one, Estimated(other), aim)
+    return found
+
+
+def no_wider(
+    now: Sequence[Known | None], before: Sequence[Known | None], aim: Aim
+) -> Sequence[Known | None]:
+    """What is known now, where its interval is no wider than that of what was known before."""
+    if aim.criterion is not None or now is before:
+        return now
+    kept: dict[tuple[Hashable, Hashable], bool] = {}
+    found = list[Known | None]()
+    for number, (new, old) in enumerate(zip(now, before, strict=True)):
+        if not number % TOGETHER:
+            deadline.check()
+        if new is None or old is None or new is old or not (new.additive and old.additive):
+            found.append(new)
+            continue
+        key = new.law, old.law
+        if key not in kept:
+            kept[key] = _narrower(new, old, aim) is new
+        found.append(new if kept[key] else old)
+    return now if all(kept.values()) else found
+
+
+def _narrower(first: Known, second: Known, aim: Aim) -> Known:
+    """The one of the narrower interval, the first if they are equals."""
+    at = aim.confidence
+    return second if second.half_width(at) < first.half_width(at) else first
 
 
 def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known | None:
@@ -64,11 +114,14 @@ def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known
 
 
 def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
-    """Whether it agrees with exact rows, is no less precise, and serves as well."""
+    """Whether it agrees with exact rows, is no less precise, and serves as well; the ends of its
+    interval are whole numbers."""
     exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
     if not exact or other.variance > reported.variance:
         return False
-    return aim.half_width is None or aim.met_by(other)
+    if aim.half_width is not None:
+        return aim.met_by(other)
+    return other.half_width(aim.confidence) < reported.half_width(aim.confidence) + 1
 
 
 def in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Arrays, Charge
+from tallyveil.accountant import Accountant, Arrays, Charge, Derivation
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
@@ -29,7 +29,13 @@ from tallyveil.knowledge.answers.exact import ExactRows
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.precision import Preview
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
-from tallyveil.knowledge.improvement import all_improved, in_range, put_bought
+from tallyveil.knowledge.improvement import (
+    all_improved,
+    as_reported,
+    in_range,
+    no_wider,
+    put_bought,
+)
 from tallyveil.knowledge.looks import Looks, is_large
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
@@ -104,9 +110,9 @@ class Knowledge:
         outlooks = self._looked_at(columns, aims, _estimated(aims), len(columns) - summed)
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
-                rows[number] = all_improved(
-                    self._state.own(columns[number]), estimates, aims[number]
-                )
+                column, aim = columns[number], aims[number]
+                own = all_improved(self._state.own(column), estimates, aim)
+                rows[number] = as_reported(own, estimates, self._reported, column, aim)
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
@@ -136,28 +142,33 @@ class Knowledge:
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
                         rows[number] = all_improved(rows[number], estimates, found.aims[number])
-        derivations = [
-            derivation
-            for column, aim, known in zip(found.columns, found.aims, rows, strict=True)
-            for derivation in self._reported.unknown(column, known, aim.criterion)
-        ]
-        totals = list[Totals]()
-        for number, summed in enumerate(found.summed, found.asked):
-            aim = found.aims[number]
-            if bought is not None and not bought.indirect and summed.of in bought.columns:
-                of = self._state.of_charge(bought.charge_id, bought.columns.index(summed.of))
-                if not is_large(found.columns):
-                    own = rows[number]
-                    derivations += self._reported.sums(summed.column, own, aim.criterion, of)
-            totals.append(Totals.put(number, summed, rows, aim))
+            triples = zip(rows, found.rows, found.aims, strict=True)
+            rows = [no_wider(now, before, aim) for now, before, aim in triples]
+        derivations, totals = list[Derivation](), list[Totals]()
+        for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
+            known, of = rows[number], None
+            as_sums: Sequence[int] = ()
+            if number >= found.asked:
+                summed = found.summed[number - found.asked]
+                totals.append(Totals.put(number, summed, rows, aim))
+                as_sums, of = totals[-1].as_sums, self._bought_as(found, bought, summed.of)
+            derivations += self._reported.unknown(column, known, aim, as_sums, of)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        agree, as_sums = True, all(one.complete for one in totals)
-        for outlook in self._together(found, outlooks, as_sums=as_sums):
+        agree, complete = True, all(one.complete for one in totals)
+        for outlook in self._together(found, outlooks, as_sums=complete):
             agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
         for one in totals:
             one.add_up(rows)
         return tuple(rows), agree
+
+    def _bought_as(self, found: Found, bought: Bought | None, column: int) -> int | None:
+        """The number of the recorded column that a statement's column was bought as, if it is not
+        of too many rows."""
+        if bought is None or bought.indirect or column not in bought.columns:
+            return None
+        place = bought.columns.index(column)
+        return None if is_large(found.columns) else self._state.of_charge(bought.charge_id, place)
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""

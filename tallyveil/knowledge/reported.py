@@ -6,7 +6,10 @@ process, though later answers may have left those no place among what is looked 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -19,7 +22,7 @@ from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import ANY_WORK, System
+from tallyveil.knowledge.system import ANY_KINDS, ANY_WORK, KINDS, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["TOGETHER", "Reported", "better"]
@@ -37,32 +40,52 @@ class Reported:
         )
 
     def unknown(
-        self, column: Column, rows: Sequence[Known | None], by: Criterion
+        self,
+        column: Column,
+        rows: Sequence[Known | None],
+        aim: Aim,
+        sums: Sequence[int] = (),
+        of: int | None = None,
     ) -> list[Derivation]:
-        """How the estimates among what is reported of a column's rows were made, as far as the
-        ledger does not know and the rows' own answers do not tell."""
+        """How the estimates among what is known of a column's rows, and is reported, were made, as
+        far as the ledger does not know and the rows' own answers do not tell.
+
+        Of the rows ``sums``, sums of other rows are reported, with the laws of their errors: they
+        have the variance of the estimate, or follow from the recorded column ``of`` if that is
+        given, where nothing is known.
+        """
         deadline.check()
         if isinstance(rows, Alike):
             return []
-        found: dict[Basis, list[bytes]] = {}
-        for key, row in zip(column.row_keys, rows, strict=True):
+        found: dict[tuple[Basis, Criterion], list[bytes]] = {}
+        summed = frozenset(sums)
+        for number, (key, row) in enumerate(zip(column.row_keys, rows, strict=True)):
+            known = self._state.bases(key)
+            if row is None and number in summed and of is not None and not known:
+                found.setdefault((Basis((of,)), aim.criterion), []).append(key[:ROW_BYTES])
             if not isinstance(row, Estimated) or row.estimate.alone:
                 continue
-            estimate = row.estimate
-            if estimate.basis not in self._state.bases(key):
-                self._derived.put((key, estimate.basis), estimate)
-                found.setdefault(estimate.basis, []).append(key[:ROW_BYTES])
-        return [Derivation(tuple(keys), basis, by) for basis, keys in found.items()]
+            estimate, basis = row.estimate, row.estimate.basis
+            if number in summed:
+                basis = replace(basis, rough=False)
+            if known.get(aim.confidence) == basis and aim.criterion in known:
+                continue
+            if basis == estimate.basis:
+                self._derived.put((key, basis), estimate)
+            by = self._best_by(key, estimate, basis, aim)
+            found.setdefault((basis, by), []).append(key[:ROW_BYTES])
+        at = aim.confidence
+        return [Derivation(tuple(keys), basis, by, at) for (basis, by), keys in found.items()]
 
-    def sums(
-        self, column: Column, rows: Sequence[Known | None], by: Criterion, number: int
-    ) -> list[Derivation]:
-        """How the rows of which nothing is known by itself follow from the recorded column
-        ``number``, whose rows they are sums of, as far as the ledger does not know."""
-        pairs = zip(column.row_keys, rows, strict=True)
-        keys = [key for key, row in pairs if row is None and not self._state.bases(key)]
-        found = tuple(key[:ROW_BYTES] for key in keys)
-        return [Derivation(found, Basis((number,)), by)] if found else []
+    def _best_by(self, key: bytes, estimate: Estimate, basis: Basis, aim: Aim) -> Criterion:
+        """The criterion by which no better estimate of a row was reported: the aim's, or that of
+        its confidence."""
+        best = self._state.bases(key).get(aim.criterion)
+        if aim.criterion is not None or best is None or best == basis:
+            return aim.criterion
+        least = self._derived.find((key, best))
+        better = least is None or surpasses(least, estimate, None)
+        return aim.confidence if better else None
 
     def at_least(
         self, column: Column, rows: Sequence[Estimate | None], aim: Aim
@@ -70,20 +93,24 @@ class Reported:
         """What was reported of each row, unless the row here improves on it."""
         if not self._state.has_bases:
             return tuple(rows)
-        found, by = list(rows), aim.criterion
+        found = list(rows)
         for start in range(0, len(found), TOGETHER):
             deadline.check()
             keys = enumerate(column.row_keys[start : start + TOGETHER], start)
-            reported = {row: bases for row, key in keys if (bases := self._state.bases(key, by))}
-            pairs = [(row, basis) for row, bases in reported.items() for basis in bases]
-            best: dict[int, Estimate | None] = {}
-            for (row, _), one in zip(pairs, self._made(column, pairs), strict=True):
-                best[row] = better(best.get(row), one, by)
-            for row, one in best.items():
+            reported = {row: bases for row, key in keys if (bases := self._state.bases(key))}
+            every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
+            made = dict(zip(every, self._made(column, every), strict=True))
+            for row, bases in reported.items():
+                one = _best({of: made[row, basis] for of, basis in bases.items()}, aim)
                 now = found[row]
-                if now is None or (one is not None and not improves(now, one, by, aim.confidence)):
+                if now is None or (one is not None and not _replaces(now, one, aim)):
                     found[row] = one
         return tuple(found)
+
+    def narrowest(self, key: bytes, estimate: Estimate, confidence: Fraction) -> bool:
+        """Whether no narrower interval of a row than the estimate's was reported at the confidence,
+        and this was."""
+        return self._state.bases(key).get(confidence) == estimate.basis
 
     def _made(self, column: Column, pairs: Sequence[tuple[int, Basis]]) -> list[Estimate | None]:
         """For each row of the column and basis the estimate, which may have to be made again."""
@@ -104,7 +131,8 @@ class Reported:
         state = self._state
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
             return
-        system = System.of(state, [part], basis.whole, ANY_WORK)  # it was done before
+        kinds = KINDS if basis.rough else ANY_KINDS
+        system = System.of(state, [part], basis.whole, ANY_WORK, kinds)  # it was done before
         estimates = [None] * part.height if system is None else system.solved()[0]
         for key, first in zip(part.row_keys, estimates, strict=True):
             estimate = first
@@ -112,6 +140,30 @@ class Reported:
                 estimate = state.with_own(estimate, number, key)
             if estimate is not None:
                 self._derived.put((key, basis), estimate)
+
+
+def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:
+    """The best of some estimates, by the criteria they were reported for, whose interval is no
+    wider than was reported at the confidence."""
+    each = [*dict.fromkeys(one for one in made.values() if one is not None)]
+    if aim.criterion is not None:
+        return reduce(lambda first, second: better(first, second, aim.criterion), each, None)
+    told, confidence = made.get(aim.confidence), aim.confidence
+    for one in sorted(each, key=lambda one: one.variance):
+        if told is None or one is told:
+            return one
+        if one.weights.has_half_width(told.half_width(confidence), confidence):
+            return one
+    return None
+
+
+def _replaces(new: Estimate, reported: Estimate, aim: Aim) -> bool:
+    """Whether it improves on what was reported, or is as good and has the law of its error where
+    that had a bound."""
+    if improves(new, reported, aim.criterion, aim.confidence):
+        return True
+    sharper = reported.weights.rough and not new.weights.rough
+    return sharper and not surpasses(reported, new, aim.criterion)
 
 
 def better(first: Estimate | None, second: Estimate | None, by: Criterion) -> Estimate | None:

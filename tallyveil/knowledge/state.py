@@ -31,7 +31,7 @@ from tallyveil.workload.workload import Column
 __all__ = ["EXACT", "State"]
 
 EXACT = "exact"  # instead of a mechanism's name
-_BASES = 4  # of a row, for as many criteria: the latest
+_BASES = 8  # of a row, for as many criteria: the latest
 
 
 class State:
@@ -101,29 +101,28 @@ class State:
         return len(self._first)
 
     def derive(self, derivation: Derivation) -> None:
-        """For each criterion the latest is the best."""
+        """For each criterion the latest is the best: also for the confidence at which the interval
+        was reported."""
         self.derivations += 1
-        alone = {derivation.by: derivation.basis}  # one object for rows that have no other
-        for row in derivation.rows:
+        by, at, basis = derivation.by, derivation.at, derivation.basis
+        alone = {by: basis} if at is None else {by: basis, at: basis}
+        for row in derivation.rows:  # one object for rows that have no other
             before = self._bases.get(row)
             if before is None:
                 self._bases[row] = alone
                 continue
-            others = [one for one in before.items() if one[0] != derivation.by]
-            self._bases[row] = dict(others[1 - _BASES :]) | alone
+            others = [one for one in before.items() if one[0] not in alone]
+            self._bases[row] = dict(others[len(alone) - _BASES :]) | alone
 
     @property
     def has_bases(self) -> bool:
         """Whether any estimate was reported."""
         return bool(self._bases)
 
-    def bases(self, key: bytes, by: Criterion = None) -> Sequence[Basis]:
-        """What reported estimates of a row were made from, by its key; by this criterion first."""
-        found = self._bases.get(key[:ROW_BYTES])
-        if found is None:
-            return ()
-        first_by = sorted(found, key=lambda one: one != by)
-        return tuple(dict.fromkeys(found[one] for one in first_by))
+    def bases(self, key: bytes) -> Mapping[Criterion, Basis]:
+        """What reported estimates of a row were made from, by its key: for each criterion the best,
+        and for each confidence that of the narrowest interval reported at it."""
+        return self._bases.get(key[:ROW_BYTES]) or {}
 
     @property
     def releases(self) -> int:

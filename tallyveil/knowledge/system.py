@@ -27,9 +27,10 @@ from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["ANY_WORK", "KINDS", "System"]
+__all__ = ["ANY_KINDS", "ANY_WORK", "KINDS", "System"]
 
 ANY_WORK: Final = 1 << 62
+ANY_KINDS: Final = 1 << 62
 
 KINDS: Final = 64
 """Of a question's estimates with more laws, the others' intervals are bounds."""
@@ -114,8 +115,10 @@ class System:
     def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
         """Of the question's rows by combinations of the history."""
         weights: dict[int, NoiseWeights] = {}
-        kinds = self.kinds if self.noises.together is None else min(self.kinds, _KINDS_TOGETHER)
-        basis = Basis(self.used)
+        kinds = self.kinds
+        if self.noises.together is not None and kinds <= KINDS:
+            kinds = min(kinds, _KINDS_TOGETHER)
+        basis, rough = Basis(self.used), Basis(self.used, rough=True)
         together = self.noises.together
         rows = () if together is None else (_in_order(self.history), _in_order(self.question))
         result: list[Estimate | None] = []
@@ -132,7 +135,8 @@ class System:
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             draws = None if together is None else together.owners[found.places]
-            result.append(Estimate(value, numbers, weights[found.kind], basis, draws))
+            own = weights[found.kind]
+            result.append(Estimate(value, numbers, own, rough if own.rough else basis, draws))
         return result
 
     def _says_itself(self, row: int, found: Combination, *rows: sparse.csr_matrix) -> bool:
