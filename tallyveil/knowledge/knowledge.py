@@ -8,8 +8,9 @@ time depends on nothing confidential. An answer of a mechanism with a public ran
 itself: it has no part in a combination.
 
 What was once reported of a row is never worse later: before an estimate is reported, the ledger is
-told which answers it was made from, unless it knows (`reported`). Worse means of a greater
-deviation: the ends of intervals are rounded, and may move by one step.
+told which answers it was made from, unless it knows (`reported`). Worse means of a wider interval
+at the same confidence: its ends are rounded, and may move by one step, and it is stretched where a
+value is reported outside of it, so that rows add up.
 """
 
 from __future__ import annotations
