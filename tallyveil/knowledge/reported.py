@@ -152,7 +152,7 @@ def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | Non
     for one in sorted(each, key=lambda one: one.variance):
         if told is None or one is told:
             return one
-        if one.weights.has_half_width(told.half_width(confidence), confidence):
+        if one.half_width(confidence) <= told.half_width(confidence):
             return one
     return None
 
