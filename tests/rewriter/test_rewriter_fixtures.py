@@ -2,7 +2,8 @@
 
 ``fixtures/plans.sql`` and, with public tables and views, ``fixtures/relations.sql``: a title, a
 statement, and its plan (see `plans.describe`).
-``fixtures/refusals.sql``: a statement, a caret under the place the error points at, and the error.
+``fixtures/refusals.sql``: statements, each with a caret under the place the error points at, and
+their error.
 
 ``--write-fixtures`` puts what there is now in the place of what is expected, to be read before a
 commit.
@@ -10,6 +11,7 @@ commit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import World
 
 _FIXTURES = Path(__file__).with_name("fixtures")
+_ERROR = re.compile("[0-9A-Z]{5} ")
 
 
 def _plans(name: str) -> Iterator[object]:
@@ -36,8 +39,12 @@ def _refusals() -> Iterator[tuple[Dialect, str, str]]:
         if block.startswith("-- dialect"):
             dialect = "duckdb" if block.endswith("duckdb") else "postgres"
             continue
-        statement, expected = block.split("\n", 1)
-        yield dialect, statement, expected
+        lines = block.splitlines()
+        first = next(n for n, line in enumerate(lines) if _ERROR.match(line))
+        for number, line in enumerate(lines[:first]):
+            if line.strip() != "^":
+                caret = [one for one in lines[number + 1 : first][:1] if one.strip() == "^"]
+                yield dialect, line, "\n".join([*caret, *lines[first:]])
 
 
 @pytest.mark.parametrize(("statement", "expected"), list(_plans("plans.sql")))
