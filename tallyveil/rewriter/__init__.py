@@ -17,27 +17,7 @@ from tallyveil.rewriter.sql.times import local_now
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
-    "QUERY_WORDS",
-    "Caution",
-    "Claim",
-    "Column",
-    "Dialect",
-    "NoisyTable",
-    "Output",
-    "Piece",
-    "Plan",
-    "Projection",
-    "PublicCursor",
-    "PublicDatabase",
-    "Query",
-    "Rewriter",
-    "Workload",
-    "duckdb_name",
-    "local_now",
-    "parse_query",
-    "place_of",
-    "read_query",
-    "split",
-    "types_of",
-    "zone_by_name",
-]
+    "QUERY_WORDS", "Caution", "Claim", "Column", "Dialect", "NoisyTable", "Output", "Piece", "Plan",
+    "Projection", "PublicCursor", "PublicDatabase", "Query", "Rewriter", "Workload", "duckdb_name",
+    "local_now", "parse_query", "place_of", "read_query", "split", "types_of", "zone_by_name",
+]  # fmt: skip

@@ -14,6 +14,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil.rewriter.sql.nodes import unfiltered
+
 __all__ = ["Linear", "Term", "is_constant", "linear", "null_on_zero"]
 
 
@@ -89,8 +91,7 @@ def is_constant(node: exp.Expr) -> bool:
 
 
 def _is_total(node: exp.Expr) -> bool:
-    total = node.this if isinstance(node, exp.Filter) else node
-    return isinstance(total, exp.Count | exp.Sum)
+    return isinstance(unfiltered(node), exp.Count | exp.Sum)
 
 
 def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> Linear | None:

@@ -29,7 +29,7 @@ from tallyveil.rewriter.domain.domain_relation import coefficient_query
 from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.block import Block
-from tallyveil.rewriter.sql.nodes import as_type, function_name, position
+from tallyveil.rewriter.sql.nodes import as_type, function_name, position, unfiltered
 
 __all__ = ["MOMENTS", "Centring", "centring", "moment", "over"]
 
@@ -88,7 +88,7 @@ def moment(
     node: exp.Expr, count: exp.Expr, total: exp.Expr, squares: exp.Expr, centre: Centre
 ) -> exp.Expr:
     """The variance or deviation from n, s (a double) and q (in squared units) of noisy rows."""
-    lost, root = MOMENTS[type(node.this if isinstance(node, exp.Filter) else node)]
+    lost, root = MOMENTS[type(unfiltered(node))]
     if centre.decimals:
         squares = exp.Div(this=squares, expression=_number(f"1e{2 * centre.decimals}"))
     parts = [count, total, squares, _number(str(lost))]
@@ -104,7 +104,7 @@ def centring(block: Block, cursor: PublicCursor) -> Centring:
     """
 
     def centre(node: exp.Expr) -> Centre:
-        aggregate = node.this if isinstance(node, exp.Filter) else node
+        aggregate = unfiltered(node)
         low, high, kind = _ends(block, cursor, node, aggregate.this)
         if pa.types.is_floating(kind):
             ends = [Fraction(end) for end in (low, high) if end is not None and math.isfinite(end)]

@@ -23,7 +23,7 @@ from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, over
 from tallyveil.rewriter.private.separable import apart, ties_too_much
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
-from tallyveil.rewriter.sql.nodes import function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["Outputs"]
@@ -94,11 +94,9 @@ class Outputs:
             return self._grouping(node)
         if isinstance(node, exp.Anonymous) and function_name(node) in ABOUT_ANSWERS:
             return self._about(node)
-        if isinstance(node, exp.Avg) or (
-            isinstance(node, exp.Filter) and isinstance(node.this, exp.Avg)
-        ):
+        if isinstance(unfiltered(node), exp.Avg):
             return self._average(node)
-        if type(node.this if isinstance(node, exp.Filter) else node) in MOMENTS:
+        if type(unfiltered(node)) in MOMENTS:
             return self._moment(node)
         if is_aggregate(node):
             return self._counted(node)
@@ -177,7 +175,7 @@ class Outputs:
 
     def _average(self, node: exp.Expr) -> exp.Expr:
         """sum/count of the noisy rows; NULL where the noisy count is not positive."""
-        argument = _argument(node)
+        argument = unfiltered(node).this
         total, count = (
             self._counted(over(node, function(this=argument.copy())))
             for function in (exp.Sum, exp.Count)
@@ -187,7 +185,7 @@ class Outputs:
 
     def _moment(self, node: exp.Expr) -> exp.Expr:
         """A variance from three sums; Σ x serves for Σ (x − c) where the block asks it anyway."""
-        argument, centre = _argument(node), self._centre(node)
+        argument, centre = unfiltered(node).this, self._centre(node)
         plain = over(node, exp.Sum(this=argument.copy()))
         count = self._output(_single(over(node, exp.Count(this=argument.copy()))))
         if plain in self._summed and centre.value:
@@ -248,11 +246,6 @@ class Outputs:
             if form.cancels:
                 self.cancelled.add(number)
         return number
-
-
-def _argument(aggregate: exp.Expr) -> exp.Expr:
-    inner: exp.Expr = (aggregate.this if isinstance(aggregate, exp.Filter) else aggregate).this
-    return inner
 
 
 def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:

@@ -19,7 +19,7 @@ from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
 from tallyveil.rewriter.domain.evaluate import Types
 from tallyveil.rewriter.private.linear import Linear, Term, linear
-from tallyveil.rewriter.sql.nodes import conjunction
+from tallyveil.rewriter.sql.nodes import conjunction, unfiltered
 
 __all__ = ["apart", "ties_too_much"]
 
@@ -36,7 +36,7 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
     """A COUNT or SUM, with its FILTER if it has one, as aggregates that tie fewer attributes; None
     where its argument has no parts, or they need none.
     """
-    aggregate = node.this if isinstance(node, exp.Filter) else node
+    aggregate = unfiltered(node)
     if type(aggregate) not in (exp.Sum, exp.Count) or isinstance(aggregate.this, exp.Star):
         return None
     if not ties_too_much(domain, aggregate.this):

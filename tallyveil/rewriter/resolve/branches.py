@@ -25,17 +25,9 @@ from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, positio
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
-    "FIELD",
-    "RECORD",
-    "UNION",
-    "Branch",
-    "DomainSource",
-    "Field",
-    "Records",
-    "is_resolved",
-    "own_columns",
-    "public_queries",
-]
+    "FIELD", "RECORD", "UNION", "Branch", "DomainSource", "Field", "Records", "is_resolved",
+    "own_columns", "public_queries",
+]  # fmt: skip
 
 # The key under which the meta of a value in a column's place says which column of FROM that was.
 FIELD: Final = "field"

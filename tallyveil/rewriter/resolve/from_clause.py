@@ -114,9 +114,8 @@ class FromClause:
                 exp.EQ(this=branch.values[i].copy(), expression=branch.values[j].copy())
                 for i, j in shared
             ]
-            parts += (
-                [exp.paren(joined.substitute(on, branch), copy=False)] if on is not None else []
-            )
+            if on is not None:
+                parts.append(exp.paren(joined.substitute(on, branch), copy=False))
             if parts or side:
                 condition = conjunction(parts) if parts else exp.true()
                 own = exp.Join(this=source.copy(), side=side or None, on=condition)

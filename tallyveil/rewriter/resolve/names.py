@@ -17,14 +17,9 @@ from tallyveil.rewriter.resolve.records import KIND, common_table, sources
 from tallyveil.rewriter.sql.nodes import position, visit
 
 __all__ = [
-    "DEFAULT_SCHEMAS",
-    "Catalog",
-    "Reference",
-    "forget_databases",
-    "forget_schemas",
-    "references",
+    "DEFAULT_SCHEMAS", "Catalog", "Reference", "forget_databases", "forget_schemas", "references",
     "refuse_reserved_names",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -16,27 +16,11 @@ from tallyveil.rewriter.sql.nodes import function_name, position, visit
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = [
-    "KIND",
-    "OUTER",
-    "aggregates",
-    "check_record_level",
-    "common_table",
-    "definition_of",
-    "holds_noise",
-    "holds_records",
-    "is_aggregate",
-    "is_listing",
-    "level_nodes",
-    "mark_records",
-    "outer_columns",
-    "own_nodes",
-    "own_parts",
-    "reads_records",
-    "refuse_counted_listings",
-    "renamed",
-    "sources",
-    "yields_records",
-]
+    "KIND", "OUTER", "aggregates", "check_record_level", "common_table", "definition_of",
+    "holds_noise", "holds_records", "is_aggregate", "is_listing", "level_nodes", "mark_records",
+    "outer_columns", "own_nodes", "own_parts", "reads_records", "refuse_counted_listings",
+    "renamed", "sources", "yields_records",
+]  # fmt: skip
 
 
 # The key under which a table node's meta says what it names: `names.Reference.kind`.

@@ -24,15 +24,9 @@ from tallyveil.rewriter.sql.types import common_type, declared_type, family, spo
 from tallyveil.rewriter.sql.vocabulary import static_type
 
 __all__ = [
-    "Lineage",
-    "Origin",
-    "Origins",
-    "ResultTypes",
-    "Scope",
-    "constants_among",
-    "holder",
+    "Lineage", "Origin", "Origins", "ResultTypes", "Scope", "constants_among", "holder",
     "is_infinite",
-]
+]  # fmt: skip
 
 
 class Scope(Lookup[str]):

@@ -85,9 +85,7 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
     (exp.With, "recursive"): ("WITH RECURSIVE", None),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
-    (exp.Select, "windows"): ("WINDOW", "Write the window into OVER (…)."),
     (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
-    (exp.Window, "alias"): ("a named window", "Write the window into OVER (…)."),
     (exp.Join, "method"): (
         "a NATURAL, POSITIONAL or ASOF join",
         "Write JOIN … USING (…) or JOIN … ON ….",

@@ -14,20 +14,9 @@ from tallyveil.errors import AmbiguousColumn, StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
-    "COMPARISONS",
-    "ambiguous",
-    "as_type",
-    "call",
-    "conjunction",
-    "duckdb_sql",
-    "function_name",
-    "is_star",
-    "leaves",
-    "own_alias",
-    "position",
-    "visit",
-    "whole_number",
-]
+    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "function_name",
+    "is_star", "leaves", "own_alias", "position", "unfiltered", "visit", "whole_number",
+]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
 Operator: TypeAlias = type[exp.Binary]
@@ -131,6 +120,12 @@ def duckdb_sql(node: exp.Expr) -> str:
 def as_type(node: exp.Expr, kind: str | exp.DataType) -> exp.Cast:
     """``CAST(node AS kind)``, the type by DuckDB's name."""
     return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+
+
+def unfiltered(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate without its FILTER, if it has one."""
+    inner: exp.Expr = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+    return inner
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:

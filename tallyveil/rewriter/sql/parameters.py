@@ -21,15 +21,8 @@ from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text
 
 __all__ = [
-    "HOLE",
-    "PARAMETERS",
-    "bind",
-    "count",
-    "duckdb_name",
-    "infer",
-    "parameter_number",
-    "types_of",
-]
+    "HOLE", "PARAMETERS", "bind", "count", "duckdb_name", "infer", "parameter_number", "types_of",
+]  # fmt: skip
 
 PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
 """PostgreSQL's $1 and DuckDB's, as sqlglot reads them."""
