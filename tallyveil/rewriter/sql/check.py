@@ -32,10 +32,8 @@ _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 _NUMBER_INSTEAD: Final = "Write the number: 26, 0x1A or 0b11010."
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
-    exp.TableSample: (
-        "TABLESAMPLE is not answered",
-        "Ask for the whole table: sampling would not lower the cost.",
-    ),
+    exp.TableSample: ("TABLESAMPLE is not answered",
+        "Ask for the whole table: sampling would not lower the cost."),
     exp.Lateral: ("LATERAL is not answered", None),
     exp.Unnest: ("table functions are not answered", None),
     exp.Lock: ("FOR UPDATE and FOR SHARE are not answered", "Analysts can only read."),
@@ -43,15 +41,11 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.Rand: ("random() is not answered", "Answers must depend on the statement alone."),
     exp.Uuid: ("random values are not answered", "Answers must depend on the statement alone."),
     exp.CurrentTime: ("the current time of day is not answered", "Use now() or current_date."),
-    exp.WithinGroup: (
-        "WITHIN GROUP is not answered",
-        "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts.",
-    ),
+    exp.WithinGroup: ("WITHIN GROUP is not answered",
+        "Ask SELECT attribute, count(*) … GROUP BY attribute and compute it from the counts."),
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", None),
-    exp.UnicodeString: (
-        "a string with Unicode escapes (U&'…') is not answered",
-        "Write the characters themselves, or E'\\u0041'.",
-    ),
+    exp.UnicodeString: ("a string with Unicode escapes (U&'…') is not answered",
+        "Write the characters themselves, or E'\\u0041'."),
     exp.BitString: ("bit strings (B'…') are not answered", _NUMBER_INSTEAD),
     exp.HexString: ("bit strings (X'…') are not answered", _NUMBER_INSTEAD),
     **dict.fromkeys(
@@ -67,29 +61,21 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
 
 # (node, argument) of what the parser understands and we do not, in SQL's words.
 _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
-    (exp.Count, "expressions"): (
-        "count of several values",
-        "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there.",
-    ),
-    (exp.Interval, "fraction_in_string"): (
-        "an interval with a fraction",
-        "Write whole quantities: '1 month 15 days'.",
-    ),
+    (exp.Count, "expressions"): ("count of several values",
+        "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there."),
+    (exp.Interval, "fraction_in_string"): ("an interval with a fraction",
+        "Write whole quantities: '1 month 15 days'."),
     **dict.fromkeys(
         ((exp.TimestampTrunc, "zone"), (exp.DateTrunc, "zone")),
-        (
-            "date_trunc with a time zone",
-            "Write date_trunc('day', … AT TIME ZONE 'zone'), or SET timezone.",
-        ),
+        ("date_trunc with a time zone",
+            "Write date_trunc('day', … AT TIME ZONE 'zone'), or SET timezone."),
     ),
     (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
     (exp.With, "recursive"): ("WITH RECURSIVE", None),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
     (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
-    (exp.Join, "method"): (
-        "a NATURAL, POSITIONAL or ASOF join",
-        "Write JOIN … USING (…) or JOIN … ON ….",
-    ),
+    (exp.Join, "method"): ("a NATURAL, POSITIONAL or ASOF join",
+        "Write JOIN … USING (…) or JOIN … ON …."),
     (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),
     (exp.Limit, "limit_options"): ("LIMIT with PERCENT", "Give a number of rows."),
     **dict.fromkeys(
@@ -99,7 +85,7 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.Union, "by_name"): ("UNION BY NAME", "List the items in the same order."),
     (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "Put the smaller value first."),
     (exp.Table, "only"): ("ONLY", "Leave it out: no table inherits here."),
-}
+}  # fmt: skip
 
 _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
 
