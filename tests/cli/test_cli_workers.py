@@ -149,7 +149,7 @@ def test_what_one_buys_the_other_finds(house: House) -> None:
 
 def test_together_they_spend_the_budget_and_no_more_though_one_is_killed(house: House) -> None:
     """Different questions to both, until each client is refused: (1 - 0.12) / 0.02 are answered."""
-    questions = iter(range(1))
+    questions = iter(range(1, 100))
     seen: dict[int, int] = {}
     some = threading.Event()
     lost: list[int] = []
