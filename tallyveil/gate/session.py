@@ -30,7 +30,7 @@ from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Dialect, Plan, Query, place_of, split
+from tallyveil.rewriter import Dialect, Plan, Query, first_named, split
 
 __all__ = ["GateSession"]
 
@@ -274,7 +274,7 @@ def _placed(query: Query) -> Iterator[None]:
             yield
         except StatementError as error:
             if error.position is None and error.about is not None:
-                error.position = place_of(error.about, query)
+                error.position = first_named(error.about, query)
             raise
 
 

@@ -10,7 +10,7 @@ from tallyveil.rewriter.engine.database import PublicDatabase
 from tallyveil.rewriter.plan import Caution, Claim, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
-from tallyveil.rewriter.sql.query import Query, place_of, read_query
+from tallyveil.rewriter.sql.query import Query, first_named, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.times import by_name as zone_by_name
 from tallyveil.rewriter.sql.times import local_now
@@ -19,5 +19,5 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = [
     "QUERY_WORDS", "Caution", "Claim", "Column", "Dialect", "NoisyTable", "Output", "Piece", "Plan",
     "Projection", "PublicCursor", "PublicDatabase", "Query", "Rewriter", "Workload", "duckdb_name",
-    "local_now", "parse_query", "place_of", "read_query", "split", "types_of", "zone_by_name",
+    "first_named", "local_now", "parse_query", "read_query", "split", "types_of", "zone_by_name",
 ]  # fmt: skip

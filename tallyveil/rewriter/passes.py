@@ -25,7 +25,7 @@ from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, take_apart
-from tallyveil.rewriter.private.interval_columns import hand_on
+from tallyveil.rewriter.private.interval_columns import hand_on_intervals
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noisy_select import Turned, turn
 from tallyveil.rewriter.private.noisy_tables import Collected
@@ -271,7 +271,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: pick_groups(planning.tree, planning.catalog),
     _check_above,
     _read_public,
-    lambda planning: hand_on(planning.tree, planning.catalog),
+    lambda planning: hand_on_intervals(planning.tree, planning.catalog),
     _turn_blocks,
     lambda planning: null_on_zero(
         planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.turned)

@@ -18,7 +18,7 @@ from sqlglot import exp
 from tallyveil.cache import Cache
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
-from tallyveil.rewriter.domain.evaluate import combined
+from tallyveil.rewriter.domain.evaluate import from_parts
 from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, held_bytes
 from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
@@ -153,7 +153,7 @@ class _Template:
             return kept.get(key, lambda: mask.part(texts, parts))
 
         divided, coefficients = turned.evaluated[0].divided, dict(enumerate(outputs.coefficients))
-        evaluated = combined(block.domain, divided, coefficients, part)
+        evaluated = from_parts(block.domain, divided, coefficients, part)
         if unmet(block.where, False, outputs.coefficients, [evaluated], outputs.cancelled):
             raise _NotAlike
         collected.count(evaluated.height * outputs.width)

@@ -15,7 +15,7 @@ from tallyveil.gate.relations.relations import RELATIONS, domain_of, outside_of
 from tallyveil.gate.session import GateSession
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["Shown", "ShownColumn", "shown"]
+__all__ = ["Shown", "ShownColumn", "relations_shown"]
 
 _MOST: Final = 20
 """Values of a domain that a comment lists."""
@@ -42,7 +42,7 @@ class Shown:
     definition: str | None = None
 
 
-def shown(gate: Gate) -> tuple[Shown, ...]:
+def relations_shown(gate: Gate) -> tuple[Shown, ...]:
     """All relations, in an order that depends on the policy alone."""
     tables = [_protected(table) for table in gate.policy.tables.values()]
     public = [

@@ -27,9 +27,9 @@ __all__ = [
     "back",
     "circle",
     "cosines",
+    "jet_power",
     "log_of",
     "others",
-    "power",
     "product",
     "transformed",
     "variance_of",
@@ -89,10 +89,10 @@ def with_noise(jet: Jet, own: FloatArray) -> Jet:
     return value, first, second
 
 
-def power(jet: Jet, exponent: int) -> Jet:
+def jet_power(jet: Jet, exponent: int) -> Jet:
     if not exponent:
         return np.ones_like(jet[0]), 0 * jet[0], 0 * jet[0]
-    half = power(jet, exponent // 2)
+    half = jet_power(jet, exponent // 2)
     square = product(half, half)
     return product(square, jet) if exponent % 2 else square
 

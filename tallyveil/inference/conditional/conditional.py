@@ -37,8 +37,8 @@ from tallyveil.inference.conditional.circle import (
     Complex,
     Jet,
     circle,
+    jet_power,
     log_of,
-    power,
     product,
     variance_of,
     with_noise,
@@ -257,9 +257,9 @@ class ConditionalLaw:
         leaf = [np.fft.fft((1j * line) ** k * law) for k in range(3)]
         for v in reversed(self._inside):
             left = self._leaves[v] - sum(count for _, count in groups.get(v, ()))
-            here = power((leaf[0], 0 * leaf[1], 0 * leaf[2]), left)
+            here = jet_power((leaf[0], 0 * leaf[1], 0 * leaf[2]), left)
             for a, count in groups.get(v, ()):
-                here = product(here, power((leaf[0], a * leaf[1], a * a * leaf[2]), count))
+                here = product(here, jet_power((leaf[0], a * leaf[1], a * a * leaf[2]), count))
             for child in self._inside[v]:
                 here = product(here, found.pop(child))
             own = self._sums.own_of(v)

@@ -33,7 +33,7 @@ from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position, visit
 from tallyveil.rewriter.sql.times import is_utc
 
-__all__ = ["CELLS", "check_cells", "comparisons", "place_of"]
+__all__ = ["CELLS", "check_cells", "comparisons", "standing_in"]
 
 Constant = Callable[[exp.Expr], Any]
 
@@ -125,7 +125,7 @@ def _check_days(column: exp.Expr, attribute: Attribute, constant: Constant, zone
             f"the days of {attribute.name} are days in UTC, not in {zone}",
             hint="SET timezone = 'UTC' and ask again.",
         )
-    child, parent = place_of(column)
+    child, parent = standing_in(column)
     unit = _unit(child, parent)
     if unit is not None and unit not in _UNITS:
         raise _inside(attribute, f"the {unit} depends on the time of day")
@@ -229,7 +229,7 @@ _WHOLE: Final = (
 _LISTS: Final = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Distinct)
 
 
-def place_of(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+def standing_in(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     """The column with the brackets around it, and what it then stands in."""
     child = column
     while isinstance(child.parent, exp.Paren):
@@ -249,7 +249,7 @@ def comparisons(column: exp.Expr) -> list[_Comparison] | None:
 
 
 def _found(column: exp.Expr) -> list[_Comparison] | None:
-    child, parent = place_of(column)
+    child, parent = standing_in(column)
     if column.meta_get(OUTER) and not isinstance(parent, exp.Predicate):
         return None
     if isinstance(parent, exp.Ordered) and _by_distance(parent):

@@ -33,7 +33,7 @@ from tallyveil.rewriter.sql.types import NUMERICS
 from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "combined", "evaluate"]
+__all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "evaluate", "from_parts"]
 
 
 MAX_GROUPS: Final = 100_000
@@ -96,11 +96,11 @@ def evaluate(asked: Asked, cursor: PublicCursor, known: ComponentParts) -> Evalu
         return found or _evaluate(component, asked.source, ask, known)
 
     divided = tuple(_divided(asked, lambda component: known.find(component) is not None))
-    evaluated = combined(asked.domain, divided, asked.coefficients, part)
+    evaluated = from_parts(asked.domain, divided, asked.coefficients, part)
     return replace(evaluated, divided=divided, queries=tuple(ask.results))
 
 
-def combined(
+def from_parts(
     domain: Domain,
     divided: Sequence[EvaluatedTogether],
     coefficients: Mapping[int, exp.Expr],

@@ -27,7 +27,7 @@ from tallyveil.rewriter.domain.integers import whole
 from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Ask, Conditions, Space
-from tallyveil.rewriter.domain.results import OfCase, counted, results_of, summed, unknown
+from tallyveil.rewriter.domain.results import OfCase, counted, results_of, summed, unread
 from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
@@ -159,7 +159,7 @@ class ComponentParts:
         if component.cells <= FEW or not source.plain or not _fits(component):
             return None
         axes, conditions = self._axes_of(component), Conditions(component.domain)
-        if _read(component, Space(axes, conditions), unknown) is None:
+        if _read(component, Space(axes, conditions), unread) is None:
             return None
         truths = conditions.asked(source, ask)
         if truths is None:
@@ -210,7 +210,7 @@ def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
     if passing is None:
         return None
     # What is to be asked follows from no cell.
-    cells = np.flatnonzero(passing[:0] if of_case is unknown else passing)
+    cells = np.flatnonzero(passing[:0] if of_case is unread else passing)
     places: dict[int, int] = {}
     cases: dict[int, tuple[IntArray, pa.Array]] = {}
     for number, key in component.keys.items():

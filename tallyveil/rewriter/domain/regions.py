@@ -28,7 +28,7 @@ from tallyveil.rewriter.domain.linearise import by_first_cells
 from tallyveil.rewriter.domain.masks import Axis, Truth
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
-__all__ = ["Ask", "Conditions", "Space", "listed"]
+__all__ = ["Ask", "Conditions", "Space", "values_in_cells"]
 
 
 Ask: TypeAlias = Callable[[str], pa.Table]
@@ -58,7 +58,7 @@ class Conditions:
         """What DuckDB says of them; None where one fails, which others may guard, or is none."""
         truths: dict[exp.Expr, Truth] = {}
         for name, conditions in self._found.items():
-            found = listed(self._domain, {name}, conditions, source, ask)
+            found = values_in_cells(self._domain, {name}, conditions, source, ask)
             if found is None or not pa.types.is_boolean(found[1].type):
                 return None
             cells, told = found
@@ -70,7 +70,7 @@ class Conditions:
         return truths
 
 
-def listed(
+def values_in_cells(
     domain: Domain,
     names: Collection[str],
     wanted: Collection[exp.Expr],

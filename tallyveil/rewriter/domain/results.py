@@ -18,11 +18,11 @@ from tallyveil.errors import StatementError
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.linearise import is_number
-from tallyveil.rewriter.domain.regions import Ask, Space, listed
+from tallyveil.rewriter.domain.regions import Ask, Space, values_in_cells
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql
 
-__all__ = ["CaseResults", "OfCase", "counted", "results_of", "summed", "unknown"]
+__all__ = ["CaseResults", "OfCase", "counted", "results_of", "summed", "unread"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class CaseResults:
 OfCase: TypeAlias = Callable[[exp.Case], CaseResults | None]
 
 
-def unknown(case: exp.Case) -> CaseResults | None:
+def unread(case: exp.Case) -> CaseResults | None:
     """A stand-in for `results_of`, before DuckDB is asked."""
     results = _results(case)
     if results is None:
@@ -80,7 +80,7 @@ def results_of(
     values, first, start = [], {}, 0
     for name, some in asked.items():
         cast = [exp.cast(one, kind) for one in deadline.stoppable(some, 50)]
-        found = listed(domain, set() if name is None else {name}, cast, source, ask)
+        found = values_in_cells(domain, set() if name is None else {name}, cast, source, ask)
         if found is None:
             return None
         cells, lists = found

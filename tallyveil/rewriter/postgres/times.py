@@ -188,8 +188,8 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
     if found["zone"]:  # as DuckDB reads it, which takes abbreviations for names, or for nothing
         east = zones.zone_of(found)
         if east is None:
-            raise zones.unknown(found["name"], position(literal))
-        zone = zones.written(east) if isinstance(east, int) else f" {east}"
+            raise zones.unknown_zone(found["name"], position(literal))
+        zone = zones.offset_text(east) if isinstance(east, int) else f" {east}"
     if hour == 24 and kind != "date" and year < dt.MAXYEAR:
         midnight = dt.datetime(year, month, day) + dt.timedelta(days=1)
         literal.set("this", f"{midnight.isoformat(' ')}{zone}")

@@ -22,7 +22,7 @@ from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.sql.nodes import function_name, position
 
-__all__ = ["Evaluator", "bounds_of", "ends_of", "evaluator"]
+__all__ = ["Evaluator", "bounds_of", "claim_ends", "evaluator"]
 
 Evaluator: TypeAlias = Callable[[exp.Expr], Fraction | None]
 """The value of a constant: ±∞ and NULL are None, for no bound. A double means the shortest decimal
@@ -50,7 +50,7 @@ def bounds_of(node: exp.Anonymous) -> list[exp.Expr]:
     return bounds
 
 
-def ends_of(
+def claim_ends(
     node: exp.Anonymous, constants: Sequence[tuple[bool, exp.Expr]], evaluate: Evaluator
 ) -> _Ends:
     """``low`` and ``high`` of a claim, less the constants that its answer adds, each with whether

@@ -12,7 +12,7 @@ from sqlglot import exp
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.sql.literals import WrittenConstant, as_written
 
-__all__ = ["NO_CONSTANT", "as_compared", "moment"]
+__all__ = ["NO_CONSTANT", "as_compared", "as_instant"]
 
 NO_CONSTANT: Final = object()
 
@@ -78,7 +78,7 @@ def _whole_day(instant: dt.datetime | None) -> Any:
     return instant.date() if instant == _midnight(instant) else instant
 
 
-def moment(value: Any) -> Any:
+def as_instant(value: Any) -> Any:
     """A number as it is, a day as a time."""
     whole = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
     return _midnight(value) if whole else value

@@ -25,10 +25,10 @@ from tallyveil.rewriter.resolve.records import (
 from tallyveil.rewriter.sql.nodes import ambiguous, function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["hand_on"]
+__all__ = ["hand_on_intervals"]
 
 
-def hand_on(tree: exp.Expr, catalog: Catalog) -> None:
+def hand_on_intervals(tree: exp.Expr, catalog: Catalog) -> None:
     """Replace, in place, every function of an answer above the SELECT that aggregates.
 
     Raises FeatureNotSupported where its first argument is no column that is one aggregate, or

@@ -17,7 +17,7 @@ from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.private.block import NOISY, Block
-from tallyveil.rewriter.private.claims import Evaluator, ends_of
+from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, over
 from tallyveil.rewriter.private.separable import apart, ties_too_much
@@ -219,7 +219,7 @@ class Outputs:
             self.deviations[number] = None
             return _noisy(f"__s{number}")
         if name == "dp_probability":
-            claim = Claim(self._number(form), *ends_of(node, form.constants, self._evaluate))
+            claim = Claim(self._number(form), *claim_ends(node, form.constants, self._evaluate))
             return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
         return exp.paren(self._output(form, "l" if name == "dp_interval_low" else "u"))
 

@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.quoting import literal
-from tallyveil.rewriter.domain.cells import comparisons, place_of
+from tallyveil.rewriter.domain.cells import comparisons, standing_in
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution
-from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, moment
+from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, as_instant
 from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
@@ -53,7 +53,7 @@ def cautions(
 
     ``constants`` gives those that an expression stands for, as a column of VALUES does.
     """
-    child, parent = place_of(column)
+    child, parent = standing_in(column)
     if isinstance(parent, exp.Like | exp.ILike) and parent.this is child:
         yield from _of_pattern(parent, attribute, table)
         return
@@ -130,7 +130,7 @@ def _listed(
 def _meets_nothing(operator: type[exp.Expr], value: Any, attribute: Attribute) -> bool:
     if attribute.ends is None:
         return False
-    lowest, highest, value = map(moment, (*attribute.ends, value))
+    lowest, highest, value = map(as_instant, (*attribute.ends, value))
     if operator in (exp.LT, exp.LTE):
         return bool(value <= lowest if operator is exp.LT else value < lowest)
     within = operator is exp.GTE and attribute.edges is None
@@ -217,9 +217,9 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
     if attribute.ordered or isinstance(value, bool):
         return []
     ordered: list[Any] = sorted(v for v in attribute.declared if not isinstance(v, str | bool))
-    at = moment(value)
-    below = [v for v in ordered if moment(v) < at]
-    above = [v for v in ordered if moment(v) > at]
+    at = as_instant(value)
+    below = [v for v in ordered if as_instant(v) < at]
+    above = [v for v in ordered if as_instant(v) > at]
     return [*below[-1:], *above[:1]]
 
 

@@ -224,7 +224,7 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
     elif (named := zones.by_name(zone.name)) is not None:
         there = exp.Literal.string(named)
     else:
-        raise zones.unknown(zone.name, position(zone))
+        raise zones.unknown_zone(zone.name, position(zone))
     if kind == "TIMESTAMP":
         clock = operand.copy() if ahead is None else exp.Sub(this=operand.copy(), expression=ahead)
         return exp.cast(exp.AtTimeZone(this=exp.paren(clock), zone=there), "timestamp")

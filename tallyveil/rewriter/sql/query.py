@@ -23,8 +23,8 @@ from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
 __all__ = [
-    "DAY", "INTEGER", "TEXT", "Query", "Shape", "column_beside", "is_session_function", "place_of",
-    "read_query",
+    "DAY", "INTEGER", "TEXT", "Query", "Shape", "column_beside", "first_named",
+    "is_session_function", "read_query",
 ]  # fmt: skip
 
 # A NUL, which no statement holds, begins what stands for a constant: of an integer, a day, a text.
@@ -277,7 +277,7 @@ _NOTED: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
 )
 
 
-def place_of(name: str, query: Query) -> int | None:
+def first_named(name: str, query: Query) -> int | None:
     """Where a column or its table is first called so, counting characters from 1."""
     called = (
         position(column)

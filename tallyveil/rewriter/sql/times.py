@@ -24,8 +24,8 @@ from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
-    "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset",
-    "read_formatted", "read_intervals", "since_epoch", "unknown", "utc_of", "written", "zone_of",
+    "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset", "offset_text",
+    "read_formatted", "read_intervals", "since_epoch", "unknown_zone", "utc_of", "zone_of",
 ]  # fmt: skip
 
 ABBREVIATIONS: Final = {
@@ -116,13 +116,13 @@ def is_shown_again(instant: dt.datetime, zone: str) -> bool:
     return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
 
 
-def written(east: int) -> str:
+def offset_text(east: int) -> str:
     """As ISO 8601 has it, with the seconds."""
     minutes, seconds = divmod(abs(east), 60)
     return f"{'-' if east < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
 
-def unknown(text: str, position: int | None) -> InvalidParameterValue:
+def unknown_zone(text: str, position: int | None) -> InvalidParameterValue:
     return InvalidParameterValue(
         f'time zone "{text[:60]}" not recognized',
         hint="Write a name such as 'Europe/Paris', or an offset such as 'UTC-5': that is east.",
