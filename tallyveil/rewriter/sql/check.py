@@ -85,6 +85,7 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.Union, "by_name"): ("UNION BY NAME", "List the items in the same order."),
     (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "Put the smaller value first."),
     (exp.Table, "only"): ("ONLY", "Leave it out: no table inherits here."),
+    (exp.TryCast, "safe"): ("TRY_CAST", "Write CAST(… AS …)."),
 }  # fmt: skip
 
 _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
