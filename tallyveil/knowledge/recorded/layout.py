@@ -46,16 +46,15 @@ class Layout:
     def cells(self) -> int:
         return math.prod(self.sizes.values())
 
-    def along(self, axes: _Axes, at: Sequence[IntArray], number: int) -> tuple[IntArray, IntArray]:
-        """Which of so many entries are not left out, and their cells along these axes."""
+    def along(
+        self, axes: _Axes, at: Sequence[IntArray], number: int
+    ) -> tuple[IntArray, list[IntArray]]:
+        """Which of so many entries are not left out, and the numbers of their values."""
         if not axes:
-            return np.arange(number), np.zeros(number, dtype=np.int64)
+            return np.arange(number), []
         ranks = [self.labels[axis][own] for axis, own in zip(axes, at, strict=True)]
         kept = np.flatnonzero(np.logical_and.reduce([rank >= 0 for rank in ranks]))
-        cells = np.zeros(len(kept), dtype=np.int64)
-        for axis, rank in zip(axes, ranks, strict=True):
-            cells += rank[kept] * self.strides[axis]
-        return kept, cells
+        return kept, [rank[kept] for rank in ranks]
 
     def across(self, kind: tuple[_Axes, ...]) -> IntArray:
         """The cells along all axes that a column of this kind does not mention."""
@@ -148,19 +147,47 @@ class Written:
 class _Laid:
     """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
     ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row, and
-    those of row i are from ``ends[i]`` to ``ends[i + 1]``."""
+    those of row i are from ``ends[i]`` to ``ends[i + 1]``. Of most of what is laid out only the
+    sizes are asked for."""
 
     def __init__(
         self, layout: Layout, axes: _Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
     ) -> None:
         deadline.check()
-        ends = np.cumsum([0, *(factor.height for factor in factors)])
-        lengths = [len(factor.rows) for factor in factors]
+        self._factors, self._lengths = factors, [len(factor.rows) for factor in factors]
         at = [np.concatenate([own[n] for own in factors.values()]) for n in range(len(axes))]
-        kept, self.cells = layout.along(axes, at, sum(lengths))
-        rows = np.concatenate([factor.rows for factor in factors]) + np.repeat(ends[:-1], lengths)
-        self.coefficients = np.concatenate([factor.coefficients for factor in factors])[kept]
-        self.counts = np.bincount(rows[kept], minlength=ends[-1])
-        self.ends = np.cumsum([0, *self.counts])
-        self.first = dict(zip(factors, ends.tolist(), strict=False))
-        self.sizes = dict(zip(factors, np.diff(self.ends[ends]).tolist(), strict=True))
+        ends = np.cumsum([0, *self._lengths])
+        self._kept, self._ranks = layout.along(axes, at, int(ends[-1]))
+        self._strides = [layout.strides[axis] for axis in axes]
+        sizes = np.diff(self._kept.searchsorted(ends))
+        self.sizes = dict(zip(factors, sizes.tolist(), strict=True))
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """Of the entries, along these axes."""
+        cells = np.zeros(len(self._kept), dtype=np.int64)
+        for stride, ranks in zip(self._strides, self._ranks, strict=True):
+            cells += ranks * stride
+        return cells
+
+    @cached_property
+    def coefficients(self) -> IntArray:
+        return np.concatenate([factor.coefficients for factor in self._factors])[self._kept]
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.cumsum([0, *(factor.height for factor in self._factors)])
+
+    @cached_property
+    def first(self) -> dict[Factor, int]:
+        return dict(zip(self._factors, self._starts.tolist(), strict=False))
+
+    @cached_property
+    def counts(self) -> IntArray:
+        rows = np.concatenate([factor.rows for factor in self._factors])
+        rows += np.repeat(self._starts[:-1], self._lengths)
+        return np.bincount(rows[self._kept], minlength=self._starts[-1])
+
+    @cached_property
+    def ends(self) -> IntArray:
+        return np.cumsum([0, *self.counts])
