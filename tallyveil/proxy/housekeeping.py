@@ -24,11 +24,9 @@ __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 DELAY: Final = 0.3
 """Seconds after the last heavy statement: another may follow at once."""
 
-LATEST: Final = 30.0
-"""Seconds after which it is done beside heavy statements."""
-
 EVERY: Final = 60.0
-"""Seconds after which it is done though there was no heavy statement."""
+"""Seconds after which it is done though there was no heavy statement, or they do not end: it takes
+as long as three of them."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_HEAVY: Final = 0.0001
@@ -94,7 +92,7 @@ class Housekeeping:
             self._due.wait(EVERY)
             self._due.clear()
             waited = 0.0
-            while not self._closed.wait(DELAY) and self._under_way() and waited < LATEST:
+            while not self._closed.wait(DELAY) and self._under_way() and waited < EVERY:
                 waited += DELAY
             if not self._closed.is_set():
                 tidy()
