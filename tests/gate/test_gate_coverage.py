@@ -46,15 +46,9 @@ class World:
         )
         pure = measure == "epsilon"
         budget = {"epsilon": 100_000.0} if pure else {"rho": 100_000.0, "delta": 1e-6}
-        policy = tallyveil.parse_policy(
-            {
-                "tables": {
-                    "person": {"from": "people", "budget": budget, "attributes": ATTRIBUTES}
-                },
-                "defaults": {measure: 0.1},
-            },
-            base=base,
-        )
+        table = {"from": "people", "budget": budget, "attributes": ATTRIBUTES}
+        keys = {"tables": {"person": table}, "defaults": {measure: 0.1}}
+        policy = tallyveil.parse_policy(keys, base=base)
         self.connection = tallyveil.connect(policy, source=self.source)
 
     def close(self) -> None:

@@ -29,15 +29,9 @@ def connection(tmp_path: Path) -> Iterator[tallyveil.Connection]:
             "CREATE TABLE visits AS SELECT i % 200 AS a, i % 300 AS b, i % 10 AS d"
             " FROM range(6000) t(i)"
         )
-        policy = tallyveil.parse_policy(
-            {
-                "tables": {
-                    "visits": {"from": "visits", "budget": {"epsilon": 100}, "attributes": WIDE}
-                },
-                "defaults": {"epsilon": 0.05},
-            },
-            base=tmp_path,
-        )
+        table = {"from": "visits", "budget": {"epsilon": 100}, "attributes": WIDE}
+        keys = {"tables": {"visits": table}, "defaults": {"epsilon": 0.05}}
+        policy = tallyveil.parse_policy(keys, base=tmp_path)
         with tallyveil.connect(policy, source=source) as made:
             yield made
 

@@ -25,20 +25,10 @@ def days(tmp_path: Path) -> tallyveil.Connection:
         "CREATE TABLE visits AS"
         " SELECT DATE '2025-01-01' + i::int % 500 AS day FROM range(9000) t(i)"
     )
-    policy = tallyveil.parse_policy(
-        {
-            "tables": {
-                "visits": {
-                    "from": "visits",
-                    "budget": {"epsilon": 10.0},
-                    "attributes": {"day": {"range": [FIRST, datetime.date(2026, 12, 31)]}},
-                }
-            },
-            "defaults": {"epsilon": 0.5},
-        },
-        base=tmp_path,
-    )
-    connection = tallyveil.connect(policy, source=source)
+    attributes = {"day": {"range": [FIRST, datetime.date(2026, 12, 31)]}}
+    table = {"from": "visits", "budget": {"epsilon": 10.0}, "attributes": attributes}
+    keys = {"tables": {"visits": table}, "defaults": {"epsilon": 0.5}}
+    connection = tallyveil.connect(tallyveil.parse_policy(keys, base=tmp_path), source=source)
     for number in range(365):
         day = FIRST + datetime.timedelta(days=number)
         connection.execute(f"{COUNT} WHERE day = DATE '{day}'")

@@ -30,20 +30,10 @@ ATTRIBUTES: dict[str, Any] = {
 
 
 def policy(folder: Path) -> Any:
-    return tallyveil.parse_policy(
-        {
-            "tables": {
-                "person": {
-                    "from": "people",
-                    "budget": {"epsilon": 1e6},
-                    "attributes": ATTRIBUTES,
-                }
-            },
-            "public": {"region": {"from": "region"}},
-            "defaults": {"epsilon": 0.1},
-        },
-        base=folder,
-    )
+    table = {"from": "people", "budget": {"epsilon": 1e6}, "attributes": ATTRIBUTES}
+    public, defaults = {"region": {"from": "region"}}, {"epsilon": 0.1}
+    keys = {"tables": {"person": table}, "public": public, "defaults": defaults}
+    return tallyveil.parse_policy(keys, base=folder)
 
 
 @pytest.fixture(scope="module")
