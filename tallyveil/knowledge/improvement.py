@@ -119,8 +119,8 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
     exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
     if not exact or other.variance > reported.variance:
         return False
-    if aim.half_width is not None:
-        return aim.met_by(other)
+    if aim.half_width is not None and not aim.met_by(other):
+        return False
     return other.half_width(aim.confidence) < reported.half_width(aim.confidence) + 1
 
 
