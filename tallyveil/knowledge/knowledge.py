@@ -147,13 +147,15 @@ class Knowledge:
             rows = [no_wider(now, before, aim) for now, before, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
         for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
-            known, of = rows[number], None
-            as_sums: Sequence[int] = ()
+            known, total, of = rows[number], None, None
             if number >= found.asked:
                 summed = found.summed[number - found.asked]
-                totals.append(Totals.put(number, summed, rows, aim))
-                as_sums, of = totals[-1].as_sums, self._bought_as(found, bought, summed.of)
-            derivations += self._reported.unknown(column, known, aim, as_sums, of)
+                total, of = (
+                    Totals.put(number, summed, rows, aim),
+                    self._bought_as(found, bought, summed.of),
+                )
+                totals.append(total)
+            derivations += self._reported.unknown(column, known, aim, total, of)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)

@@ -22,6 +22,7 @@ from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import ANY_KINDS, ANY_WORK, KINDS, System
 from tallyveil.workload.workload import Column
 
@@ -44,25 +45,29 @@ class Reported:
         column: Column,
         rows: Sequence[Known | None],
         aim: Aim,
-        sums: Sequence[int] = (),
+        total: Totals | None = None,
         of: int | None = None,
     ) -> list[Derivation]:
         """How the estimates among what is known of a column's rows, and is reported, were made, as
         far as the ledger does not know and the rows' own answers do not tell.
 
-        Of the rows ``sums``, sums of other rows are reported, with the laws of their errors: they
-        have the variance of the estimate, or follow from the recorded column ``of`` if that is
-        given, where nothing is known.
+        Where sums of other rows are reported instead, these have the laws of their errors. They
+        have the variance of the estimate, or if they are better follow from the recorded column
+        ``of``, if that is given.
         """
         deadline.check()
         if isinstance(rows, Alike):
             return []
         found: dict[tuple[Basis, Criterion], list[bytes]] = {}
-        summed = frozenset(sums)
+        summed = frozenset[int]() if total is None else frozenset(total.as_sums)
+        better = frozenset[int]() if total is None else total.better
         for number, (key, row) in enumerate(zip(column.row_keys, rows, strict=True)):
             known = self._state.bases(key)
-            if row is None and number in summed and of is not None and not known:
-                found.setdefault((Basis((of,)), aim.criterion), []).append(key[:ROW_BYTES])
+            if number in better:
+                if of is not None and known.get(aim.confidence) != Basis((of,)):
+                    by = aim.criterion if row is None else aim.confidence
+                    found.setdefault((Basis((of,)), by), []).append(key[:ROW_BYTES])
+                continue
             if not isinstance(row, Estimated) or row.estimate.alone:
                 continue
             estimate, basis = row.estimate, row.estimate.basis

@@ -22,12 +22,14 @@ _SAME: Final = 1e-9  # of variances that are one computed twice
 @dataclass(frozen=True, eq=False)
 class Totals:
     """Column ``number`` of a statement. Row i is the sum of the rows ``parts[i]`` of its column
-    ``of``; of the rows ``as_sums`` this sum is what is known."""
+    ``of``. Of the rows ``as_sums`` this sum is what is known; of ``better`` ones nothing as good is
+    known by itself."""
 
     number: int
     of: int
     parts: Sequence[Sequence[int]]
     as_sums: Sequence[int]
+    better: frozenset[int]
     complete: bool
     """Whether there is no other row whose parts are all known."""
 
@@ -41,7 +43,7 @@ class Totals:
         ends = np.searchsorted(summed.places[order], np.arange(summed.column.height + 1)).tolist()
         parts = [every[start:end] for start, end in pairwise(ends)]
         fine, found = rows[summed.of], list(rows[number])
-        as_sums, complete = [], True
+        as_sums, better, complete = [], set[int](), True
         for row, own in enumerate(deadline.stoppable(parts)):
             known = [one for part in own if (one := fine[part]) is not None]
             if len(known) < len(own):
@@ -50,10 +52,12 @@ class Totals:
             if alone is None or _serves(whole, alone, aim):
                 found[row] = whole
                 as_sums.append(row)
+                if alone is None or not _same(whole, alone):
+                    better.add(row)
             else:
                 complete = False
         rows[number] = found
-        return cls(number, summed.of, parts, as_sums, complete)
+        return cls(number, summed.of, parts, as_sums, frozenset(better), complete)
 
     def add_up(self, rows: list[Sequence[Known | None]]) -> None:
         """Report sums of what is reported of their parts."""
@@ -70,12 +74,16 @@ def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
     which may have been reported, does not get wider."""
     if alone.exact or whole.exact:
         return whole.exact
-    off = whole.variance - alone.variance  # either may be less than a double holds
-    if abs(off) <= _SAME * alone.variance and not _rough(whole):
+    if _same(whole, alone) and not _rough(whole):
         return True  # the best estimate there is, worked out in two ways
-    if off > 0 and not _rough(alone):
+    if whole.variance > alone.variance and not _rough(alone):
         return False
     return whole.half_width(aim.confidence) <= alone.half_width(aim.confidence)
+
+
+def _same(whole: Known, alone: Known) -> bool:
+    """Whether the variances are, either of which may be less than a double holds."""
+    return abs(whole.variance - alone.variance) <= _SAME * alone.variance
 
 
 def _rough(known: Known) -> bool:
