@@ -21,7 +21,7 @@ import pyarrow as pa
 
 __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 
-DELAY: Final = 0.3
+DELAY: Final = 1.0
 """Seconds after the last heavy statement: another may follow at once."""
 
 EVERY: Final = 60.0
