@@ -13,6 +13,7 @@ import gc
 import importlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -21,12 +22,12 @@ import pyarrow as pa
 
 __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 
-DELAY: Final = 1.0
+DELAY: Final = 0.3
 """Seconds after the last heavy statement: another may follow at once."""
 
 EVERY: Final = 60.0
-"""Seconds after which it is done though there was no heavy statement, or they do not end: it takes
-as long as three of them."""
+"""Seconds after which it is done though there was no heavy statement, or they do not end; and from
+one whole collection to the next, which takes as long as three statements."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_HEAVY: Final = 0.0001
@@ -88,14 +89,19 @@ class Housekeeping:
     def _run(self) -> None:
         for module in LATER:
             importlib.import_module(module)
+        next_collection = 0.0
         while not self._closed.is_set():
             self._due.wait(EVERY)
             self._due.clear()
             waited = 0.0
             while not self._closed.wait(DELAY) and self._under_way() and waited < EVERY:
                 waited += DELAY
-            if not self._closed.is_set():
-                tidy()
+            if self._closed.is_set():
+                return
+            if time.monotonic() >= next_collection:
+                gc.collect()
+                next_collection = time.monotonic() + EVERY
+            give_back()
 
     def _under_way(self) -> bool:
         """Whether a heavy statement is, or one has ended since this was asked last."""
@@ -104,8 +110,8 @@ class Housekeeping:
         return busy or ended
 
 
-def tidy() -> None:
-    gc.collect()
+def give_back() -> None:
+    """Memory that is free, to the system."""
     pa.default_memory_pool().release_unused()
     if _trim is not None:
         _trim(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -210,9 +211,10 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
     """A whole collection takes as long as several statements do."""
     looks: list[None] = []
     tidied: list[int] = []
+    collected: list[None] = []
     done = threading.Event()
 
-    def tidy() -> None:
+    def given() -> None:
         tidied.append(len(looks))
         done.set()
 
@@ -222,14 +224,19 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
             keeper.due()  # one has begun and ended since
         return False
 
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(None))
     monkeypatch.setattr(housekeeping, "DELAY", 0.001)
-    monkeypatch.setattr(housekeeping, "tidy", tidy)
+    monkeypatch.setattr(housekeeping, "give_back", given)
     keeper = housekeeping.Housekeeping(busy)
     keeper.start()
     keeper.due()
     assert done.wait(10)
+    done.clear()
+    keeper.due()
+    assert done.wait(10)
     keeper.close()
-    assert tidied[0] == 6
+    assert tidied == [6, 7]
+    assert len(collected) == 1
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:
