@@ -167,9 +167,11 @@ def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
         case "weakly_honest":
             honest = [Property.WEAKLY_HONEST]
             matrix = choose(n, alpha, honest, cache=DesignCache(), time_limit=_SECONDS)
-        case _:
+        case "designed":
             asked, objective = mechanism.properties, mechanism.objective
             matrix = design(n, alpha, asked, objective, cache=DesignCache(), time_limit=_SECONDS)
+        case unknown:
+            raise ValueError(f"no law is known for {unknown}")
     if not matrix.epsilon <= charged:
         raise ReceiptError("the mechanism is less private than what was charged")
     _ = matrix.bounds  # now, and not once something is paid for

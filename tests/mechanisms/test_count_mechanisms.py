@@ -53,6 +53,14 @@ def law(matrix: CountMatrix, truth: int) -> list[Fraction]:
     return [matrix.probability(i, truth) for i in range(matrix.n + 1)]
 
 
+def test_every_family_has_a_law_of_its_own() -> None:
+    """None is answered by another's under its own name."""
+    for family in counts.FAMILIES:
+        assert CountMechanism(family, 3).matrix(1.5).n == 3
+    with pytest.raises(ValueError, match="no law is known for unwritten"):
+        CountMechanism("unwritten", 3).matrix(1.5)
+
+
 @EVERY
 @pytest.mark.parametrize("scale", [0.02, 0.7, 3.0, 20.0, 1e6])
 def test_the_charge_covers_the_exact_ratio_of_every_two_truths(spec: str, scale: float) -> None:
