@@ -84,6 +84,39 @@ def test_only_mechanisms_open_answers() -> None:
     assert _users("open_answer") == {"boundary.py", "mechanisms"}
 
 
+def test_the_wire_knows_the_gate_by_what_it_offers() -> None:
+    taken = set().union(*(source(path).taken for path in (PACKAGE / "proxy").rglob("*.py")))
+    modules = {module for module, _ in taken if module.startswith("tallyveil.gate")}
+    assert modules == {"tallyveil.gate", "tallyveil.gate.interface"}
+
+
+def test_modules_that_are_named_are_there() -> None:
+    """What is in backticks with dots, from a room or a module beside them on, in a docstring."""
+    first = "|".join([*ROOMS, *BESIDE])
+    pattern = re.compile(rf"`(?:tallyveil\.)?((?:{first})(?:\.\w+)+)(?:\(\))?`")
+    named = {
+        (path.name, name)
+        for folder in (PACKAGE, Path(__file__).parent)
+        for path in folder.rglob("*.py")
+        for name in pattern.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert sorted(each for each in named if not _there(each[1])) == []
+
+
+def _there(name: str) -> bool:
+    module, _, last = f"tallyveil.{name}".rpartition(".")
+    while not _is_module(module):
+        module, _, last = module.rpartition(".")
+    return _is_module(f"{module}.{last}") or hasattr(import_module(module), last)
+
+
+def _is_module(name: str) -> bool:
+    """Also where a package offers a function of a module's name."""
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 def _users(name: str) -> set[str]:
     return {
         path.relative_to(PACKAGE).parts[0]

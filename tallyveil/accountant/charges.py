@@ -27,7 +27,8 @@ class Charge:
     """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's.
 
     Scale 0.0 means no noise; the accountant takes it only for a column no record can move. ``law``
-    is what the ledger calls that of the noise, by default the mechanism's (`mechanisms.law_name`).
+    is what the ledger calls that of the noise, by default the mechanism's
+    (`mechanisms.registry.law_name`).
 
     ``translates``, if there are any, are one for each column, None for one that is charged as it
     is: another row is charged in its place, with the same noise, by rows of ``published``, the

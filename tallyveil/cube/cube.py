@@ -80,7 +80,7 @@ class Cube:
         )
 
     def records(self, workload: Workload) -> TrueAnswer:
-        """The records one by one, for `mechanisms.sanitiser`: sealed, under another key.
+        """The records one by one, for `mechanisms.records.sanitiser`: sealed, under another key.
 
         values[c][i] is the cell of record i on the axes of column c, as the column counts them.
         Records that are alike stand together, which says nothing about where they came from.

@@ -1,5 +1,5 @@
-"""The PostgreSQL wire, and nothing behind it: but for `inprocess`, the connection without a wire,
-the gate is known by `gate.interface` alone.
+"""The PostgreSQL wire, and nothing behind it: the gate is known by what its `__init__` offers and
+by `gate.interface`. Only `inprocess`, the connection without a wire, makes a gate.
 
 ::
 
@@ -14,6 +14,8 @@ the gate is known by `gate.interface` alone.
     protocol/                   bytes to messages, messages to bytes
     pgtypes/                    DuckDB's types as PostgreSQL's, values to bytes and back
     errors, memory              SQLSTATEs only the wire knows; the bytes that clients make it keep
+    housekeeping                garbage collected, and memory given back, between statements
+    relation                    answers of `inprocess` as data frames, and in a notebook
 
 What may live here is what PostgreSQL's protocol asks for. What a statement means, costs or is
 refused for belongs to the gate.

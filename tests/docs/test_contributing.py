@@ -27,6 +27,12 @@ def test_the_names_of_code_are_there() -> None:
         assert any(re.search(rf"^{name}\b.* = ", text, re.MULTILINE) for text in files.values())
 
 
+def test_the_folders_of_the_recipes_files_are_there() -> None:
+    recipes = re.findall(r"`((?:[a-z]\w*/)+)NAME\.py`", TEXT)
+    assert len(recipes) > 3
+    assert [folder for folder in recipes if not (ROOT / folder).is_dir()] == []
+
+
 # The recipe's files, and what is written after which line of each.
 _INITCAP = {
     "sql/vocabulary.py": {

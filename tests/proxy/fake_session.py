@@ -55,7 +55,7 @@ _FIRST_WORDS: dict[str, tuple[StatementKind, str]] = {
 
 
 class FakeSession:
-    """See `tallyveil.gate.interface.Session`."""
+    """See `tallyveil.gate.session.GateSession`."""
 
     def __init__(self, user: str = "alice", database: str = "demo") -> None:
         self.user = user

@@ -105,8 +105,8 @@ class PairMeter:
 
     Releases that tell few classes of cells apart are composed exactly, pair by pair, in
     ``classes``. Those that would take the classes beyond their limit are composed in the two
-    tallies, whose two highest entries bound every pair (proved in `mechanisms.pairs`). A pair's
-    loss is the sum of both parts, so the maximum is at most
+    tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pairs`). A
+    pair's loss is the sum of both parts, so the maximum is at most
 
         max classes + min(two highest from zero, two highest from the midrange).
     """

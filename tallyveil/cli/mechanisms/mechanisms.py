@@ -52,7 +52,7 @@ Row = tuple[int, Fraction, tuple[float, ...]]
 
 def listing() -> Said:
     """Noise for any count first, then what needs a public range."""
-    staircase = "noise for sums: less than Laplace noise where a record counts for much"
+    staircase = "noise for sums where a record counts for much; SQL does not take it"
     best = "designed: the least expected loss with the properties asked for"
     auto = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
     chosen = NAMED["GM"].guarantee

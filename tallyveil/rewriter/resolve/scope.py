@@ -62,7 +62,7 @@ class Scope(Lookup[str]):
     def at_record_level(self, node: exp.Expr) -> bool:
         """Whether the expression is about single records: of a protected table, not aggregated.
 
-        Common tables of records are to be written out before (`common`).
+        Common tables of records are to be written out before (`definitions`).
         """
         select = node.find_ancestor(exp.Select)
         return select is not None and reads_records(select) and node.find(exp.AggFunc) is None
