@@ -132,7 +132,7 @@ def history(
     With --posterior, what follows from all answers so far about a query's true answers: its
     standard deviation, interval and quantiles. Free, too; the source is opened and not looked at.
     """
-    from tallyveil.cli.asking import posterior as believe
+    from tallyveil.cli.asking import posterior as print_posterior
     from tallyveil.cli.spending import history as work
 
     if posterior is None and confidence is None:
@@ -141,7 +141,7 @@ def history(
         raise InvalidParameterValue(
             "--posterior goes with a query alone, and --confidence with --posterior"
         )
-    return believe(policy, posterior, confidence, plot)
+    return print_posterior(policy, posterior, confidence, plot)
 
 
 app.command(cls=Command)(sanitise)

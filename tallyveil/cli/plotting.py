@@ -51,7 +51,7 @@ def heatmap(matrix: CountMatrix, path: Path) -> None:
         place.set_xticks(ticks)
         place.set_yticks(ticks)
         place.set_xlabel("true count")
-        place.set_ylabel("count told")
+        place.set_ylabel("reported count")
         place.set_title(
             f"{matrix.name}\nn = {matrix.n}, α = {float(matrix.alpha):.4g}", fontsize=10
         )

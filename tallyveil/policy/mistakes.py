@@ -18,6 +18,7 @@ from tallyveil.errors import PolicyError
 __all__ = ["dotted", "mistakes", "nearest", "refusal", "written"]
 
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
+_VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
 
 
@@ -82,6 +83,8 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
         expected = found["msg"]
     if "[key]" in found["loc"]:
         return f"{key}: {expected}"
+    if field is None and isinstance(found["input"], list):
+        expected = f"expected {_VALUES}"
     return f"{key} = {written(found['input'])}: {expected}"
 
 

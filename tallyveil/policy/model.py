@@ -120,7 +120,7 @@ class Invariant(Declaration):
 class Budget(Declaration):
     """A total privacy loss per privacy unit, exactly as written, in one of three forms.
 
-    ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, told in ε at δ too. ``epsilon``
+    ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, stated as ε at δ too. ``epsilon``
     and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP. An analyst's share is written
     without ``delta``, which is its table's.
     """

@@ -173,7 +173,8 @@ CASES: list[tuple[str, Any, str, str]] = [
         "a whole number of rows",
     ),
     (f"{PERSON}.attributes", {}, " = {}: ", "at least one attribute"),
-    (AGE, 3, " = 3: ", "a table of keys"),
+    (AGE, 3, " = 3: ", "such as { range = [0, 115] }"),
+    (SEX, ["F", "M"], ' = ["F", "M"]: ', 'such as { values = ["F", "M"] }'),
     (AGE, {}, ": ", "exactly one of values, range, bins; found none"),
     (AGE, {"range": [0, 1], "bins": [0, 1]}, ": ", "found range and bins"),
     (AGE, {"range": [1, 0]}, ".range = [1, 0]: ", "lower end first"),
@@ -337,8 +338,9 @@ def test_a_huge_exponent_is_refused_at_once(tmp_path: Path) -> None:
 def test_toml_errors_name_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "people.toml"
     file.write_text("[tables.person]\nbudget = \n")
-    with pytest.raises(PolicyError, match=r"people\.toml is not valid TOML: .*line 2"):
+    with pytest.raises(PolicyError, match=r"people\.toml is not valid TOML: .*line 2") as caught:
         load_policy(file)
+    assert str(caught.value).count("line 2") == 1
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(PolicyError, match="is not UTF-8 text"):
         load_policy(file)

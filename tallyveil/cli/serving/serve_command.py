@@ -42,7 +42,9 @@ def serve(
     ),
     workers: int | None = option("Processes that share the port and the ledger; 1."),
     max_connections: int | None = option("Clients that may be logged in at a time; 100."),
-    max_user_connections: int | None = option("Of one user; all unless given."),
+    max_user_connections: int | None = option(
+        "Those of one user that may be logged in at a time; all unless given."
+    ),
     max_message: int | None = option("MiB of one message; 1."),
     memory: int | None = option("MiB kept for all clients: results, parameters, statements; 512."),
     connection_memory: int | None = option("MiB kept for one connection; 128."),
@@ -51,7 +53,7 @@ def serve(
     idle_timeout: float | None = option("Seconds a client may ask nothing; for ever unless given."),
     send_timeout: float | None = option("Seconds a client may leave its answer unread; 300."),
     catalog: str | None = option(
-        "Whose initdb and postgres answer for the catalogs.", metavar="<FOLDER|off>"
+        "Where the PostgreSQL programs are that answer about the catalogs.", metavar="<FOLDER|off>"
     ),
     log_format: Literal["text", "json"] = option(
         "How the log on standard error is written.", "text"

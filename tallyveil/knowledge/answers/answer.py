@@ -210,11 +210,15 @@ class InRange:
         return self.value
 
     def reporting(self, value: int) -> InRange:
-        raise TypeError("answers of mechanisms with a public range do not add up")
+        raise self._alone
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
-        raise TypeError("answers of mechanisms with a public range do not add up")
+        raise self._alone
+
+    @property
+    def _alone(self) -> TypeError:
+        return TypeError("answers of mechanisms with a public range do not add up")
 
     def suffices(self, aim: Aim) -> bool:
         """For its own mechanism only, and only at the same scale or a smaller one."""
