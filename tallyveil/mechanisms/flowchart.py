@@ -127,4 +127,4 @@ def canonical_choice(text: str) -> str:
     if text.strip().lower() in (AUTO, *BY_INVARIANTS):
         return text.strip().lower()
     chart = chart_of(text)
-    return canonical(text) if chart is None else chart.name
+    return canonical(text, besides=(AUTO, *BY_INVARIANTS)) if chart is None else chart.name

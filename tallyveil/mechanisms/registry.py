@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -52,8 +53,9 @@ def register(family: Additive) -> None:
     _by_law.setdefault(family.law_type.name, family)
 
 
-def mechanism(spec: str) -> AnyMechanism:
+def mechanism(spec: str, *, besides: Sequence[str] = ()) -> AnyMechanism:
     """The mechanism a policy, a setting or a ledger means. Its ``name`` is the canonical text.
+    ``besides``: what else could have been written, for the hint.
 
     Raises InvalidParameterValue for an unknown one, or parameters it does not have.
     """
@@ -64,7 +66,8 @@ def mechanism(spec: str) -> AnyMechanism:
         return count_mechanism(asked)
     if asked.name not in _families:
         raise InvalidParameterValue(
-            f'there is no mechanism "{spec}"', hint=f"Known: {', '.join(mechanism_names())}."
+            f'there is no mechanism "{spec}"',
+            hint=f"Known: {', '.join((*besides, *mechanism_names()))}.",
         )
     if asked.parameters:
         raise InvalidParameterValue(f"{asked.name} has no parameters", hint=f"Write {asked.name}.")
@@ -108,15 +111,16 @@ def recorded_law(name: str | None, scale: float) -> NoiseLaw | None:
     return None if name is None else additive_by_law(name).law(scale)
 
 
-def canonical(spec: str) -> str:
-    """The text ``spec`` is kept as: what takes its n from the policy stays without.
+def canonical(spec: str, *, besides: Sequence[str] = ()) -> str:
+    """The text ``spec`` is kept as: what takes its n from the policy stays without. ``besides`` as
+    for `mechanism`.
 
     Raises InvalidParameterValue as `mechanism`, for an n beyond what is offered, and for a distance
     that no two counts of 0..n exceed: any law would be as good, and its answers worth nothing.
     """
     if lacks_range(spec):
         return with_range(spec, 1).kind
-    found = mechanism(spec)
+    found = mechanism(spec, besides=besides)
     if isinstance(found, CountMechanism):
         checked_range(found.n)
         if not found.objective.beyond < found.n:

@@ -85,7 +85,7 @@ def _control(control: InferenceControl) -> str:
 
 def _budget(budget: Budget) -> str:
     if budget.rho is not None:
-        return f"ρ = {_number(budget.rho)}, and the ε that follows is stated at δ = {float(budget.delta or 0):g}"
+        return f"ρ = {_number(budget.rho)}, as ε at δ = {float(budget.delta or 0):g}"
     amount = f"ε = {_number(budget.epsilon or Fraction(0))}"
     return amount if budget.pure else f"{amount} at δ = {float(budget.delta or 0):g}, counted in ρ"
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import tallyveil
+from tallyveil.mechanisms import AUTO, BY_INVARIANTS, mechanism_names
 from tests.gate.asking import Connect
 
 
@@ -90,6 +91,11 @@ def test_a_number_is_read_no_further_than_numbers_go(
 @pytest.mark.parametrize(
     ("sql", "message", "hint"),
     [
+        (
+            "SET dp.mechanism = laplce",
+            'there is no mechanism "laplce"',
+            f"Known: {', '.join((AUTO, *BY_INVARIANTS, *mechanism_names()))}.",
+        ),
         (
             "SELECT set_config('dp.epsilon', '5', false)",
             "set_config is not answered",

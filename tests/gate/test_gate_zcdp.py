@@ -111,7 +111,13 @@ def test_a_budget_of_epsilon_and_delta_never_tells_more(connect: Connect) -> Non
 @pytest.mark.parametrize(
     ("policy", "settings", "says"),
     [
-        ({}, ["SET dp.mechanism = gaussian"], "needs a delta"),
+        ({}, ["SET dp.mechanism = gaussian"], "gaussian cannot answer this"),
+        ({}, ["SET dp.mechanism = gaussian"], "it needs a delta"),
+        *(
+            ({}, [f"SET dp.mechanism = {name}"], f"{name} cannot answer this")
+            for name in ("optimal", "extended", "correlated")
+        ),
+        ({}, ["SET dp.mechanism = optimal"], "its noise is gaussian, which needs a delta"),
         ({}, ["SET dp.rho = 0.01"], 'the budget of table "person" is of epsilon'),
         (
             {"budget": RHO},

@@ -68,6 +68,21 @@ class Alternatives:
         allowed = self.allowed[table]
         return allowed is None or not names.isdisjoint(allowed)
 
+    def refusal(
+        self,
+        asked: str,
+        reason: str,
+        workload: Workload,
+        additive: bool,
+        named: str | None = None,
+    ) -> FeatureNotSupported:
+        """``named`` is what the analyst wrote, where ``asked`` is only its noise."""
+        it = "it" if named is None else f"its noise is {asked}, which"
+        return FeatureNotSupported(
+            f'{named or asked} cannot answer this about table "{workload.table}": {it} {reason}',
+            hint=self.others(workload, additive),
+        )
+
     def others(self, workload: Workload, additive: bool) -> str:
         """A hint that says which mechanisms can serve."""
         names = [completed(spec) for spec in self._fit(workload, additive)]

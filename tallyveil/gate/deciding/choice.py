@@ -58,7 +58,7 @@ __all__ = ["Choice", "Noise"]
 # So that what is rounded to units of cost does not stay below the least.
 _INWARDS: Final = 1 - 2**-30
 
-_Asked: TypeAlias = tuple[Target, str, bool]
+_Asked: TypeAlias = tuple[Target, str, bool, str | None]
 
 
 @dataclass(frozen=True)
@@ -102,31 +102,35 @@ class Choice:
         self._latest: WeakKeyDictionary[Workload, tuple[_Asked, Noise]] = WeakKeyDictionary()
 
     def noise(
-        self, workload: Workload, target: Target, asked: str, *, additive: bool = False
-    ) -> Noise:
+        self, workload: Workload, target: Target, asked: str, *,
+        additive: bool = False, named: str | None = None,
+    ) -> Noise:  # fmt: skip
         """The mechanism ``asked`` for, or under "auto" the best, at the scales of the target.
 
         It follows from the policy and the arguments alone, so a statement asked again with the same
         settings gets the choice made for it before.
 
-        ``additive``: its answers are to be added up.
+        ``additive``: its answers are to be added up. ``named``: what the analyst wrote, where
+        ``asked`` is only its noise.
 
         Raises FeatureNotSupported if it cannot serve, InvalidParameterValue for a target that the
         table's budget cannot pay or the noise cannot meet, and StatementTooComplex if it cannot
         be worked out.
         """
-        key = (target, asked, additive)
+        key = (target, asked, additive, named)
         latest = self._latest.get(workload)
         if latest is None or latest[0] != key:
             latest = self._latest[workload] = key, self._chosen(workload, *key)
         return latest[1]
 
-    def _chosen(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
+    def _chosen(
+        self, workload: Workload, target: Target, asked: str, additive: bool, named: str | None
+    ) -> Noise:
         if asked != AUTO:
             chart = chart_of(asked)
             if chart is not None:
                 return self._charted(workload, target, chart, additive)
-            return self._named(workload, target, asked, additive)
+            return self._named(workload, target, asked, additive, named)
         found = list(self._candidates(workload, target, additive))
         if not found:
             raise FeatureNotSupported(
@@ -206,18 +210,19 @@ class Choice:
             factor = float(share) ** (1 / power(account.measure)) * _INWARDS
             scales = tuple(scale * factor for scale in scales)
 
-    def _named(self, workload: Workload, target: Target, asked: str, additive: bool) -> Noise:
+    def _named(
+        self, workload: Workload, target: Target, asked: str, additive: bool, named: str | None
+    ) -> Noise:
         table, measure = workload.table, self._accounts[workload.table].measure
         noise, origin = self._with_range(asked, workload)
         if not self._alternatives.allows(table, asked, noise):
-            raise self._refused(
-                asked, "is not among the mechanisms of its policy", workload, additive
-            )
+            reason = "is not among the mechanisms of its policy"
+            raise self._alternatives.refusal(asked, reason, workload, additive, named)
         if noise is None:
             raise without_range(asked, completed(asked), table)
         reason = reason_against(noise, measure) or unfit(noise, workload, additive)
         if reason is not None:
-            raise self._refused(asked, reason, workload, additive)
+            raise self._alternatives.refusal(asked, reason, workload, additive, named)
         scales = self.scales(noise, workload, target)
         _work_out(noise, scales)
         return Noise(noise, scales, origin=origin)
@@ -236,17 +241,9 @@ class Choice:
         geometric = CountMechanism("truncated_geometric", n)
         reason = unfit(geometric, workload, additive)
         if reason is not None:
-            raise self._refused(chart.name, reason, workload, additive)
+            raise self._alternatives.refusal(chart.name, reason, workload, additive)
         chosen = chart.chosen(n, self.scales(geometric, workload, target))
-        return replace(self._named(workload, target, chosen.name, additive), origin=origin)
-
-    def _refused(
-        self, asked: str, reason: str, workload: Workload, additive: bool
-    ) -> FeatureNotSupported:
-        return FeatureNotSupported(
-            f'{asked} cannot answer this about table "{workload.table}": it {reason}',
-            hint=self._alternatives.others(workload, additive),
-        )
+        return replace(self._named(workload, target, chosen.name, additive, None), origin=origin)
 
     def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
         """What "auto" chooses from."""

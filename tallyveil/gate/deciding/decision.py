@@ -181,6 +181,7 @@ class Decision:
                 request.target,
                 self.by_invariants.mechanism(request, table),
                 additive=table in request.additive,
+                named=request.by_invariants,
             )
             found[table] = self.by_invariants.noise(request, workload, noise)
         return found
