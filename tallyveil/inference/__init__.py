@@ -6,7 +6,7 @@ scale that must meet a target is never too large.
 """
 
 from tallyveil.inference.confidence_sequence import confidence_sequence
-from tallyveil.inference.estimates.combinations import best_combinations, solved
+from tallyveil.inference.estimates.combinations import Solved, best_combinations, solved
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.fit import Fit
@@ -31,6 +31,7 @@ __all__ = [
     "NoiseLaw",
     "Noises",
     "ProbabilityBounds",
+    "Solved",
     "best_combinations",
     "combined",
     "confidence_sequence",

@@ -64,11 +64,18 @@ class Outlook:
     """What was looked at of them, with how much work, if it is all that matters."""
     determined: Determined | None = None
     """What the system determines of all rows together, if that is known."""
+    given_up: bool = False
+    """Whether it took too much work to find out what the system determines of some row."""
 
     @property
     def looked_at(self) -> bool:
         """Whether it is more than nothing for want of room."""
         return self.system is not None or self.outside
+
+    @property
+    def unknown(self) -> int:
+        """How many rows it says nothing of."""
+        return sum(own.count(None) for own in self.rows)
 
     @property
     def weight(self) -> int:
@@ -87,16 +94,20 @@ class Outlook:
     ) -> Outlook:
         """With the estimates of a system for the same columns, by ``combinations`` if they are
         known."""
-        determined = None
+        determined, given_up = None, False
         if combinations is None:
-            estimates, determined = system.solved()
+            estimates, found = system.solved()
+            determined, given_up = found.determined, found.given_up
         else:
             estimates = system.estimates(combinations)
         rows, start = [], 0
         for own in self.rows:
             rows.append(tuple(estimates[start : start + len(own)]))
             start += len(own)
-        return Outlook(self.columns, self.seen, tuple(rows), system, determined=determined)
+        known = tuple(rows)
+        return Outlook(
+            self.columns, self.seen, known, system, determined=determined, given_up=given_up
+        )
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import Basis
 from tallyveil.cache import Cache
 from tallyveil.inference import Noises
 from tallyveil.knowledge.answers.answer import Estimated
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.found import Bought, Found, Outlook
+from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.outside import separate
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
@@ -36,6 +38,7 @@ _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # of one of several: of more, few would be solved
 _WRITTEN_OUT: Final = 2_000_000  # of one that is not solved
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
+_HALVES: Final = 3  # so many times half of the columns are left out where all are too much work
 _SHARED: Final = 4  # so many times the work of one system is shared by all of a statement's columns
 
 
@@ -130,6 +133,8 @@ class Looks:
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
         found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
+        if found is not None and found.unknown:
+            found = self._narrowed(columns, found, share, asked)
         if found is not None and (latest is None or latest.seen < seen):
             self._outlooks.put(key, found)
         return found
@@ -159,6 +164,34 @@ class Looks:
         if not system.used:  # what follows from exact rows alone is known without it (`exact`)
             return replace(nothing, system=system, chosen=(taken, work))
         return replace(nothing.estimated(system), chosen=(taken, work))
+
+    def _narrowed(
+        self, columns: Sequence[Column], found: Outlook, share: _Share, asked: int
+    ) -> Outlook:
+        """What fewer recorded columns say, if it is of more rows: beside all of them there may not
+        have been the work to find out what few determine."""
+        used = () if found.system is None else found.system.used
+        if len(used) == found.seen and not found.given_up:
+            return found
+        most, best = share.work // COLUMN, found
+        fewer: list[Sequence[int]] = [*self._state.relevance.narrow(columns, found.seen, most)]
+        if found.given_up:
+            fewer += [used[: len(used) >> n] for n in range(1, _HALVES + 1)]
+        for numbers in fewer:
+            deadline.check()
+            spans = self._state.relevance.spans(numbers, columns)
+            if not numbers or self._state.outside(columns[:asked], spans):
+                continue
+            sums = sum(column.height for column in columns[asked:])
+            system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
+            if system is None or not system.used:
+                continue
+            one = replace(found, outside=False).estimated(system)
+            if one.unknown < best.unknown:
+                best = replace(one, chosen=found.chosen)
+            if not best.unknown:
+                break
+        return best
 
     def _chosen(
         self, columns: Sequence[Column], seen: int, work: int, asked: int

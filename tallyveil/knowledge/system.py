@@ -14,9 +14,9 @@ from tallyveil.accountant import Basis
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import (
     Combination,
-    Determined,
     DiscreteGaussianLaw,
     Noises,
+    Solved,
     best_combinations,
     solved,
 )
@@ -105,12 +105,13 @@ class System:
         matrices: int = sum(part.nbytes for part in parts)
         return matrices + 40 * len(self.values)
 
-    def solved(self) -> tuple[list[Estimate | None], Determined | None]:
-        """The best estimate of each of the question's rows, None where it is not determined; and
-        what is determined of all together, if they are so few that each may have a law."""
+    def solved(self) -> tuple[list[Estimate | None], Solved]:
+        """The best estimate of each of the question's rows, None where it is not determined, or
+        not found out; and what is determined of all together, if they are so few that each may
+        have a law."""
         found = solved(self.history, self.noises, self.question)
         few = self.question.shape[0] <= self.kinds
-        return self.estimates(found.combinations), found.determined if few else None
+        return self.estimates(found.combinations), found if few else replace(found, determined=None)
 
     def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
         """Of the question's rows by combinations of the history."""

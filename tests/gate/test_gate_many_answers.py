@@ -57,6 +57,64 @@ def test_the_days_of_a_year_determine_it_and_its_quarters(days: tallyveil.Connec
     days.close()
 
 
+@pytest.mark.parametrize("each", [False, True], ids=("grouped", "one by one"))
+@pytest.mark.parametrize("before", [True, False], ids=("before", "after"))
+def test_answers_about_more_attributes_take_no_room_from_those_that_determine_a_row(
+    tmp_path: Path, each: bool, before: bool
+) -> None:
+    """Beside the days of a year, counts by hour and day: together they are more than is solved."""
+    source = duckdb.connect()
+    source.execute(
+        "CREATE TABLE visits AS SELECT i % 24 AS h, i * 7 % 365 AS d FROM range(9000) t(i)"
+    )
+    attributes = {"h": {"range": [0, 99]}, "d": {"range": [0, 364]}}
+    table = {"from": "visits", "budget": {"epsilon": 1e5}, "attributes": attributes}
+    policy = tallyveil.parse_policy({"tables": {"visits": table}}, base=tmp_path)
+    others = [f"SELECT count(*) FROM visits WHERE h >= {3 * n} AND d > {9 * n}" for n in range(20)]
+    days = ["SELECT d, count(*) FROM visits GROUP BY d"]
+    if each:
+        days = [f"SELECT count(*) FROM visits WHERE d = {day}" for day in range(365)]
+    with tallyveil.connect(policy, source=source) as connection:
+        connection.execute("SET dp.epsilon = 0.5")
+        for sql in [*others, *days] if before else [*days, *others]:
+            connection.execute(sql)
+        connection.execute("SET dp.source = history")
+        found = connection.execute(
+            "SELECT d // 7 AS week, count(*) FROM visits GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+        [(year,)] = connection.execute("SELECT count(*) FROM visits").fetchall()
+    assert len(found) == 53
+    assert all(week is not None for _, week in found)
+    # Noise of scale 2 on each of 365 days: beyond ten standard deviations once in 10^20.
+    assert abs(year - 9000) < 10 * (365 * 8) ** 0.5
+
+
+@pytest.mark.parametrize("ranges", [100, 300])
+def test_many_answers_about_one_attribute_leave_what_its_values_determine(
+    tmp_path: Path, ranges: int
+) -> None:
+    source = duckdb.connect()
+    source.execute("CREATE TABLE visits AS SELECT i * 7 % 365 AS d FROM range(9000) t(i)")
+    table = {"budget": {"epsilon": 1e5}, "attributes": {"d": {"range": [0, 364]}}}
+    policy = tallyveil.parse_policy(
+        {"tables": {"visits": {"from": "visits", **table}}}, base=tmp_path
+    )
+    with tallyveil.connect(policy, source=source) as connection:
+        connection.execute("SET dp.epsilon = 0.5")
+        for n in range(ranges):
+            low = 5 * n % 300
+            connection.execute(
+                f"SELECT count(*) FROM visits WHERE d BETWEEN {low} AND {low + 40 + n // 60}"
+            )
+        connection.execute("SELECT d, count(*) FROM visits GROUP BY d")
+        connection.execute("SET dp.source = history")
+        found = connection.execute(
+            "SELECT d // 7 AS week, count(*) FROM visits GROUP BY 1"
+        ).fetchall()
+    assert len(found) == 53
+    assert all(week is not None for _, week in found)
+
+
 def test_groups_that_history_determines_are_found_among_those_that_it_does_not(
     connect: Connect,
 ) -> None:

@@ -64,6 +64,8 @@ class Solved:
 
     combinations: list[Combination | None]
     determined: Determined | None = None
+    given_up: bool = False
+    """Whether it took too much work to find out of some row."""
 
 
 def best_combinations(
@@ -112,7 +114,7 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
         result[number] = Combination(rows[np.concatenate(places)], weights, kind)
     every = np.count_nonzero(np.diff(question.indptr)) == len(asked)
     determined = _determined(solutions, rows, asked, noises) if every else None
-    return Solved(result, determined)
+    return Solved(result, determined, solutions.given_up)
 
 
 def _by_answers(question: sparse.csr_matrix, pruned: Pruned, noises: Noises) -> Determined | None:
@@ -173,7 +175,7 @@ class _Solutions:
         self.blocks, self.parts = blocks, parts
         self.found: dict[int, _Solution] = {}
         self.nearest: dict[int, tuple[FloatArray, FloatArray, tuple[int, int]]] = {}
-        self.work, self.too_large = 0.0, True
+        self.work, self.too_large, self.given_up = 0.0, True, False
         sorts = np.unique(parts.sorts)
         wanted: dict[int, list[int]] = {}
         likes = blocks.like[parts.blocks[sorts]].tolist()
@@ -182,6 +184,7 @@ class _Solutions:
         for block, own in wanted.items():
             deadline.check()
             if self.work > _WORK:
+                self.given_up = True
                 self.found |= dict.fromkeys(own)
             else:
                 self._solve(block, own)
@@ -193,6 +196,7 @@ class _Solutions:
         cells = matrix.shape[1]
         if len(own) * cells >= _WORK:
             self.work += len(own) * _ALONE
+            self.given_up = True
             self.found |= dict.fromkeys(own)
             return
         queries = self.parts.queries(own, cells)
@@ -228,6 +232,7 @@ class _Solutions:
             together = None
         self.work += number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
         if self.work > _WORK or (together is None and history.too_large):
+            self.given_up = True
             return [None] * number
         asked = queries.toarray()
         nearest = None if together is None else together.solve(variances)
@@ -235,7 +240,9 @@ class _Solutions:
         if nearest is not None:
             return self._noted(own, nearest)
         self.too_large = False
-        return history.combinations(asked)
+        found = history.combinations(asked)
+        self.given_up |= any(one is None for one in found)
+        return found
 
     def _noted(self, own: Sequence[int], nearest: Nearest) -> Sequence[FloatArray | None]:
         self.too_large = False

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from tallyveil.workload.workload import Column
 __all__ = ["Relevance"]
 
 _FEW: Final = 128  # columns that are searched for at first
+_NARROW: Final = 4_000  # cells of few attributes
 
 
 class Relevance:
@@ -155,6 +157,28 @@ class Relevance:
         spans = self._spans(numbers, ranking.spans.cuts)
         room = spans.room(asked, work, each)
         return numbers[:room], spans.take(slice(room))
+
+    def narrow(self, questions: Sequence[Column], seen: int, most: int) -> Iterator[list[int]]:
+        """The numbers below ``seen`` of the columns about few attributes alone, those of some
+        questions and of one kind of columns, that have few cells together: of the fewest first;
+        of each the ``most`` that would answer most precisely."""
+        axes = frozenset(axis for question in questions for axis in question.axes)
+        kinds = [(dict(kind.sizes), kind.before(seen)) for kind in tuple(self._kinds)]
+        sizes = {axis: size for own, _ in kinds for axis, size in own.items()}
+        for question in questions:
+            sizes |= dict(sizes_of(question))
+        cells = {
+            few: math.prod(sizes[axis] for axis in few)
+            for few in {axes.union(own) for own, _ in kinds}
+            if len(few) < len(sizes)
+        }
+        for few in sorted(cells, key=lambda few: (cells[few], sorted(few))):
+            if cells[few] > _NARROW:
+                return
+            within = [kind for own, kind in kinds if few.issuperset(own)]
+            numbers = np.concatenate([kind.numbers for kind in within])
+            expected = np.concatenate([kind.expected(axes) for kind in within])
+            yield numbers[first(expected, numbers, most)].tolist()
 
     def nearest(
         self,
