@@ -12,22 +12,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from tallyveil import deadline
-from tallyveil.accountant import Basis
 from tallyveil.cache import Cache
-from tallyveil.inference import Noises
-from tallyveil.knowledge.answers.answer import Estimated
-from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.found import Bought, Found, Outlook
+from tallyveil.knowledge.joined import joined
 from tallyveil.knowledge.recorded.matrix import COLUMN
-from tallyveil.knowledge.recorded.outside import separate
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, KINDS, System
-from tallyveil.workload.workload import Column, IntArray
+from tallyveil.workload.workload import Column
 
 __all__ = ["Looks", "is_large"]
 
@@ -253,7 +247,7 @@ class Looks:
                     mixed[of][row] = before.mixed(
                         number, numbers[place], answer.values[place], noises
                     )
-        now = _joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows)
+        now = joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows, _WORK)
         if now is None:
             now = outlook
         elif seen == outlook.seen + len(bought.columns):
@@ -273,58 +267,3 @@ def is_large(columns: Sequence[Column]) -> bool:
 
 def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
     return (share, *(column.row_keys for column in columns))
-
-
-def _joined(
-    state: State,
-    outlook: Outlook,
-    asked: Sequence[Column],
-    sums: Sequence[Column],
-    used: Sequence[int],
-    mine: Sequence[int],
-    rows: Sequence[IntArray],
-) -> Outlook | None:
-    """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``: of
-    those that are ``asked``, and ``sums`` of these."""
-    system = outlook.system
-    if system is None and outlook.outside:
-        if len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height:
-            return _own_answers(state, outlook, used[0])
-        height = sum(column.height for column in sums)
-        system = System.of(state, [*asked, *sums], (), _WORK, sums=height)
-    if system is None:
-        return None
-    known = outlook.determined
-    if known is not None and not known.weights.shape[1]:
-        system = system.without_history
-    starts = np.cumsum([0, *(column.height for column in asked)])
-    answered = np.concatenate([starts[of] + own for of, own in zip(mine, rows, strict=True)])
-    joined = system.joined(
-        used,
-        answered,
-        state.values(used),
-        state.all_noises(used),
-        np.concatenate([state.noise_numbers(number) for number in used]),
-    )
-    height = system.question.shape[0]
-    combined = None if known is None else known.combined(joined.noises, answered, height)
-    return outlook.estimated(joined, combined)
-
-
-def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
-    """Of one column, each of whose rows has its own answer in the recorded column ``number``; and
-    of its sums nothing else."""
-    drawn, sums = state.known(number), outlook.rows[1:]
-    if drawn is not None:
-        estimates = tuple(one.estimate for one in drawn if isinstance(one, Estimated))
-        return Outlook(outlook.columns, outlook.seen, (estimates, *sums))
-    noises = state.noises(number)
-    own = NoiseWeights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))
-    basis = Basis(own=(number,))
-    rows = tuple(
-        Estimate(value, noise, own, basis)
-        for value, noise in zip(
-            state.answer(number).values, state.noise_numbers(number)[:, None], strict=True
-        )
-    )
-    return Outlook(outlook.columns, outlook.seen, (rows, *sums))
