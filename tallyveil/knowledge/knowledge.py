@@ -146,16 +146,19 @@ class Knowledge:
             triples = zip(rows, found.rows, found.aims, strict=True)
             rows = [no_wider(now, before, aim) for now, before, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
+        made_from: dict[int, Sequence[tuple[int, ...]]] = {}
         for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
-            known, total, of = rows[number], None, None
+            known, total = rows[number], None
+            parts: Sequence[tuple[int, ...]] = ()
             if number >= found.asked:
-                summed = found.summed[number - found.asked]
-                total, of = (
-                    Totals.put(number, summed, rows, aim),
-                    self._bought_as(found, bought, summed.of),
-                )
+                total = Totals.put(number, found.summed[number - found.asked], rows, aim)
                 totals.append(total)
-            derivations += self._reported.unknown(column, known, aim, total, of)
+                if total.better and not is_large(found.columns):
+                    of = total.of
+                    if of not in made_from:
+                        made_from[of] = self._reported.made_from(found.columns[of], rows[of])
+                    parts = made_from[of]
+            derivations += self._reported.unknown(column, known, aim, total, parts)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)
@@ -164,14 +167,6 @@ class Knowledge:
         for one in totals:
             one.add_up(rows)
         return tuple(rows), agree
-
-    def _bought_as(self, found: Found, bought: Bought | None, column: int) -> int | None:
-        """The number of the recorded column that a statement's column was bought as, if it is not
-        of too many rows."""
-        if bought is None or bought.indirect or column not in bought.columns:
-            return None
-        place = bought.columns.index(column)
-        return None if is_large(found.columns) else self._state.of_charge(bought.charge_id, place)
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""

@@ -6,6 +6,7 @@ process, though later answers may have left those no place among what is looked 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -21,6 +22,8 @@ from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.own_answer import said
+from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import ANY_KINDS, ANY_WORK, KINDS, System
@@ -46,14 +49,14 @@ class Reported:
         rows: Sequence[Known | None],
         aim: Aim,
         total: Totals | None = None,
-        of: int | None = None,
+        parts: Sequence[tuple[int, ...]] = (),
     ) -> list[Derivation]:
         """How the estimates among what is known of a column's rows, and is reported, were made, as
         far as the ledger does not know and the rows' own answers do not tell.
 
         Where sums of other rows are reported instead, these have the laws of their errors. They
-        have the variance of the estimate, or if they are better follow from the recorded column
-        ``of``, if that is given.
+        have the variance of the estimate, or if they are better follow from what their ``parts``
+        were `made_from`, if that is given.
         """
         deadline.check()
         if isinstance(rows, Alike):
@@ -63,10 +66,11 @@ class Reported:
         better = frozenset[int]() if total is None else total.better
         for number, (key, row) in enumerate(zip(column.row_keys, rows, strict=True)):
             known = self._state.bases(key)
-            if number in better:
-                if of is not None and known.get(aim.confidence) != Basis((of,)):
+            if total is not None and number in better:
+                basis = total.basis(number, parts)
+                if basis is not None and known.get(aim.confidence) != basis:
                     by = aim.criterion if row is None else aim.confidence
-                    found.setdefault((Basis((of,)), by), []).append(key[:ROW_BYTES])
+                    found.setdefault((basis, by), []).append(key[:ROW_BYTES])
                 continue
             if not isinstance(row, Estimated) or row.estimate.alone:
                 continue
@@ -81,6 +85,21 @@ class Reported:
             found.setdefault((basis, by), []).append(key[:ROW_BYTES])
         at = aim.confidence
         return [Derivation(tuple(keys), basis, by, at) for (basis, by), keys in found.items()]
+
+    def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[tuple[int, ...]]:
+        """The recorded columns that what is known of each row is from: none if it is exact."""
+        held = self._state.held(column) or [()] * column.height
+        found = list[tuple[int, ...]]()
+        every = zip(column.row_keys, held, rows, strict=True)
+        for place, (key, numbers, row) in enumerate(deadline.stoppable(every)):
+            if isinstance(row, Estimated):
+                found.append(row.estimate.basis.whole + row.estimate.basis.own)
+                continue
+            own = row._replace(reported=None) if isinstance(row, Released) else None
+            latest = (n for n in reversed(numbers) if n >= 0)
+            says = (n for n in latest if said(self._state.answer(n), key, place) == own)
+            found.append(tuple(itertools.islice(says, 1)))
+        return found
 
     def _best_by(self, key: bytes, estimate: Estimate, basis: Basis, aim: Aim) -> Criterion:
         """The criterion by which no better estimate of a row was reported: the aim's, or that of

@@ -147,7 +147,7 @@ class State:
     def answered(self, charge_id: int) -> bool:
         return charge_id in self._places
 
-    def _held(self, column: Column) -> list[tuple[int, ...]] | None:
+    def held(self, column: Column) -> list[tuple[int, ...]] | None:
         """For each row the columns that have it, exact ones first; None if no row is held."""
         keys = column.row_keys
         exact, recorded = self._exact_holding.find(keys), self._holding.find(keys)
@@ -186,7 +186,7 @@ class State:
     def own(self, column: Column, only: str | None = None) -> Sequence[Known | None]:
         """The best answer of each row itself, the first among equals: of those whose noise is
         added, or those by the mechanism ``only`` with a public range."""
-        keys, held = column.row_keys, self._held(column)
+        keys, held = column.row_keys, self.held(column)
         if held is None:
             return [None] * column.height
         deadline.check()

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.accountant import Basis
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known, total
 from tallyveil.workload.workload import Summed
@@ -58,6 +59,14 @@ class Totals:
                 complete = False
         rows[number] = found
         return cls(number, summed.of, parts, as_sums, frozenset(better), complete)
+
+    def basis(self, row: int, made_from: Sequence[tuple[int, ...]]) -> Basis | None:
+        """Of a row as a sum, by the recorded columns that each of the rows summed up is from; None
+        if there are none."""
+        if not made_from:
+            return None
+        whole = {number for part in self.parts[row] for number in made_from[part]}
+        return Basis(tuple(sorted(whole))) if whole else None
 
     def add_up(self, rows: list[Sequence[Known | None]]) -> None:
         """Report sums of what is reported of their parts."""
