@@ -71,7 +71,8 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
             "Write date_trunc('day', … AT TIME ZONE 'zone'), or SET timezone."),
     ),
     (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
-    (exp.With, "recursive"): ("WITH RECURSIVE", None),
+    (exp.With, "recursive"): ("WITH RECURSIVE",
+        "Leave out RECURSIVE where no query reads itself."),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
     (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
     (exp.Join, "method"): ("a NATURAL, POSITIONAL or ASOF join",
@@ -186,6 +187,10 @@ def _refuse_argument(node: exp.Expr, name: str, value: object) -> StatementError
     where = position(inner) if isinstance(inner, exp.Expr) else None
     if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:
         return _refuse(inner, where)
+    if isinstance(node, exp.Substring):
+        return UndefinedFunction(
+            "function substring with 4 arguments does not exist", hint="substring takes 2 to 3."
+        )
     plain = f"{name.strip('_').replace('_', ' ')} in {node.key}".upper()
     what, hint = _CLAUSES.get((type(node), name), (plain, None))
     return FeatureNotSupported(
