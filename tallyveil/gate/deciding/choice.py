@@ -216,8 +216,8 @@ class Choice:
         table, measure = workload.table, self._accounts[workload.table].measure
         noise, origin = self._with_range(asked, workload)
         if not self._alternatives.allows(table, asked, noise):
-            reason = "is not among the mechanisms of its policy"
-            raise self._alternatives.refusal(asked, reason, workload, additive, named)
+            barred = "is not among the mechanisms of its policy"
+            raise self._alternatives.refusal(asked, barred, workload, additive, named)
         if noise is None:
             raise without_range(asked, completed(asked), table)
         reason = reason_against(noise, measure) or unfit(noise, workload, additive)

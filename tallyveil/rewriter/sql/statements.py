@@ -19,7 +19,9 @@ from tallyveil.errors import (
     FeatureNotSupported,
     InvalidEncoding,
     SQLSyntaxError,
+    StatementError,
     StatementTooComplex,
+    UndefinedFunction,
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
 from tallyveil.rewriter.sql.constants import read_constants, read_escapes
@@ -234,6 +236,8 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
     return literal
 
 
+_OF_A_TEXT: Final = frozenset({"upper", "lower", "length", "initcap", "ascii", "reverse"})
+
 # A character takes up to 450 bytes of its statement's tree.
 _KEPT: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
 
@@ -246,7 +250,7 @@ def _no_query(word: str, position: int) -> FeatureNotSupported:
     )
 
 
-def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> SQLSyntaxError:
+def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementError:
     """In PostgreSQL's words, at PostgreSQL's place: the first character of the bad token."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line") or 1, first.get("col") or 1
@@ -254,6 +258,13 @@ def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> SQLSyntaxErr
     lines = sql.split("\n")
     end = sum(len(text) + 1 for text in lines[: line - 1]) + column
     position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
+    called = re.search(r"(\w+)\(\Z", sql[max(0, position - 65) : position - 1])
+    if found == ")" and called is not None and called[1].lower() in _OF_A_TEXT:
+        return UndefinedFunction(
+            f"function {called[1].lower()}() does not exist",
+            hint=f"{called[1].lower()} takes a text.",
+            position=position - len(called[0]),
+        )
     # Where something is missing at the end, the parser names the last word.
     unexpected = str(first.get("description") or "").startswith("Invalid expression")
     if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
