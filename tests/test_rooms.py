@@ -131,6 +131,18 @@ def test_a_room_of_many_files_has_rooms_of_its_own() -> None:
     assert {folder: number for folder, number in files.items() if number > 20} == {}
 
 
+def test_rooms_of_a_room_are_in_the_architecture() -> None:
+    """With what their docstrings say of them."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| `(\w+/\w+)` \| (.*) \|$", text, re.MULTILINE))
+    found = {}
+    for path in PACKAGE.glob("*/*/__init__.py"):
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        first = " ".join(docstring.split("\n\n")[0].split())
+        found["/".join(path.relative_to(PACKAGE).parts[:2])] = first.removesuffix(".")
+    assert said == found
+
+
 def test_the_public_names() -> None:
     assert tallyveil.__all__ == sorted(tallyveil.__all__)
     for name in tallyveil.__all__:
