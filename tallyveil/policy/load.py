@@ -41,7 +41,7 @@ def read_toml(path: Path, text: str | None = None, what: str = "policy") -> dict
     try:
         return tomllib.loads(read_policy(path, what) if text is None else text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"the {what} {path} is not valid TOML: {error}") from error
+        raise PolicyError(f"the {what} {path} is not valid TOML", [str(error)]) from error
 
 
 def load_policy(path: str | Path, text: str | None = None) -> Policy:
