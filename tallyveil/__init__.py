@@ -48,7 +48,7 @@ paramstyle = "qmark"
 Error = TallyveilError
 DatabaseError = TallyveilError
 
-# Imported when they are first asked for: the shell's --help needs no DuckDB.
+# Imported on first use: the shell's --help needs no DuckDB.
 _HOMES = {
     "Connection": "tallyveil.proxy.inprocess",
     "Cursor": "tallyveil.proxy.inprocess",

@@ -1,4 +1,4 @@
-"""Which of many sparse rows or columns are equal: the cells that no row tells apart, say."""
+"""Find equal rows or columns of sparse matrices, such as the cells that no row distinguishes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ _List = tuple[IntArray, Sequence[IntArray]]
 
 
 def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
-    """For each of some things the first that is equal to it: in all ``labels``, and in ``lists``,
-    of which each has the stretch ``starts[i]`` to ``starts[i + 1]`` for the i-th.
+    """For each item, the index of the first item equal to it. Two items are equal if they agree in
+    all ``labels`` and ``lists``. A list (starts, columns) gives item i the entries
+    ``starts[i]`` to ``starts[i + 1]`` of each of its columns.
 
-    Found by sums of scrambled numbers, and then compared; what only seemed equal is left apart.
+    Candidates are found by hash sums and then compared. Items whose hashes collide but which
+    differ are never reported as equal; an item that collides so keeps its own index.
     """
     number = len(lists[0][0]) - 1
     every = np.arange(number)
     labels = [*labels, *(np.diff(starts).astype(np.int64) for starts, _ in lists)]
     sums = scrambled(*labels)
     _, sort, times = np.unique(sums, return_inverse=True, return_counts=True)
-    some = np.flatnonzero(times[sort.ravel()] > 1)  # the others are told apart by labels alone
-    if len(some) < number:
-        if len(some):
-            every[some] = some[alike([label[some] for label in labels], *_taken(lists, some))]
+    rest = np.flatnonzero(times[sort.ravel()] > 1)  # labels alone distinguish the others
+    if len(rest) < number:
+        if len(rest):
+            every[rest] = rest[alike([label[rest] for label in labels], *_selected(lists, rest))]
         return every
     for starts, columns in lists:
         places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
@@ -55,8 +57,8 @@ def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
     return result
 
 
-def _taken(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:
-    """The stretches of some things."""
+def _selected(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:
+    """The lists of the items ``which`` only."""
     for starts, columns in lists:
         of, places = stretches(starts, which)
         ends = np.bincount(of, minlength=len(which)).cumsum()
@@ -64,7 +66,7 @@ def _taken(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:
 
 
 def coded(values: IntArray) -> tuple[IntArray, IntArray]:
-    """(codes, distinct) with values = distinct[codes] and distinct ascending; values ≥ 0."""
+    """Return (codes, distinct) with values = distinct[codes] and distinct ascending; values ≥ 0."""
     if values.size and int(values.max()) <= max(1 << 12, 4 * values.size):
         distinct = np.flatnonzero(np.bincount(values.ravel()))
         rank = np.zeros(int(distinct[-1]) + 1, dtype=np.int64)
@@ -75,8 +77,11 @@ def coded(values: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArray, IntArray]:
-    """Of the stretches ``starts[i]`` to ``starts[i + 1]`` of some i, one after the other, the
-    places in them, each with the number of its i among these."""
+    """Concatenate the ranges ``starts[i]`` to ``starts[i + 1]`` for each i of ``which``.
+
+    Returns (of, places): the places in these ranges, and for each place the position in ``which``
+    of the i that it belongs to.
+    """
     lengths = starts[which + 1] - starts[which]
     ends = np.cumsum(lengths)
     of = np.repeat(np.arange(len(which)), lengths)
@@ -84,7 +89,7 @@ def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArra
 
 
 def scrambled(*columns: IntArray) -> _Marks:
-    """Numbers that look random, equal where all columns are."""
+    """A hash of each row of ``columns``. Rows that are equal in all columns have equal hashes."""
     marks = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
         marks = _mixed(marks + column.view(np.uint64))

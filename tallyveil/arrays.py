@@ -1,4 +1,4 @@
-"""What arrays hold: the types that rooms have in common."""
+"""The array types that the rooms share."""
 
 from __future__ import annotations
 

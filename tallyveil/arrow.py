@@ -1,4 +1,4 @@
-"""Declared values as Arrow gives them to DuckDB and to files."""
+"""Declared values as Arrow arrays, for DuckDB and for files."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ _TYPES: Final = {
 
 
 def array_of(values: Sequence[object], sql_type: str) -> pa.Array:
-    """The values of an attribute whose type in DuckDB is ``sql_type``; None is NULL."""
+    """Return the values of an attribute of DuckDB type ``sql_type`` as an array; None is NULL."""
     return pa.array(values, _TYPES[sql_type])

@@ -1,9 +1,10 @@
-"""The confidential boundary: a `TrueAnswer` meets a `Receipt`, or nothing is released.
+"""The confidential boundary: a `TrueAnswer` opens only against a `Receipt`.
 
-The cube wraps Wx in a `TrueAnswer`. The accountant issues a `Receipt` once a charge is written, in
-a transaction that it commits whatever happens to the answer, and before any answer leaves it.
-`open_answer` is the one way to the value; mechanisms call it and add the noise the receipt was
-issued for. A receipt opens one answer, once, and only the answer to the workload it paid for.
+The cube wraps Wx in a `TrueAnswer`. The accountant issues a `Receipt` once a charge is written. It
+commits that transaction whatever happens to the answer, and before any answer leaves it.
+Only `open_answer` returns the value; mechanisms call it and add the noise that the receipt was
+issued for. A receipt opens one answer, once, and only the answer to the workload it was charged
+for.
 
 Python cannot hide an object from code in its own process; this boundary stops mistakes (a log
 line, a comparison, a pickle, a traceback that shows local variables, a release before the
@@ -27,7 +28,7 @@ _lock = ranked_lock(Rank.LEAF)
 
 
 def refusing(error: type[Exception], message: str) -> Any:
-    """A method that raises it, whatever it is given."""
+    """Return a method that raises ``error(message)``, whatever its arguments."""
 
     def refuse(self: object, *_: object, **__: object) -> NoReturn:
         raise error(message)
@@ -36,12 +37,12 @@ def refusing(error: type[Exception], message: str) -> Any:
 
 
 class Receipt:
-    """Proof that the charge for one workload at given noise scales is written for good.
+    """Proof that the charge for one workload at given noise scales is written and stays charged.
 
-    ``charge_id`` is the ledger's number of the charge, ``workload_key`` the digest of what was
-    paid for, ``scales`` the noise scale b of each column in units of its integer lattice: finite
-    and positive, or exactly 0 where the answer is public. A receipt does not change, but for
-    being used once.
+    ``charge_id`` is the ledger's number of the charge, ``workload_key`` the digest of the charged
+    workload, ``scales`` the noise scale b of each column in units of its integer lattice: finite
+    and positive, or exactly 0 where the answer is public. A receipt is immutable, except that
+    opening an answer uses it up.
     """
 
     __slots__ = ("_spent", "charge_id", "scales", "workload_key")
@@ -61,7 +62,7 @@ class Receipt:
         if issuer is not _ISSUER:
             raise ReceiptError("only the accountant issues receipts")
         if not all(scale >= 0 and math.isfinite(scale) for scale in scales):
-            raise ReceiptError("a noise scale is finite and positive, or exactly 0")
+            raise ReceiptError("a noise scale must be finite and positive, or exactly 0")
         for name, value in zip(
             ("charge_id", "workload_key", "scales", "_spent"),
             (charge_id, bytes(workload_key), tuple(scales), False),
@@ -78,15 +79,15 @@ class Receipt:
 
 
 def issue_receipt(charge_id: int, workload_key: bytes, scales: Sequence[float]) -> Receipt:
-    """For the accountant alone, after the charge is written.
+    """Issue a receipt. Only the accountant may call this, after the charge is written.
 
-    Raises ReceiptError for a scale that is negative, infinite or not a number.
+    Raises ReceiptError if a scale is negative, infinite or not a number.
     """
     return Receipt(_ISSUER, charge_id, workload_key, scales)
 
 
 class _Sealed:
-    """Values in a wrapper that shows an address where a traceback shows local variables."""
+    """A wrapper of values. A traceback that shows local variables shows only its address."""
 
     __slots__ = ("values",)
 
@@ -119,11 +120,11 @@ _OPAQUE: Final = {
     "state": "getstate",
     "array": "array",
 }
-"""What a `TrueAnswer` has not, and the special methods that would give it."""
+"""What a `TrueAnswer` lacks, and the special methods that would provide it."""
 
 
 class TrueAnswer:
-    """Wx, sealed. ``values[c][i]`` is the exact integer answer of row i of column c."""
+    """The sealed Wx. ``values[c][i]`` is the exact integer answer of row i of column c."""
 
     __slots__ = ("_columns", "_unseal", "_workload_key")
 
@@ -136,7 +137,7 @@ class TrueAnswer:
 
         def unseal(opener: object) -> tuple[tuple[int, ...], ...]:
             if opener is not _OPENER:
-                raise ReceiptError("a true answer opens against a receipt only")
+                raise ReceiptError("a true answer opens only against a receipt")
             return sealed.values
 
         object.__setattr__(self, "_workload_key", workload_key)
@@ -156,23 +157,23 @@ for _what, _names in _OPAQUE.items():
 
 
 def open_answer(answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-    """The exact values, for a mechanism that adds noise at ``receipt.scales`` to them.
+    """Return the exact values to a mechanism, which adds noise at ``receipt.scales`` to them.
 
-    Raises ReceiptError if the receipt is used, or was issued for another workload.
+    Raises ReceiptError if the receipt was already used or was issued for another workload.
     """
     _claim(answer, receipt)
     return answer._unseal(_OPENER)
 
 
 def _claim(answer: TrueAnswer, receipt: Receipt) -> None:
-    """Use up the receipt for the answer, or raise. Two threads cannot both claim it."""
+    """Use up the receipt for the answer, or raise ReceiptError. Two threads cannot both use it."""
     if type(answer) is not TrueAnswer:
-        raise ReceiptError("only a true answer is opened")
+        raise ReceiptError("only a true answer can be opened")
     with _lock:
         if type(receipt) is not Receipt or receipt._spent:
             raise ReceiptError("a true answer opens against one unused receipt")
         if receipt.workload_key != answer._workload_key:
             raise ReceiptError("the receipt was issued for another workload")
         if len(receipt.scales) != answer._columns:
-            raise ReceiptError("the receipt has another number of noise scales")
+            raise ReceiptError("the receipt has a different number of noise scales than the answer")
         object.__setattr__(receipt, "_spent", True)

@@ -19,13 +19,13 @@ T = TypeVar("T")
 Thing = TypeVar("Thing")
 P = ParamSpec("P")
 
-# Of these, values that print differently are equal in Python: 0.0 and -0.0, 1 and 1.00, the same
-# moment in two zones. And a NaN equals nothing.
+# Values of these types can be equal in Python though they print differently: 0.0 and -0.0, 1 and
+# 1.00, the same moment in two time zones. And a NaN equals nothing.
 _WRITTEN: tuple[type, ...] = (float, Decimal, datetime, time)
 
 
 def exact_key(values: Iterable[Any]) -> Hashable:
-    """A key that is equal for the same values of the same types only, in the same order."""
+    """A key that is equal only for the same values of the same types in the same order."""
     return tuple(
         (
             type(value).__name__,
@@ -40,33 +40,36 @@ def exact_key(values: Iterable[Any]) -> Hashable:
 
 
 def key_bytes(key: Hashable) -> int:
-    """What a key holds of any size: texts, bytes, and the values of parameters."""
+    """The bytes of the values in a key, such as texts and parameters. Tuples count nothing."""
     if isinstance(key, tuple):
         return sum(map(key_bytes, key))
     return sys.getsizeof(key)
 
 
 def kept_with(function: Callable[Concatenate[Thing, P], T]) -> Callable[Concatenate[Thing, P], T]:
-    """What the function returns is kept while its first argument is, by what follows that. Threads
-    may share it: two may both work it out, neither waits."""
-    kept: WeakKeyDictionary[Thing, dict[Hashable, T]] = WeakKeyDictionary()
+    """Cache the function's results for as long as its first argument lives, by its other arguments.
+
+    Threads may share it. Two threads may compute the same result; neither waits for the other.
+    """
+    results: WeakKeyDictionary[Thing, dict[Hashable, T]] = WeakKeyDictionary()
 
     @wraps(function)
-    def found(thing: Thing, /, *rest: P.args, **options: P.kwargs) -> T:
-        own, key = kept.setdefault(thing, {}), (*rest, *options.items())
+    def cached(thing: Thing, /, *rest: P.args, **options: P.kwargs) -> T:
+        own, key = results.setdefault(thing, {}), (*rest, *options.items())
         if key not in own:
             own[key] = function(thing, *rest, **options)
         return own[key]
 
-    return found
+    return cached
 
 
 class Cache(Generic[T]):
-    """A cache of public things, least recently used out first. Threads may share it.
+    """A cache of public values that drops the least recently used first. Threads may share it.
 
-    It keeps at most ``size`` entries and ``room`` bytes, as ``weigh`` counts those. Of what takes
-    more than an eighth of the room by itself it keeps the last one beside these, up to the room, so
-    that what is described and then executed is made once.
+    It keeps at most ``size`` entries and ``room`` bytes; ``weigh`` returns the bytes of one entry.
+    An entry of more than an eighth of ``room``, but not more than ``room``, is kept beside these,
+    and only the last such entry. So even a large value that is made for a Describe is still there
+    for the Execute.
     """
 
     def __init__(self, size: int, room: int, weigh: Callable[[Hashable, T], int]) -> None:
@@ -79,6 +82,7 @@ class Cache(Generic[T]):
         self._lock = ranked_lock(Rank.LEAF)
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The cached value, or ``make()``, which is then cached."""
         value = self.find(key)
         if value is None:
             value = make()
@@ -86,6 +90,7 @@ class Cache(Generic[T]):
         return value
 
     def find(self, key: Hashable) -> T | None:
+        """The cached value, or None."""
         with self._lock:
             if self._large is not None and self._large[0] == key:
                 return self._large[1]
@@ -95,7 +100,7 @@ class Cache(Generic[T]):
             return self._entries[key][0]
 
     def find_all(self, keys: Sequence[Hashable]) -> list[T | None]:
-        """As `find`, for many at once."""
+        """`find` for many keys under one lock. Does not find a large entry kept beside the rest."""
         with self._lock:
             found = [self._entries.get(key) for key in keys]
             for key, entry in zip(keys, found, strict=True):
@@ -104,7 +109,7 @@ class Cache(Generic[T]):
         return [None if entry is None else entry[0] for entry in found]
 
     def put(self, key: Hashable, value: T) -> None:
-        """Keep ``value``, in the place of what is there."""
+        """Cache ``value``, replacing any value of this key."""
         weight = self._weigh(key, value)
         with self._lock:
             if key in self._entries:
@@ -122,5 +127,6 @@ class Cache(Generic[T]):
                 self._held -= freed
 
     def held(self) -> tuple[Hashable, ...]:
+        """The cached keys, least recently used first, without a large entry kept beside them."""
         with self._lock:
             return tuple(self._entries)

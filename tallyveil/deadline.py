@@ -1,13 +1,13 @@
-"""One deadline per statement: how long it may take, and whether somebody has cancelled it.
+"""One deadline per statement: how long it may take, and whether it was cancelled.
 
-Whoever executes a statement enters its `Deadline`; all that runs for it in this thread, in whatever
-room, calls `check` where it is safe to stop: between two pieces of work of at most some hundredths
-of a second, and before anything is charged. Time and cancels are looked at in no other way.
+The thread that executes a statement enters its `Deadline`. All code that it runs for the statement,
+in any room, calls `check` where it is safe to stop: between two pieces of work of at most some
+hundredths of a second, and before anything is charged. Nothing else tests for time or cancels.
 
-What has been charged is drawn and recorded inside `unlimited`, so that nothing is paid for in vain.
+Charged answers are drawn and recorded inside `unlimited`, so that no charge is wasted.
 
-Where a statement can be stopped it can also wait for others: `check` asks the turn that the thread
-was given by `taking`, if any. So it is not called under a lock.
+Where a statement can be stopped it can also wait for others: `check` waits for the turn that
+`taking` gave the thread, if any. So `check` must not be called under a lock.
 Time spent waiting for a turn does not count against the gate's limit, only against the session's.
 """
 
@@ -40,18 +40,18 @@ __all__ = [
 T = TypeVar("T")
 
 PORTION: Final = 1_000
-"""Values that C handles in a fifth of a millisecond: until it is done no other thread runs."""
+"""The number of values that C handles in a fifth of a millisecond, while no other thread runs."""
 
 
 class Phase(Enum):
-    """What a statement's time is spent on, and what to do where that takes too long."""
+    """A phase of a statement: its name, and the hint if it takes too long."""
 
     PLANNING = (
         "planning or evaluating the statement",
         "Mention fewer attributes, simplify the expressions, or ask in several statements.",
     )
     ANSWERING = (
-        "looking at what is known, and choosing what to buy,",
+        "deciding how to answer the statement",
         "Ask for fewer groups or aggregates in one statement. What has been paid for is"
         " remembered.",
     )
@@ -62,13 +62,14 @@ class Phase(Enum):
     )
     CATALOGS = (
         "the question about the catalogs",
-        "Say which tables and columns it is about, and join fewer catalogs in one statement.",
+        "Name the tables and columns that it is about, and join fewer catalogs in one statement.",
     )
 
 
 class Turn(Protocol):
     def waits(self) -> bool:
-        """False: go on. True: it was the turn of others, this has waited a little; ask again."""
+        """Return False if the thread may go on. Otherwise wait a little and return True: the
+        caller must then ask again."""
 
 
 def _never() -> bool:
@@ -76,10 +77,10 @@ def _never() -> bool:
 
 
 class Deadline:
-    """The end of a statement's time: after the gate's ``limit`` or the session's own ``timeout``,
+    """When a statement must end: after the gate's ``limit`` or the session's own ``timeout``,
     whichever is less, both in seconds from now.
 
-    ``cancelled`` is asked by `check` and `over`, the latter from any thread.
+    `check` and `over` call ``cancelled``; `over` may do so from any thread.
     """
 
     def __init__(
@@ -100,15 +101,15 @@ class Deadline:
         return min(self._limit, self._timeout)
 
     def postpone(self, seconds: float) -> None:
-        """Move the gate's limit: so long it was the turn of others."""
+        """Extend the gate's limit by the time spent waiting for a turn."""
         self._limit += seconds
 
     def cancel(self) -> None:
-        """From any thread: the next `check` raises QueryCanceled."""
+        """Make the next `check` raise QueryCanceled. Any thread may call this."""
         self._interrupted = True
 
     def check(self) -> None:
-        """Raises QueryCanceled after a cancel or the session's timeout, and StatementTooComplex
+        """Raise QueryCanceled after a cancel or the session's timeout, and StatementTooComplex
         after the gate's limit.
         """
         if self._interrupted or self._cancelled():
@@ -117,16 +118,16 @@ class Deadline:
             raise self._late()
 
     def over(self) -> bool:
-        """Whether `check` raises."""
+        """Whether `check` would raise."""
         return self._interrupted or self._cancelled() or not time.monotonic() < self.end
 
     def remaining(self) -> float:
-        """Seconds; negative once it is over."""
+        """Seconds until the end; negative after it."""
         return self.end - time.monotonic()
 
     @contextmanager
     def entered(self) -> Iterator[Deadline]:
-        """Inside, this thread works for the statement, and `check` looks at this deadline."""
+        """Inside, this thread works for the statement, and `check` tests this deadline."""
         token = _current.set(self)
         try:
             yield self
@@ -152,14 +153,14 @@ _current: Final[ContextVar[Deadline]] = ContextVar("deadline", default=_ENDLESS)
 
 
 def current() -> Deadline | None:
-    """The deadline of the statement that this thread works for."""
+    """The deadline of the statement that this thread works for, or None without one."""
     found = _current.get()
     return None if found is _ENDLESS else found
 
 
 @contextmanager
 def doing(phase: Phase) -> Iterator[None]:
-    """Inside, what takes too long is this phase of the statement that this thread works for."""
+    """Inside, the statement that this thread works for is in this phase."""
     found = _current.get()
     before, found.phase = found.phase, phase
     try:
@@ -172,8 +173,8 @@ _turn: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
 
 
 def check() -> None:
-    """Wait while it is the turn of others. Raises what `Deadline.check` raises; nothing where this
-    thread works for no statement.
+    """Wait while it is the turn of others. Raises what `Deadline.check` raises. A thread that works
+    for no statement is never stopped.
     """
     found, turn = _current.get(), _turn.get()
     found.check()
@@ -189,7 +190,7 @@ def check() -> None:
 
 @contextmanager
 def taking(turn: Turn | None) -> Iterator[None]:
-    """Inside, `check` waits for the turn; for None it waits for nobody."""
+    """Inside, `check` waits for ``turn``; with None it does not wait."""
     token = _turn.set(turn)
     try:
         yield
@@ -198,8 +199,9 @@ def taking(turn: Turn | None) -> Iterator[None]:
 
 
 def portions(values: Sequence[T]) -> Iterable[Sequence[T]]:
-    """Slices. A call that handles all values at once, such as `set` or `dict.update`, would keep
-    every other thread of the process waiting; between two slices they go on, also under a lock.
+    """The values in slices. A call that handles all values at once, such as `set` or `dict.update`,
+    would keep every other thread of the process waiting. Between two slices the others can run,
+    also if this thread holds a lock.
     """
     if len(values) <= PORTION:
         return (values,) if len(values) else ()
@@ -207,7 +209,7 @@ def portions(values: Sequence[T]) -> Iterable[Sequence[T]]:
 
 
 def stoppable(values: Iterable[T], portion: int = PORTION) -> Iterator[T]:
-    """The values one by one. `check` is called before each ``portion``, so not under a lock."""
+    """Yield the values, calling `check` before each ``portion`` of them, so not under a lock."""
     for number, value in enumerate(values):
         if not number % portion:
             check()
@@ -215,12 +217,12 @@ def stoppable(values: Iterable[T], portion: int = PORTION) -> Iterator[T]:
 
 
 def remaining() -> float:
-    """Seconds until the deadline of the statement this thread works for; infinite without one."""
+    """Seconds until this thread's statement must end; infinite without a statement."""
     return _current.get().remaining()
 
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Inside, nothing is stopped, and waits for no turn: for what has been paid for."""
+    """Inside, `check` neither stops the thread nor waits for a turn: for work already charged."""
     with taking(None), _ENDLESS.entered():
         yield

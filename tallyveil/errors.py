@@ -1,10 +1,10 @@
 """Every error tallyveil raises, with the SQLSTATE a PostgreSQL client receives.
 
-All are below `TallyveilError`; those about a statement, after which nothing was charged, are below
-`StatementError`. What only PostgreSQL's protocol knows (a message malformed, a portal unknown) has
-its errors in `tallyveil.proxy.errors`, under the same root.
+All are subclasses of `TallyveilError`. Errors in a statement are subclasses of `StatementError`;
+after one, nothing was charged. `tallyveil.proxy.errors` has the errors that only PostgreSQL's
+protocol has, such as a malformed message or an unknown portal, under the same root.
 
-The text of an error depends on the SQL, the policy and the ledger only, never on a record.
+The text of an error depends only on the SQL, the policy and the ledger, never on a record.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TallyveilError(Exception):
     sqlstate: ClassVar[str] = "XX000"
 
     def __init_subclass__(cls, *, sqlstate: str | None = None) -> None:
-        """Without an ``sqlstate`` of its own a class has that of the one above it."""
+        """Set the class's SQLSTATE, by default that of its base class."""
         cls.sqlstate = sqlstate or cls.sqlstate
 
     def __init__(
@@ -98,7 +98,9 @@ class TallyveilError(Exception):
 
 @contextmanager
 def positions_from(offset: int) -> Iterator[None]:
-    """Errors' positions count from the whole text, in which a part starts at ``offset``."""
+    """Inside, the SQL that is read starts at ``offset`` of a longer text. Adds the offset to the
+    positions of errors, so that they count from the start of that text.
+    """
     try:
         yield
     except TallyveilError as error:
@@ -108,7 +110,7 @@ def positions_from(offset: int) -> Iterator[None]:
 
 
 class PolicyError(TallyveilError, sqlstate="F0000"):
-    """The policy is wrong. ``mistakes`` has one line each: key, value, what was expected."""
+    """The policy is wrong. Each of ``mistakes`` gives the key, the value and what is expected."""
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
         super().__init__(message, detail="\n".join(mistakes) or None)
@@ -132,19 +134,19 @@ class OutputError(TallyveilError, sqlstate="58030"):
 
 
 class ReceiptError(TallyveilError):
-    """A release was tried without a valid receipt."""
+    """A release was attempted without a valid receipt."""
 
 
 class UnprovenPrivacy(TallyveilError):
-    """A law is not as private as it claims, or no probability law at all. Nothing is drawn."""
+    """A law is not as private as it claims, or is not a probability law. Nothing is drawn."""
 
 
 class BudgetExceeded(TallyveilError, sqlstate="53400"):
-    """The charge would take some cell over the table's budget, or an analyst over a share of it.
+    """The charge would exceed the table's budget in some cell, or an analyst's share of it.
     Nothing was charged.
 
     ``requested`` and ``remaining`` are in ``unit``, epsilon or rho, per privacy unit. ``analyst``
-    is whose share it is that ran out, None for the budget itself.
+    names the analyst whose share would be exceeded; None for the budget itself.
     """
 
     def __init__(
@@ -165,16 +167,16 @@ class BudgetExceeded(TallyveilError, sqlstate="53400"):
 
 
 class StatementError(TallyveilError):
-    """The statement is wrong or not answered. Nothing was charged.
+    """The statement is wrong or cannot be answered. Nothing was charged.
 
-    ``about`` is the column or table it complains of, where its position is still to be found.
+    ``about`` is the column or table at fault, if its position has yet to be found.
     """
 
     about: str | None = None
 
 
 class SQLSyntaxError(StatementError, sqlstate="42601"):
-    """It does not parse."""
+    """The statement does not parse."""
 
 
 class UndefinedTable(StatementError, sqlstate="42P01"): ...
@@ -196,14 +198,14 @@ class UndefinedObject(StatementError, sqlstate="42704"): ...
 
 
 class UndefinedSetting(UndefinedObject):
-    """There is no session setting of that name."""
+    """No session setting has that name."""
 
 
 class DatatypeMismatch(StatementError, sqlstate="42804"): ...
 
 
 class CannotCoerce(StatementError, sqlstate="42846"):
-    """There is no cast from one type to the other."""
+    """No cast exists from one type to the other."""
 
 
 class InvalidCursorDefinition(StatementError, sqlstate="42P11"): ...
@@ -219,7 +221,7 @@ class GroupingError(StatementError, sqlstate="42803"): ...
 
 
 class FeatureNotSupported(StatementError, sqlstate="0A000"):
-    """It is understood and refused. The hint says what to ask instead."""
+    """The statement is understood but refused. The hint says what to ask instead."""
 
 
 class InvalidParameterValue(StatementError, sqlstate="22023"): ...
@@ -233,14 +235,14 @@ class InvalidTextRepresentation(StatementError, sqlstate="22P02"): ...
 
 
 class InvalidEncoding(StatementError, sqlstate="22021"):
-    """A text that is not UTF-8, or has a NUL inside."""
+    """A text is not UTF-8, or contains a NUL."""
 
 
 class InvalidDatetimeFormat(StatementError, sqlstate="22007"): ...
 
 
 class DatetimeFieldOverflow(StatementError, sqlstate="22008"):
-    """A date, time or interval that its type cannot hold."""
+    """A date, time or interval is out of its type's range."""
 
 
 class InvalidRegularExpression(StatementError, sqlstate="2201B"): ...
@@ -256,7 +258,7 @@ class NumericValueOutOfRange(StatementError, sqlstate="22003"): ...
 
 
 class CardinalityViolation(StatementError, sqlstate="21000"):
-    """A subquery gave more rows than one."""
+    """A subquery used as an expression returned more than one row."""
 
 
 class DataError(StatementError, sqlstate="22000"): ...
@@ -272,11 +274,11 @@ class StatementTooComplex(StatementError, sqlstate="54001"): ...
 
 
 class RecordingLimitExceeded(StatementError, sqlstate="53400"):
-    """More would be recorded of a table than its policy allows."""
+    """The statement would record more for a table than its policy allows."""
 
 
 class EvaluationFailed(StatementError):
-    """DuckDB made a mistake of its own."""
+    """DuckDB failed internally."""
 
 
 class QueryCanceled(StatementError, sqlstate="57014"): ...

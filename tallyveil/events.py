@@ -1,8 +1,8 @@
-"""What happens, as events for a log: a name, and fields that anybody may read.
+"""Events for the log: a name, and fields that are safe for anybody to read.
 
-No field depends on a record: users, tables, costs, SQLSTATEs, the names of Python's exceptions.
-The field ``statement`` is SQL as an analyst wrote it, which `cli.serving.log` leaves out unless it
-is wanted. Messages of errors are no fields, since they may quote it.
+No field depends on a record. Fields are users, tables, costs, SQLSTATEs, names of exceptions.
+The field ``statement`` is SQL as an analyst wrote it; `cli.serving.log` omits it unless it is
+configured to log it. Error messages are never fields, since they may quote the statement.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ LOGGER: Final = logging.getLogger("tallyveil")
 
 
 def report(event: str, *, level: int = logging.INFO, **fields: object) -> None:
-    """Hand an event to the log, if anybody wants it. It never raises or waits for a reader."""
+    """Log an event, if its level is enabled. Never raises and never waits for a reader."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, event, extra={"fields": fields})

@@ -1,4 +1,4 @@
-"""What is written to the disk for good."""
+"""Durable files: written so that they survive a power failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["flush", "write_new"]
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or what a folder lists, would outlive a power cut. Raises OSError."""
+    """Flush a file, or a folder's list of files, to the disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -18,8 +18,8 @@ def flush(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Make a file, for its owner alone unless ``mode`` says otherwise, that outlives a power cut.
-    Raises OSError, FileExistsError if it is there already."""
+    """Write a new file and flush it to the disk. Only its owner may read it unless ``mode`` allows
+    more. Raises FileExistsError if the file exists, OSError if it cannot be written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""An interval of SQL: months, days and a time, none of which is a fixed number of another."""
+"""The SQL type interval: months, days and a time, none of which is a fixed number of another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 class Interval(NamedTuple):
-    """What PostgreSQL and DuckDB hold of an interval. Its text is PostgreSQL's own style."""
+    """An interval as PostgreSQL and DuckDB store it. `str` gives PostgreSQL's default format."""
 
     months: int
     days: int
@@ -24,7 +24,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, value: dt.timedelta | Interval) -> Interval:
-        """The same interval; a timedelta has days and a time of the same sign or more."""
+        """Return ``value`` as an Interval. Only the days of a timedelta can be negative."""
         if isinstance(value, Interval):
             return value
         clock = value - dt.timedelta(days=value.days)
@@ -32,10 +32,10 @@ class Interval(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Interval:
-        """Of the text in which DuckDB writes an interval. Raises ValueError for any other."""
+        """Read an interval as DuckDB writes it. Raises ValueError for any other text."""
         match = _PARTS.fullmatch(text)
         if match is None or not text:
-            raise ValueError(f"no interval: {text}")
+            raise ValueError(f"not an interval: {text}")
         years, months, days, sign, hours, minutes, seconds, fraction = match.groups()
         clock = (int(hours or 0) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
         micros = clock * 1_000_000 + int((fraction or "0").ljust(6, "0"))
@@ -47,11 +47,11 @@ class Interval(NamedTuple):
 
     @property
     def quantities(self) -> str:
-        """As PostgreSQL and DuckDB read it alike: each quantity with its own sign and unit."""
+        """A text that PostgreSQL and DuckDB read alike: each quantity with its sign and unit."""
         return f"{self.months} months {self.days} days {self.microseconds} microseconds"
 
     def timedelta(self) -> dt.timedelta | None:
-        """As Python has it; None with months, or beyond what Python holds."""
+        """The same timedelta, or None if there are months or it exceeds timedelta's range."""
         try:
             span = dt.timedelta(days=self.days, microseconds=self.microseconds)
         except OverflowError:
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
         sign = -1 if self.months < 0 else 1
         years, months = divmod(abs(self.months), 12)
         parts: list[str] = []
-        negative = False  # of the part before: a positive one then has a sign
+        negative = False  # after a negative part, PostgreSQL writes a + before a positive one
         for amount, unit in ((sign * years, "year"), (sign * months, "mon"), (self.days, "day")):
             if amount:
                 plus = "+" if negative and amount > 0 else ""

@@ -1,23 +1,23 @@
-"""All locks that threads of one process share, in the order in which they are taken.
+"""All locks that threads of one process share, in the order in which they must be taken.
 
 ====================  ===========================================================================
 rank                  what the lock covers
 ====================  ===========================================================================
 ``ACCOUNTANT``        the ledger's transaction: reading what was appended, checking and appending
-``KNOWLEDGE``         what has been learnt of a table's answers
+``KNOWLEDGE``         the recorded and exact answers of a table
 ``LEAF``              a cache, a registry, a flag
 ====================  ===========================================================================
 
-A thread that holds a lock takes only locks of a later rank. None is held while much noise is drawn,
-an estimate is solved, or somebody is waited for, unless the docstring of the class that owns it
-says why. Other processes on the same ledger are ordered by the ledger's transaction alone. The
+A thread that holds a lock takes only locks of a later rank. No lock is held while much noise is
+drawn, an estimate is solved, or a thread waits for another, unless the docstring of the class that
+owns the lock says why. Only the ledger's transaction orders other processes on the same ledger. The
 server's own locks are leaves too.
 
-Who waits for the accountant's can be stopped: others may hold it while they wait for the disk, or
-for another process on the ledger.
+A thread that waits for the accountant's lock can be stopped, because the holder may be waiting for
+the disk or for another process on the ledger.
 
-With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, a lock that is taken
-out of order raises RuntimeError at once, whether or not another thread is there to hang with.
+With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, taking a lock out of
+order raises RuntimeError at once, even if no other thread is there to deadlock with.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tallyveil import deadline
 __all__ = ["CheckedLock", "Rank", "ranked_lock"]
 
 _CHECKED: Final = bool(os.environ.get("TALLYVEIL_CHECK_LOCKS"))
-# Seconds between two looks at the deadline.
+# Seconds between two checks of the deadline.
 _PAUSE: Final = 0.05
 
 
 class Rank(IntEnum):
-    """A thread's locks have ascending ranks."""
+    """A thread takes locks in ascending order of rank."""
 
     ACCOUNTANT = 1
     KNOWLEDGE = 2
@@ -47,7 +47,7 @@ class Rank(IntEnum):
 
 
 def ranked_lock(rank: Rank) -> AbstractContextManager[object]:
-    """A lock of this rank, for ``with``. It is not reentrant."""
+    """Return a lock of this rank, for ``with``. It is not reentrant."""
     return CheckedLock(rank) if _CHECKED or rank == Rank.ACCOUNTANT else threading.Lock()
 
 
@@ -59,8 +59,8 @@ _held: Final = _Held()
 
 
 class CheckedLock:
-    """Raises RuntimeError where its thread holds a lock of this rank or a later one, and for the
-    accountant's what `deadline.check` raises while others have it."""
+    """A lock that raises RuntimeError if the thread already holds a lock of this rank or a later
+    one. While waiting for the accountant's lock, it raises what `deadline.check` raises."""
 
     def __init__(self, rank: Rank) -> None:
         self._lock = threading.Lock()

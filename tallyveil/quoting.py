@@ -1,4 +1,4 @@
-"""Names and texts as DuckDB and PostgreSQL read them in SQL."""
+"""Quote names and texts for SQL, as both DuckDB and PostgreSQL read them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ __all__ = ["identifier", "literal"]
 
 
 def identifier(name: str) -> str:
-    """In double quotes."""
+    """Return the name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
+    """Return the text in single quotes."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,9 +1,9 @@
-"""Programs are solved, and large matrices decomposed, in threads of their own.
+"""Solve linear programs and decompose large matrices in threads of their own.
 
-A solver cannot be interrupted, but it lets other threads run. So whoever waits for one checks the
-deadline of the statement meanwhile. A thread that nobody waits for any more ends with the solver's
-own time limit. Few programs are solved at a time, so that those who ask for many take no more than
-a share of the machine.
+A solver cannot be interrupted, but it lets other threads run. So the thread that waits for it keeps
+checking the statement's deadline. If that thread stops waiting, the solver runs on until its own
+time limit. Few solvers run at a time, so that statements that need many take only a share of the
+machine.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["aside"]
 
 T = TypeVar("T")
 
-# Between two looks at the deadline.
+# Seconds between two checks of the deadline.
 _PAUSE: Final = 0.02
 _slots: Final = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) // 2))
 
 
 def aside(work: Callable[[], T]) -> T:
-    """``work()``, in a thread of its own when its turn comes.
+    """Return ``work()``, run in a thread of its own once one of the few is free.
 
-    Raises what it raises, and what `deadline.check` raises.
+    Raises what ``work`` raises, and what `deadline.check` raises.
     """
     while not _slots.acquire(timeout=_PAUSE):
         deadline.check()
@@ -37,7 +37,7 @@ def aside(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             result.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # raised below, where somebody waits for it
+        except BaseException as error:  # noqa: BLE001  # raised below, in the waiting thread
             result.set_exception(error)
         finally:
             _slots.release()

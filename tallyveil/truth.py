@@ -1,5 +1,5 @@
-"""Texts that PostgreSQL reads as true or false: true, yes, on, 1, false, no, off, 0, and what only
-one of them begins with, in any case, with spaces around.
+"""Texts that PostgreSQL reads as true or false: true, yes, on, 1, false, no, off, 0, and their
+unambiguous beginnings, in upper or lower case, with optional spaces around.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 __all__ = ["TRUTH_TEXTS", "truth"]
 
 _WORDS: Final = {"true": 1, "yes": 1, "on": 2, "1": 1, "false": 1, "no": 1, "off": 2, "0": 1}
-"""How many characters it takes to tell the word from all others."""
+"""The number of characters that distinguish each word from all others."""
 
 TRUTH_TEXTS: Final = MappingProxyType(
     {
@@ -22,5 +22,5 @@ TRUTH_TEXTS: Final = MappingProxyType(
 
 
 def truth(text: str) -> bool | None:
-    """None for a text that stands for neither."""
+    """Return the truth value that the text stands for, or None if it stands for neither."""
     return TRUTH_TEXTS.get(text.strip(" \t\n\r\f\v").lower())
