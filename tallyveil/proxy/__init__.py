@@ -1,24 +1,24 @@
-"""The PostgreSQL wire, and nothing behind it: the gate is known by what its `__init__` offers and
-by `gate.interface`. Only `inprocess`, the connection without a wire, makes a gate.
+"""The PostgreSQL wire protocol. This room uses only what the gate's `__init__` and `gate.interface`
+offer. Only `inprocess`, the connection without a wire, creates a gate.
 
 ::
 
     server, connection, run     sockets, the event loop, worker threads     (all the I/O)
       processes/                several processes on one port
-      line                      one socket: clear bytes, whether TLS carries them or not
-      scheduler, turns          the threads that statements run on, and whose turn it is
+      line                      one socket, with or without TLS
+      scheduler, turns          the threads that statements run on, and which of them compute
     conversation                the state machine: messages in, bytes out
-      interruption              which call a cancel request hits
-    admission/                  who connects, how many may, over which TLS
-    execution/                  what is asked, by both protocols, and what is kept by name
+      interruption              which call a cancel request stops
+    admission/                  who may connect, how many may, over which TLS
+    execution/                  statements by both protocols; prepared statements and cursors
     protocol/                   bytes to messages, messages to bytes
     pgtypes/                    DuckDB's types as PostgreSQL's, values to bytes and back
-    errors, memory              SQLSTATEs only the wire knows; the bytes that clients make it keep
-    housekeeping                garbage collected, and memory given back, between statements
+    errors, memory              SQLSTATEs of the protocol; limits on the memory clients occupy
+    housekeeping                collects garbage and releases memory between statements
     relation                    answers of `inprocess` as data frames, and in a notebook
 
-What may live here is what PostgreSQL's protocol asks for. What a statement means, costs or is
-refused for belongs to the gate.
+Code that PostgreSQL's protocol requires may live here. What a statement means, what it costs and
+why it is refused belongs to the gate.
 """
 
 from __future__ import annotations

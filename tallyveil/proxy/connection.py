@@ -1,10 +1,10 @@
 """One socket: bytes from the event loop to a `Conversation`, and its answers back.
 
-The event loop reads, cuts messages and writes, and answers what needs no part of the gate. From
-there on a worker thread pulls the answers, a buffer's worth at a time, and hands each back to the
-loop. While a worker is busy, later messages stay in
-the reader up to ``read_ahead`` and then in the client; while the client does not read, no worker
-is occupied by it. The `Line` deals with the socket, and with TLS.
+The event loop reads, splits the bytes into messages, writes, and answers what does not need the
+gate. A worker thread computes all other answers, a buffer's worth at a time, and passes each
+buffer back to the loop. While a worker is busy, later messages stay in the reader up to
+``read_ahead`` bytes and then in the client. While a client does not read, it occupies no worker.
+The `Line` handles the socket and TLS.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["ClientConnection"]
 
 _AT_ONCE: Final = 64
-"""Answers in a row that the event loop gives, which is kept from other connections meanwhile."""
+"""The most answers in a row that the event loop computes, since other connections wait for it."""
 
 _IDLE: Final = IdleTimeout("terminating connection due to idle-session timeout")
-_ENDED: Final = ConnectionFailure("the client has ended its stream, and its answers take too long")
+_ENDED: Final = ConnectionFailure("the client closed its stream, and the answers took too long")
 
 
 class ClientConnection(asyncio.Protocol):
-    """Lives on the event loop; only `_work` and `_close_session` run on a worker. Unless it is
-    ``working``, its client has still to send something before anything can happen."""
+    """One client's connection. It runs on the event loop; only `_work` and `_close_session` run on
+    a worker. While a worker answers its messages, it is ``working``."""
 
     def __init__(self, owner: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()
@@ -101,25 +101,25 @@ class ClientConnection(asyncio.Protocol):
             self._retire()
 
     def drop(self) -> None:
-        """Close it at once, without a word."""
+        """Close the socket at once, without a message."""
         self._line.transport.abort()
 
     def look(self) -> None:
-        """Called now and again, to see who asks nothing."""
+        """End the connection if it is idle. The server calls this at regular intervals."""
         busy = self.working or not (self._may_write and self._entered)
         if self._line.idle(busy=busy):
             self._leave(_IDLE)
 
     def stop(self, farewell: ConnectionRefused) -> None:
-        """Stop what runs, say so, and close."""
+        """Cancel what runs, send ``farewell``, and close."""
         self._leaving = farewell
         self._abandon()
         if not self.working:
             self._leave(farewell)
 
     def _hear_last(self) -> None:
-        """The client sends no more, but may still read: what has wholly come is answered. It may as
-        well have vanished, so that this takes no longer than reading a last answer may."""
+        """The client sends no more, but may still read: answer the messages that are complete.
+        It may also have vanished, so this gets only as long as reading a last answer may take."""
         if not self._ended:
             self._ended = True
             self._stop_timer()
@@ -141,7 +141,7 @@ class ClientConnection(asyncio.Protocol):
     # How it begins
 
     def _begin(self, data: bytes) -> None:
-        """The first bytes: a startup packet, or TLS at once."""
+        """Receive the first bytes: a startup packet, or a TLS handshake."""
         self._line.receive = self._reader.feed
         tls = self._owner.tls
         if tls is not None and data[0] == HANDSHAKE:
@@ -150,7 +150,7 @@ class ClientConnection(asyncio.Protocol):
         self._line.receive(data)
 
     def _settle_in(self) -> None:
-        """Follow the conversation to TLS; once authenticated, to larger messages."""
+        """Begin TLS if the client wants it; once it is authenticated, accept larger messages."""
         channel = self._conversation.channel
         if channel is not None and not self._line.encrypted:
             self._line.encrypt(channel)
@@ -165,7 +165,7 @@ class ClientConnection(asyncio.Protocol):
     # What happens next
 
     def _advance(self) -> None:
-        """Go on with the answer at hand, or with the messages that have come since."""
+        """Continue the current answer, or begin to answer the messages that have arrived since."""
         transport = self._line.transport
         while not transport.is_closing():
             if self.working or not self._may_write:
@@ -184,7 +184,7 @@ class ClientConnection(asyncio.Protocol):
                 self._submit(partial(self._work, self._answers))
 
     def _answer_at_once(self, answers: Iterator[bytes]) -> bool:
-        """Write what needs no worker; False if there is more to answer."""
+        """Write the answers that need no worker. Returns False if more remain."""
         parts: list[bytes] = []
         part: bytes | None = None
         for part in itertools.islice(answers, _AT_ONCE):
@@ -203,7 +203,7 @@ class ClientConnection(asyncio.Protocol):
         self.interruption.settle()
 
     def _take_messages(self) -> bool:
-        """Start answering what has come; False if that is no whole message yet."""
+        """Begin to answer the messages received. Returns False if none is complete yet."""
         messages = list(self._reader.whole())
         if messages:
             self._answers = self._conversation.respond(messages)
@@ -213,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
         self._owner.workers.submit(self._conversation.user, self.interruption, work)
 
     def _work(self, answers: Iterator[bytes]) -> None:
-        """On a worker: the next part of the answers, joined into one write."""
+        """On a worker: compute the next part of the answers and have it written at once."""
         parts: list[bytes] = []
         size, more, sound = 0, True, False
         try:
@@ -225,12 +225,12 @@ class ClientConnection(asyncio.Protocol):
                     size += len(part)
             sound = True
         finally:
-            self._tell(self._worked, b"".join(parts), more, sound)
+            self._on_loop(self._worked, b"".join(parts), more, sound)
 
-    def _tell(self, what: Callable[..., None], *arguments: object) -> None:
-        """On a worker: have the event loop do it."""
-        with contextlib.suppress(RuntimeError):  # the server, and its loop, have ended meanwhile
-            self._loop.call_soon_threadsafe(what, *arguments)
+    def _on_loop(self, callback: Callable[..., None], *arguments: object) -> None:
+        """On a worker: have the event loop call ``callback``."""
+        with contextlib.suppress(RuntimeError):  # the server and its loop may have ended
+            self._loop.call_soon_threadsafe(callback, *arguments)
 
     def _worked(self, data: bytes, more: bool, sound: bool) -> None:
         self.working = False
@@ -250,7 +250,7 @@ class ClientConnection(asyncio.Protocol):
         self._advance()
 
     def _settle(self) -> None:
-        """Follow the conversation to its end, or while it begins."""
+        """Close if the conversation has ended; follow its login otherwise."""
         if self._conversation.phase is ProtocolPhase.CLOSED:
             self._close()
         elif not self._entered:
@@ -275,7 +275,7 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
 
     def _retire(self) -> None:
-        """Nothing runs for this connection any more: give its session and its place back."""
+        """Nothing runs for this connection any more: release its session and its place."""
         self._answers = None
         self._owner.lost(self, self._conversation.pid, self._conversation.login.user)
         session = self._conversation.release()
@@ -289,7 +289,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             close()
         finally:
-            self._tell(self._retired)
+            self._on_loop(self._retired)
 
     def _retired(self) -> None:
         if not self.closed.done():

@@ -1,9 +1,9 @@
 """One connection as a state machine: messages in, bytes out, no I/O.
 
-The states and what each admits are the table at the end of this file; everything else is what a
-message means. `Conversation.respond` is lazy, so that its caller decides how far to run ahead
-of a client that reads slowly. Before it calls the gate, which may block, it says so: run it off the
-event loop from there.
+The table at the end of this file lists the states and the messages that each admits; all else is
+what a message means. `Conversation.respond` is lazy, so that its caller decides how far to run
+ahead of a client that reads slowly. It yields `backend.BLOCKING` before it calls the gate, which
+may block: from there on its caller must run it off the event loop.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class ProtocolPhase(enum.Enum):
     PROVING = "waiting for the proof of the password"
     READY = "authenticated"
     SKIPPING = "after an error in the extended protocol, until Sync"
-    CLOSED = "nothing more is said"
+    CLOSED = "nothing more is sent"
 
 
 class Conversation:
-    """What one client has said so far, and what it means.
+    """The state of one client's connection, and the answers to its messages.
 
-    ``address`` is where it is; ``pid`` names its connection once it is let in.
+    ``address`` is the client's; ``pid`` is the process id it gets once it is admitted, else 0.
     """
 
     def __init__(self, host: Server, interruption: Interruption) -> None:
@@ -67,20 +67,20 @@ class Conversation:
 
     @property
     def user(self) -> str:
-        """Who was let in; the empty name before that."""
+        """The authenticated user; empty before that."""
         return self.login.user if self._executor else ""
 
     @property
     def executor(self) -> Executor:
-        """Exists from authentication on; the table lets no message that needs it in before."""
+        """Exists from authentication on; before, the table admits no message that needs it."""
         if self._executor is None:
             raise ProtocolViolation("expected a startup message first")
         return self._executor
 
     def respond(self, messages: Iterable[m.Message | TallyveilError]) -> Iterator[bytes]:
-        """The answers, in order; before one that may take time, `backend.BLOCKING`.
+        """Yield the answers in order, and `backend.BLOCKING` before one that may take time.
 
-        An error among the messages is one of reading: it ends all.
+        An error among ``messages`` is one of reading them: it ends the connection.
         """
         for message in messages:
             if self.phase is ProtocolPhase.CLOSED or self._interruption.gone:
@@ -93,21 +93,22 @@ class Conversation:
 
     @property
     def channel(self) -> Channel | None:
-        """The TLS that the client wants all bytes to go through from now on."""
+        """The TLS channel for all bytes from now on, or None if the client has not begun TLS."""
         return self.login.channel
 
     def begin_tls(self, tls: Tls) -> None:
-        """The client has begun with TLS, without asking."""
+        """The client has begun a TLS handshake without an SSLRequest."""
         self.login.channel = tls.channel(direct=True)
 
     def farewell(self, error: TallyveilError) -> bytes:
-        """The last message, when the server ends the connection."""
+        """The last message when the server ends the connection; empty if it is closed already."""
         silent = self.phase is ProtocolPhase.CLOSED
         self.phase = ProtocolPhase.CLOSED
         return b"" if silent else backend.error_response(error, fatal=True)
 
     def release(self) -> GateSession | None:
-        """Let go of everything kept for the client; the session, to be closed, if it has one."""
+        """Release all that is stored for the client. Returns its session, which the caller must
+        close, or None if it has none."""
         if self._executor is not None:
             self._executor.kept.forget()
         self._holding.give_all()
@@ -130,8 +131,8 @@ class Conversation:
             yield backend.error_response(error, fatal=fatal)
             self._fail(step)
         except Exception as error:  # noqa: BLE001
-            # A defect of ours. Its arguments may hold anything, so only its type is told, and
-            # only to the log; the client's connection lives on.
+            # A defect of ours. The exception's arguments may hold anything, so only its type is
+            # reported, and only to the log. The client's connection stays open.
             _log.error("internal error: %s in %s", type(error).__name__, type(message).__name__)
             yield backend.internal_error(fatal=fatal)
             self._fail(step)
@@ -139,14 +140,14 @@ class Conversation:
             yield self._ready()
 
     def _report(self, error: TallyveilError) -> None:
-        said: Any = {"sqlstate": error.sqlstate, "error": type(error).__name__}
+        fields: Any = {"sqlstate": error.sqlstate, "error": type(error).__name__}
         if self._executor is None:
             user, address = self.login.user, self.address
             warning = logging.WARNING
-            events.report("login failed", level=warning, user=user, address=address, **said)
+            events.report("login failed", level=warning, user=user, address=address, **fields)
         else:
             user, latest = self.user, self._executor.latest
-            events.report("refused", user=user, connection=self.pid, **said, statement=latest)
+            events.report("refused", user=user, connection=self.pid, **fields, statement=latest)
 
     def _fail(self, step: _Transition) -> None:
         self.phase = step.failed
@@ -214,7 +215,11 @@ class Conversation:
 
 
 class _Transition(NamedTuple):
-    """Who answers, where that leads (None: they say), and whether ReadyForQuery ends the answer."""
+    """The handler of a message, the phase after it, and whether ReadyForQuery ends the answer.
+
+    ``done`` is the phase after success, or None if the handler sets it; ``failed`` the one after
+    an error.
+    """
 
     handle: Callable[[Conversation, Any], Iterator[bytes]]
     done: ProtocolPhase | None

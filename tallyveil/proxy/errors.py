@@ -1,6 +1,6 @@
-"""Errors that only the wire can meet: its own states, and values that arrive as bytes.
+"""Errors of the wire protocol: of its states, and of values that arrive as bytes.
 
-The connection ends with those below `ConnectionRefused`; all others are about a statement.
+An error below `ConnectionRefused` ends the connection; all others concern one statement.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 
 
 class ConnectionRefused(TallyveilError, sqlstate="08004"):
-    """The connection cannot go on; the client is told once, then it is closed."""
+    """The connection cannot go on. The client is sent this error once, then it is closed."""
 
 
 class ProtocolViolation(ConnectionRefused, sqlstate="08P01"):
-    """Bytes that are no PostgreSQL message."""
+    """The bytes are not a valid PostgreSQL message."""
 
 
 class UnsupportedProtocol(ConnectionRefused, sqlstate="0A000"): ...
@@ -63,7 +63,7 @@ class AdminShutdown(ConnectionRefused, sqlstate="57P01"): ...
 
 
 class BadMessage(StatementError, sqlstate="08P01"):
-    """A message that does not fit its statement."""
+    """A message does not match its statement."""
 
 
 class DuplicatePreparedStatement(StatementError, sqlstate="42P05"): ...

@@ -1,9 +1,10 @@
-"""What a server does between statements: collect garbage, and give memory back to the system.
+"""Between statements, collect garbage and return memory to the operating system.
 
-A collection looks at all objects and stops every thread meanwhile, a tenth of a second beside a
-large statement. So those of all generations are taken out of Python's hands and made once heavy
-statements have ended. Then the C library, which keeps what was freed for later, is asked to give
-it back. First of all it imports what some statements need, and shell commands mostly do not.
+A full collection visits all objects and stops every thread meanwhile, for a tenth of a second while
+a large statement runs. So Python makes no collection of all generations by itself; this
+module makes one when heavy statements have ended. Then it asks the C library, which keeps freed
+memory for later, to return it. At its start the thread imports modules that some statements need
+and most shell commands do not.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ import pyarrow as pa
 __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 
 DELAY: Final = 0.3
-"""Seconds after the last heavy statement: another may follow at once."""
+"""Seconds to wait after the last heavy statement, since another may follow at once."""
 
 EVERY: Final = 60.0
-"""Seconds after which it is done though there was no heavy statement, or they do not end; and from
-one whole collection to the next, which takes as long as three statements."""
+"""Seconds after which it runs even if there was no heavy statement, or heavy statements go on. Also
+the seconds between two full collections, since one takes as long as three statements."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_HEAVY: Final = 0.0001
-"""Seconds a thread computes while another waits to go on. The shorter, the longer take statements
-that all are short; beside a heavy one, each step of a short one waits so long."""
+"""Seconds that a thread computes while another waits to run. A shorter interval slows down
+statements that are all short; a longer one delays each step of a short statement beside a heavy
+one."""
 
 LATER: Final = ("scipy.optimize",)
-"""Modules that are imported when they are first needed: a fifth of a second in a statement."""
+"""Modules that would otherwise be imported within a statement, in a fifth of a second."""
 
 _NEVER: Final = 1 << 30
 
@@ -44,8 +46,8 @@ _NEVER: Final = 1 << 30
 def short_pauses() -> Iterator[None]:
     """Inside, no thread of this process keeps the others waiting for long.
 
-    What has been loaded so far stays to the end, and is not looked through for garbage again.
-    Objects of the oldest generation are collected by `Housekeeping` alone.
+    Collections ignore the objects that exist already, since they stay until the end.
+    Only `Housekeeping` collects objects of the oldest generation.
     """
     thresholds, switch = gc.get_threshold(), sys.getswitchinterval()
     gc.collect()
@@ -57,16 +59,16 @@ def short_pauses() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(switch)
-        gc.unfreeze()  # else what it holds is still there when the interpreter ends
+        gc.unfreeze()  # otherwise these objects would still exist when the interpreter ends
 
 
 def beside_heavy(heavy: bool) -> None:
-    """Whether a heavy statement is under way from now on."""
+    """Set how long a thread may compute, by whether a heavy statement runs from now on."""
     sys.setswitchinterval(SWITCH_BESIDE_HEAVY if heavy else SWITCH)
 
 
 class Housekeeping:
-    """A thread that tidies up after heavy statements. ``busy`` says whether one is under way."""
+    """A thread that tidies up after heavy statements. ``busy()`` returns whether one is running."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
         self._busy = busy
@@ -79,7 +81,7 @@ class Housekeeping:
         self._thread.start()
 
     def due(self) -> None:
-        """Something large was done, or let go of."""
+        """Request a run: a heavy statement has ended, or much memory was freed."""
         self._due.set()
 
     def close(self) -> None:
@@ -94,7 +96,7 @@ class Housekeeping:
             self._due.wait(EVERY)
             self._due.clear()
             waited = 0.0
-            while not self._closed.wait(DELAY) and self._under_way() and waited < EVERY:
+            while not self._closed.wait(DELAY) and self._active() and waited < EVERY:
                 waited += DELAY
             if self._closed.is_set():
                 return
@@ -103,22 +105,22 @@ class Housekeeping:
                 next_collection = time.monotonic() + EVERY
             give_back()
 
-    def _under_way(self) -> bool:
-        """Whether a heavy statement is, or one has ended since this was asked last."""
+    def _active(self) -> bool:
+        """Whether a heavy statement is running, or has ended since the last call."""
         busy, ended = self._busy(), self._due.is_set()
         self._due.clear()
         return busy or ended
 
 
 def give_back() -> None:
-    """Memory that is free, to the system."""
+    """Return free memory to the operating system."""
     pa.default_memory_pool().release_unused()
     if _trim is not None:
         _trim(0)
 
 
-def _found_trim() -> Callable[[int], int] | None:
-    """The C library's, where it has one (glibc)."""
+def _find_trim() -> Callable[[int], int] | None:
+    """The C library's malloc_trim, or None if it has none (only glibc does)."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -128,4 +130,4 @@ def _found_trim() -> Callable[[int], int] | None:
     return trim
 
 
-_trim: Final = _found_trim()
+_trim: Final = _find_trim()

@@ -1,6 +1,6 @@
-"""The in-process face: a DB-API 2.0 connection in DuckDB's dialect, without the wire.
+"""The in-process interface: a DB-API 2.0 connection in DuckDB's dialect, without the wire.
 
-It shares everything below the wire with the server: policy, ledger, decision, history.
+It shares everything behind the wire with the server: policy, ledger, decision, history.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def connect(
 ) -> Connection:
     """Open a gate in this process.
 
-    ``policy`` is a path or a `Policy`. ``source`` is what to read the protected tables from instead
-    of the policy's source: an open DuckDB connection, a pandas or polars DataFrame, an Arrow table,
-    or anything else that hands out its columns by ``__arrow_c_stream__``. A data frame is copied,
-    and found under the name in ``from`` and under the table's own. ``user`` is the analyst the
-    ledger names and whose share is spent, the operating system's user unless given: the caller's
-    word is taken for it. Whoever can run Python here can read the source as well: the gate protects
-    what leaves the process, not the process from itself.
+    ``policy`` is a path or a `Policy`. ``source`` holds the protected tables, instead of the
+    policy's source: an open DuckDB connection, a pandas or polars DataFrame, an Arrow table, or
+    any other object that exports its columns by ``__arrow_c_stream__``. A data frame is copied;
+    it has the name in ``from`` and the table's own name. ``user`` is the analyst whom the ledger
+    records and whose share is charged, by default the operating system's user. The gate does not
+    verify it. A caller who can run Python here can also read the source: the gate protects what
+    leaves the process, not the process from itself.
 
-    What is still open when the interpreter ends is closed then.
+    A connection that is still open when the interpreter ends is closed then.
 
     Raises PolicyError, SourceError, LedgerError, LedgerMismatch; TypeError for another source.
     """
@@ -52,12 +52,12 @@ def connect(
 
 
 class Connection:
-    """DB-API 2.0; also `sql`, which gives a `Relation` over the noisy rows.
+    """A DB-API 2.0 connection; its method `sql` returns a `Relation` over the noisy rows.
 
-    `notices` has what the gate said about the last statement of `sql`, `explain` or `execute`.
+    `notices` has the gate's notices on the last statement of `sql`, `explain` or `execute`.
 
-    Every statement is final when it returns: `commit` has nothing to do, and `rollback` gives no
-    budget back. Use a connection from one thread at a time.
+    Every statement is final when it returns: `commit` does nothing, and `rollback` refunds
+    nothing. Use a connection from one thread at a time.
     """
 
     Error = TallyveilError
@@ -78,7 +78,7 @@ class Connection:
         return Cursor(self)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
-        """A new cursor that has executed the statement."""
+        """Execute the statement on a new cursor and return the cursor."""
         return self.cursor().execute(sql, parameters)
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> Relation:
@@ -98,19 +98,19 @@ class Connection:
         return table, result
 
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
-        """For rows that have been answered; it knows nothing else."""
+        """A DuckDB database for rows already answered; it holds nothing else."""
         if self._local is None:
             self._local = duckdb.connect(":memory:")
         return self._local
 
     def explain(self, query: str) -> str:
-        """The linear query, its sensitivity, cost and interval; free."""
+        """Return the linear query, its sensitivity, cost and interval as text; free."""
         _, result = self._query(f"EXPLAIN {query}")
         return "\n".join(row[0] for row in result.rows)
 
     def budget(self) -> list[dict[str, Any]]:
-        """The rows of dp.budget: budget, spent and remaining of each protected table, and after
-        it of the user's share, where there are shares.
+        """Return the rows of dp.budget: budget, spent and remaining of each protected table, each
+        followed by the user's share of it, if the policy defines shares.
         """
         self._open()
         table, _ = self._session.query("SELECT * FROM dp.budget")
@@ -120,7 +120,7 @@ class Connection:
         self._open()
 
     def rollback(self) -> None:
-        """Give nothing back: what was answered is known and stays charged."""
+        """Does nothing: what was answered stays known and charged."""
         self._open()
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class Connection:
 
 
 class Cursor:
-    """DB-API 2.0. `notices` has what the gate said about the last statement."""
+    """A DB-API 2.0 cursor. `notices` has the gate's notices on the last statement."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -157,7 +157,7 @@ class Cursor:
         self._closed = False
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
-        """Execute one statement; parameters are ``?`` or ``$1``."""
+        """Execute one statement; write its parameters as ``?`` or ``$1``."""
         self._open()
         self.description, self.rowcount, self._rows, self.notices = None, -1, None, ()
         self.connection.notices = ()
@@ -193,16 +193,17 @@ class Cursor:
         return list(self)
 
     def arrow(self) -> pa.Table:
-        """The rows not fetched yet. Raises InterfaceError for a value that Arrow cannot hold."""
+        """Return the rows not fetched yet as an Arrow table. Raises InterfaceError for a value that
+        Arrow cannot hold."""
         return arrow_table(self._columns, list(self._result()), self.connection._duckdb())
 
     def df(self) -> Any:
-        """They as a pandas DataFrame. Raises InterfaceError, too, where pandas is not installed."""
+        """As `arrow`, as a pandas DataFrame. Also raises InterfaceError if pandas is missing."""
         require("pandas")
         return self.connection._duckdb().from_arrow(self.arrow()).df()
 
     def pl(self) -> Any:
-        """They as a polars DataFrame. Raises InterfaceError, too, where polars is not installed."""
+        """As `arrow`, as a polars DataFrame. Also raises InterfaceError if polars is missing."""
         require("polars")
         return self.connection._duckdb().from_arrow(self.arrow()).pl()
 
@@ -214,10 +215,10 @@ class Cursor:
         return tuple(map(_as_python, next(self._result())))
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Nothing to prepare (DB-API)."""
+        """Does nothing; DB-API requires it."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Nothing to prepare (DB-API)."""
+        """Does nothing; DB-API requires it."""
 
     def close(self) -> None:
         self._closed = True
@@ -246,22 +247,22 @@ _OPEN: Final[weakref.WeakSet[Connection]] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close what a script left open, before the interpreter takes its modules apart: a DuckDB
-    connection that outlives them is reported as a leak."""
+    """Close the connections that a script left open, before the interpreter unloads its modules: a
+    DuckDB connection that outlives them is reported as a leak."""
     for connection in list(_OPEN):
         connection._session.interrupt()
         connection.close()
 
 
 def _as_python(value: Any) -> Any:
-    """An interval as a timedelta, unless it has months."""
+    """The value, but an interval as a timedelta where a timedelta can represent it."""
     span = value.timedelta() if isinstance(value, Interval) else None
     return value if span is None else span
 
 
 def login_name() -> str:
-    """Whom the ledger names for charges made in this process: the operating system's user, empty
-    where it has no name."""
+    """The user whom the ledger records for charges made in this process: the operating system's
+    user, or empty if it has no name."""
     try:
         return getpass.getuser()
     except OSError:

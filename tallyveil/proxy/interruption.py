@@ -1,12 +1,12 @@
-"""Which call a cancel request hits: the one under way or the next of those expected, and no other.
+"""Which call a cancel request stops: the running one, or the next expected one, and no other.
 
-Requests come from another connection, on the event loop; what they are meant for runs on one worker
-thread at a time, and asks `cancelled` through the deadline of each call.
+Requests arrive on another connection, on the event loop. The calls they stop run on one worker
+thread at a time; the deadline of each call asks `cancelled`.
 
-Clients cancel by a process id and a secret for each connection. The last bits of an id say which of
-several processes has the connection, so that a request that comes to another is passed on to the
-right one. They are no secret; the rest of the id, and above all the secret, are drawn anew for each
-connection and tell nothing of another's.
+Clients cancel by a process id and a secret of each connection. The last bits of an id number the
+process that has the connection, so that any other process can forward a request to it. These bits
+are not secret. The rest of the id, and the secret, are drawn independently for each connection and
+reveal nothing about another's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Interruption:
     ======== ====================================== =======================================
     state    meaning                                a cancel request
     ======== ====================================== =======================================
-    idle     nothing was asked                      is ignored
-    expected messages wait for a worker, or for     stops the next call they make
-             the next call that one makes for them
-    running  a call is at work                      is seen by it, else by the next one
+    idle     no messages are with a worker          is ignored
+    expected messages wait for a worker, or a       stops the next call
+             worker is between two calls for them
+    running  a call is running                      stops it, or else the next one
     gone     the client has left                    everything is and stays cancelled
     ======== ====================================== =======================================
     """
@@ -53,25 +53,25 @@ class Interruption:
         return self._flagged or self._gone
 
     def expect(self) -> None:
-        """Messages have been handed to a worker."""
+        """Messages have been given to a worker."""
         self._expected = True
 
     def settle(self) -> None:
-        """The worker has answered them all; a cancel that came too late is forgotten."""
+        """The worker has answered them all; a cancel that came too late is discarded."""
         self._expected = self._flagged = False
 
     def cancel(self) -> None:
         self._flagged = self._expected
 
     def abandon(self) -> None:
-        """The client has left, or the server is going: stop what runs, begin nothing more."""
+        """The client has left, or the server is closing: stop what runs, begin nothing more."""
         self._gone = True
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around one call. Raises QueryCanceled if it must not begin.
+        """The context of one call. Raises QueryCanceled on entry if the connection is cancelled.
 
-        A request that comes when the call looks no more stops the next one.
+        A request that comes after the call's last check stops the next call.
         """
         try:
             if self.cancelled():
@@ -83,12 +83,12 @@ class Interruption:
 
 
 def worker_of(pid: int) -> int:
-    """The number of the process that gave the id."""
+    """The number of the server process that issued the id."""
     return pid % MOST_WORKERS
 
 
 class CancelKeys:
-    """Those of the process with the number ``worker``; threads may share them."""
+    """The cancel keys issued by the process with the number ``worker``; threads may share it."""
 
     def __init__(self, worker: int) -> None:
         self._worker: Final = worker
@@ -96,7 +96,7 @@ class CancelKeys:
         self._given: dict[int, tuple[bytes, Interruption]] = {}
 
     def give(self, interruption: Interruption, size: int = 4) -> tuple[int, bytes]:
-        """A process id, positive and of 31 bits, and its secret of ``size`` bytes."""
+        """Issue a process id, positive and of 31 bits, and its secret of ``size`` bytes."""
         secret = secrets.token_bytes(size)
         with self._lock:
             pid = 0
@@ -106,12 +106,12 @@ class CancelKeys:
         return pid, secret
 
     def take_back(self, pid: int) -> bool:
-        """Whether it was given."""
+        """Revoke the id. Returns whether it was issued."""
         with self._lock:
             return self._given.pop(pid, None) is not None
 
     def find(self, pid: int, secret: bytes) -> Interruption | None:
-        """What to cancel, for the right secret."""
+        """The connection's `Interruption` if the secret is right, else None."""
         with self._lock:
             known = self._given.get(pid)
         expected, interruption = known or (secrets.token_bytes(4), None)

@@ -1,6 +1,6 @@
-"""A socket as its connection uses it: clear bytes, whether TLS carries them or not; and its end.
+"""The socket of a connection: reads and writes clear bytes, with or without TLS, and closes.
 
-Lives on the event loop.
+Runs on the event loop.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tallyveil.proxy.admission.tls import Channel
 __all__ = ["IDLE_LOOKS", "Line"]
 
 IDLE_LOOKS: Final = 10
-"""How often the server looks at a connection in the time in which its client may ask nothing."""
+"""How many times per idle timeout the server checks whether a connection is idle."""
 
 
 class Line:
-    """``receive`` takes what the network brings, and feeds what the client says to ``reader``.
+    """``receive`` accepts bytes from the network and passes them, decrypted, to ``reader``.
 
-    ``heard`` is set when something comes.
+    The owner sets ``heard`` when bytes arrive.
     """
 
     def __init__(
@@ -55,23 +55,23 @@ class Line:
 
     @property
     def encrypted(self) -> bool:
-        """Whether TLS was begun."""
+        """Whether the connection uses TLS."""
         return self._channel is not None
 
     @property
     def ended(self) -> bool:
-        """Whether the client has said, by TLS, that nothing follows."""
+        """Whether the client has ended its TLS stream, so that it sends nothing more."""
         return self._channel is not None and self._channel.ended
 
     def encrypt(self, channel: Channel) -> None:
-        """From now on all goes through TLS."""
+        """Send and receive all bytes through TLS from now on."""
         self._channel = channel
         self.receive = partial(self._decrypt, channel)
         self.write = partial(self._encrypt, channel)
 
     def idle(self, *, busy: bool) -> bool:
-        """Whether nothing has come for `IDLE_LOOKS` calls; the server being ``busy`` for the client
-        is no silence of that.
+        """Whether nothing has arrived for more than `IDLE_LOOKS` calls. A call while the server is
+        ``busy`` for the client starts the count again.
         """
         if self.heard or busy:
             self.heard, self._looks = False, 0
@@ -80,7 +80,7 @@ class Line:
         return self._looks > IDLE_LOOKS
 
     def close(self) -> None:
-        """Close once the rest is written; who does not read it is cut off."""
+        """Close once the rest is written; a client that does not read it in time is cut off."""
         if self.transport.is_closing():
             return
         if self._channel is not None:
@@ -91,36 +91,37 @@ class Line:
         self._closing = self._loop.call_later(timeout, self.transport.abort)
 
     def lost(self) -> None:
-        """The socket is closed."""
+        """The socket is closed: stop the timers."""
         self.flowing()
         if self._closing is not None:
             self._closing.cancel()
 
     def stalled(self, give_up: Callable[[], None]) -> None:
-        """Nothing more can be written until the client reads: wait for it, but not for ever."""
+        """The client must read before more can be written. Call ``give_up`` after a timeout."""
         self._stalled = self._loop.call_later(self._limits.send_timeout, give_up)
 
     def flowing(self) -> None:
+        """The client reads again: stop the timeout."""
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
     def _encrypt(self, channel: Channel, data: bytes) -> None:
-        if not self.transport.is_closing():  # TLS has ended, too
+        if not self.transport.is_closing():  # TLS has ended by then, too
             channel.send(data)
             self._flush(channel)
 
     def _decrypt(self, channel: Channel, data: bytes) -> None:
         try:
-            said = channel.receive(data)
+            decrypted = channel.receive(data)
         except ssl.SSLError as error:
-            # OpenSSL's name for what is wrong, and nothing of what the client sent.
+            # OpenSSL's name for the error, and nothing of what the client sent.
             report("TLS failed", address=self.address, reason=error.reason or error.strerror)
             self._flush(channel)
             self.close()
             return
         self._flush(channel)
-        self._reader(said)
+        self._reader(decrypted)
 
     def _flush(self, channel: Channel) -> None:
         pending = channel.pending()
@@ -129,6 +130,6 @@ class Line:
 
 
 def _address(transport: asyncio.Transport) -> str:
-    """Of the other end, without its port; empty where it has none."""
+    """The client's address without its port; empty if it has none."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""

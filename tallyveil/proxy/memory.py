@@ -1,9 +1,9 @@
-"""The bytes that clients make the server keep for them: counted, bounded, and given back.
+"""Limits on the memory that the server occupies for its clients.
 
-Counted are prepared statements, bound parameters, cursors, savepoints, and the rows of results
-that were not fetched yet. A connection has a bound, an analyst has a half of what the server keeps,
-and all together have a bound; but a little is every connection's own, so that who takes all keeps
-nobody else from asking.
+It counts prepared statements, bound parameters, cursors, savepoints, and the rows of results that
+were not fetched yet. Each connection has a limit, all connections together have a limit, and one
+analyst may use half of that. A small part of each connection is not counted against the shared
+limits, so that a client that uses up all memory cannot keep others from asking.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
 __all__ = ["ConnectionMemory", "ServerMemory", "size_of"]
 
 OWN: Final = 1 << 18
-"""Bytes that a connection may take whatever the others have taken."""
+"""Bytes that every connection may occupy, whatever the others occupy."""
 
 MUCH: Final = 1 << 23
-"""Bytes that are worth returning to the system."""
+"""Freed bytes that are worth returning to the operating system."""
 
 _HINT: Final = (
-    "Fetch results to their end or close their portals, DEALLOCATE what is prepared, "
-    "or ask for less with LIMIT."
+    "Fetch all rows of results or close their portals, DEALLOCATE prepared statements, "
+    "or ask for fewer rows with LIMIT."
 )
 
 
 class ServerMemory:
-    """What all connections hold together, at most ``most`` bytes; threads may share it.
+    """The memory of all connections together, at most ``most`` bytes; threads may share it.
 
-    ``given`` is called when much has been given back.
+    ``given`` is called after every `MUCH` bytes freed.
     """
 
     def __init__(self, most: int, given: Callable[[], None] = lambda: None) -> None:
@@ -45,22 +45,22 @@ class ServerMemory:
 
     @property
     def held(self) -> int:
-        """Bytes, those that are connections' own left out."""
+        """Bytes occupied, without the `OWN` bytes of each connection."""
         return self._held.total()
 
     def take(self, analyst: str, size: int) -> None:
-        """Raises OutOfMemory if that is too much."""
+        """Occupy ``size`` bytes. Raises OutOfMemory if that exceeds a limit."""
         with self._lock:
             if self._held.total() + size > self._most:
                 raise OutOfMemory(
-                    "the server keeps as much for its clients as it may",
-                    detail=f"It may keep {self._most} bytes.",
+                    "the server has no memory left for its clients",
+                    detail=f"The limit for all clients together is {self._most} bytes.",
                     hint=f"{_HINT} Or try again later.",
                 )
             if self._held[analyst] + size > self._most // 2:
                 raise OutOfMemory(
-                    f'the server keeps as much for "{analyst}" as it may for one analyst',
-                    detail=f"It may keep {self._most // 2} bytes.",
+                    f'the server has no memory left for the connections of "{analyst}"',
+                    detail=f"The limit for one analyst is {self._most // 2} bytes.",
                     hint=_HINT,
                 )
             self._held[analyst] += size
@@ -78,9 +78,9 @@ class ServerMemory:
 
 
 class ConnectionMemory:
-    """What one connection holds, at most ``most`` bytes; used by one thread at a time.
+    """The memory of one connection, at most ``most`` bytes; used by one thread at a time.
 
-    ``analyst`` is set once it is known.
+    The owner sets ``analyst`` once the user is authenticated.
     """
 
     def __init__(self, memory: ServerMemory, most: int) -> None:
@@ -90,10 +90,10 @@ class ConnectionMemory:
         self._size = self._shared = 0
 
     def take(self, size: int) -> None:
-        """Raises TooMuchKept or OutOfMemory, and takes nothing then."""
+        """Occupy ``size`` bytes. Raises TooMuchKept or OutOfMemory, and then occupies nothing."""
         if self._size + size > self._most:
             raise TooMuchKept(
-                "this connection has the server keep too much",
+                "this connection occupies too much memory of the server",
                 detail="Prepared statements, parameters, cursors, savepoints and results not yet "
                 f"fetched may take {self._most} bytes.",
                 hint=_HINT,
@@ -115,7 +115,7 @@ class ConnectionMemory:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a parameter, the elements of arrays included."""
+    """The bytes of a parameter, including the elements of arrays."""
     size = sys.getsizeof(value)
     if isinstance(value, list | tuple):
         size += sum(map(size_of, value))

@@ -1,4 +1,4 @@
-"""Answers as data frames and Arrow tables, and in a notebook with what they cost."""
+"""Answers as data frames and Arrow tables, and in a notebook with their costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tallyveil.interval import Interval
 __all__ = ["InterfaceError", "Relation", "arrow_table", "require"]
 
 _SHOWN: Final = 20
-"""Rows in a notebook."""
+"""The rows shown in a notebook."""
 
 
 class InterfaceError(TallyveilError, sqlstate="08003"):
@@ -25,7 +25,7 @@ class InterfaceError(TallyveilError, sqlstate="08003"):
 
 
 def require(package: str) -> None:
-    """Raises InterfaceError if it is not installed."""
+    """Raise InterfaceError if the package is not installed."""
     if importlib.util.find_spec(package) is None:
         raise InterfaceError(
             f"{package} is not installed",
@@ -34,10 +34,10 @@ def require(package: str) -> None:
 
 
 class Relation:
-    """A DuckDB relation over noisy rows, with all that one offers, and ``notices``: what the answer
-    cost and how wide its intervals are. A notebook shows them below the rows.
+    """A DuckDB relation over noisy rows, with all its methods, and ``notices``: the cost of the
+    answer and the width of its intervals. A notebook shows the notices below the rows.
 
-    The rows are computed: working on them asks nothing more and costs nothing more.
+    The rows are already computed: operations on them do not query the gate and cost nothing.
     """
 
     def __init__(self, rows: duckdb.DuckDBPyRelation, notices: tuple[Notice, ...]) -> None:
@@ -45,12 +45,12 @@ class Relation:
         self.notices = notices
 
     def df(self) -> Any:
-        """A pandas DataFrame. Raises InterfaceError where pandas is not installed."""
+        """Return a pandas DataFrame. Raises InterfaceError if pandas is not installed."""
         require("pandas")
         return self._rows.df()
 
     def pl(self) -> Any:
-        """A polars DataFrame. Raises InterfaceError where polars is not installed."""
+        """Return a polars DataFrame. Raises InterfaceError if polars is not installed."""
         require("polars")
         return self._rows.pl()
 
@@ -72,12 +72,12 @@ class Relation:
         return "\n".join([str(self._rows).rstrip(), *map(_text, self.notices)])
 
     def _repr_html_(self) -> str:
-        # As texts: DuckDB's instants as Python values need a package of time zones.
+        # As texts: to convert DuckDB's TIMESTAMPTZ to Python values takes a time zone package.
         shown = self._rows.limit(_SHOWN).project("CAST(COLUMNS(*) AS VARCHAR)").fetchall()
         more = len(self) - len(shown)
         rows = [_row("th", self._rows.columns), *(_row("td", row) for row in shown)]
-        said = [*([f"{more:,} more rows"] if more else []), *map(_text, self.notices)]
-        below = "".join(f"<p>{escape(line)}</p>" for line in said)
+        lines = [*([f"{more:,} more rows"] if more else []), *map(_text, self.notices)]
+        below = "".join(f"<p>{escape(line)}</p>" for line in lines)
         return f"<table>{''.join(rows)}</table>{below}"
 
 
@@ -87,10 +87,8 @@ def _row(cell: str, values: Iterable[object]) -> str:
 
 
 def _text(notice: Notice) -> str:
-    said = (
-        f"{notice.severity}: {notice.message}" if notice.severity == "WARNING" else notice.message
-    )
-    return "\n".join(filter(None, (said, notice.detail, notice.hint)))
+    prefix = "WARNING: " if notice.severity == "WARNING" else ""
+    return "\n".join(filter(None, (prefix + notice.message, notice.detail, notice.hint)))
 
 
 def arrow_table(
@@ -98,7 +96,7 @@ def arrow_table(
     rows: Sequence[tuple[Any, ...]],
     local: duckdb.DuckDBPyConnection,
 ) -> pa.Table:
-    """Rows of Python values as a table of the types that DuckDB gives these columns.
+    """Return rows of Python values as an Arrow table, with the types that DuckDB gives the columns.
 
     Raises InterfaceError for a value that Arrow cannot hold, such as an infinite date.
     """
@@ -111,7 +109,7 @@ def arrow_table(
             arrays.append(pa.array(values, kind))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise InterfaceError(
-                f'column "{column.name}" holds a {column.type} that Arrow has no value for',
+                f'column "{column.name}" holds a {column.type} that Arrow cannot represent',
                 hint="Use fetchall(), or cast the column to text.",
             ) from None
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])

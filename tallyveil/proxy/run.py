@@ -1,4 +1,4 @@
-"""Running a `Server` to its end: in the foreground, or in a thread for tests and demos."""
+"""Run a `Server` until it ends: in the foreground, or in a thread for tests and demos."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R", Server, WorkerSupervisor)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where there is one (not on Windows), else asyncio's own."""
+    """uvloop's, or None for asyncio's own on Windows."""
     if sys.platform == "win32":
         return None
     import uvloop
@@ -38,13 +38,13 @@ def run(
     reload: Callable[[], None] = lambda: report("nothing to reload"),
     ending: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve until SIGINT or SIGTERM, then close in order. ``ready`` is called once it listens,
-    ``ending`` at the first of these signals, ``reload`` at each SIGHUP, on a thread of its own.
+    """Serve until SIGINT or SIGTERM, then shut down cleanly. Calls ``ready`` once it listens,
+    ``ending`` at the first of these signals, and ``reload`` at each SIGHUP, on a thread of its own.
 
-    Whether everything has come to its end. If not, a statement cannot be stopped, and its thread
-    would keep the process: `leave` ends it.
+    Returns whether all statements have ended. If not, one cannot be stopped, and its thread keeps
+    the process alive: `leave` ends it.
 
-    Raises OSError if the address cannot be had.
+    Raises OSError if it cannot listen on the address.
     """
 
     async def main() -> None:
@@ -57,7 +57,7 @@ def run(
                 ending()
                 closing.append(loop.create_task(server.close()))
 
-        # Windows' loops know no signal handlers; there, KeyboardInterrupt ends the run.
+        # Event loops on Windows have no signal handlers; there, KeyboardInterrupt ends the run.
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stop)
@@ -72,7 +72,7 @@ def run(
 
 
 def leave() -> NoReturn:
-    """End the process at once. What is committed to the ledger is kept, as after any crash."""
+    """End the process at once. What is committed to the ledger survives, as after any crash."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -80,9 +80,9 @@ def leave() -> NoReturn:
 
 
 class ServerThread:
-    """A server on a loop and thread of its own; a context manager.
+    """A server on an event loop and thread of its own; a context manager.
 
-    Entering returns once it listens, and raises what `Server.start` raises.
+    Entering returns once the server listens, and raises what `Server.start` raises.
     """
 
     def __init__(self, server: Server) -> None:

@@ -1,8 +1,9 @@
-"""The threads that statements run on, dealt out fairly between analysts.
+"""The threads that statements run on, shared fairly between analysts.
 
-Each analyst has a queue. A free thread takes from the queues by turns; nobody has more than a
-share of the threads, and who has none gets one at once, if need be one more: an analyst with many
-connections keeps no other analyst waiting. Which threads compute is for `turns` to say.
+Each analyst has a queue. A free thread takes from the queues in turn. An analyst has at most a
+share of the threads. An analyst without any gets one at once, if necessary beyond their number: so
+an analyst with many connections keeps no other analyst waiting. `turns` decides which threads
+compute.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """At most ``threads`` of them, but for those that analysts without any are owed.
+    """At most ``threads`` threads, beyond which each analyst without a thread gets one.
 
-    An analyst has at most ``share`` at a time. ``turns`` says who computes.
+    An analyst has at most ``share`` at a time. ``turns`` decides which of them compute.
     """
 
     def __init__(self, threads: int, share: int, turns: Turns) -> None:
@@ -49,14 +50,14 @@ class Scheduler:
         return bool(self._running)
 
     def submit(self, analyst: str, owner: Hashable, work: Work) -> None:
-        """Have ``work`` done for an analyst: the one piece that ``owner`` waits for."""
+        """Queue ``work`` for an analyst. An ``owner`` has at most one piece of work queued."""
         with self._ready:
             self._queues.setdefault(analyst, OrderedDict())[owner] = work
             self._deal()
 
     def hurry(self, owner: Hashable) -> None:
-        """What ``owner`` waits for has become little, such as to say that it was cancelled: do it
-        before everything else, whoever is next.
+        """Run the work queued for ``owner`` at once, before all other work. It has become short,
+        such as reporting that it was cancelled.
         """
         with self._ready:
             for analyst, queue in self._queues.items():
@@ -65,23 +66,24 @@ class Scheduler:
                     return
 
     def stop(self) -> None:
-        """Let the threads end once nothing is left to do."""
+        """Let the threads end once no work is left."""
         with self._ready:
             self._stopped = True
             self._ready.notify_all()
 
     def join(self, seconds: float) -> None:
-        """Once stopped: wait until nothing runs, so many seconds at most."""
+        """After `stop`: wait until nothing runs, at most for ``seconds``."""
         with self._ready:
             self._ready.wait_for(lambda: not self._running, seconds)
 
     def _deal(self) -> None:
-        """Assign to threads what may run now."""
+        """Assign to threads all work that may run now."""
         while (analyst := self._next()) is not None:
             owner = next(iter(self._queues[analyst]))
             self._assign(analyst, self._taken(analyst, owner))
 
     def _next(self) -> str | None:
+        """The next analyst whose work may run now, or None."""
         free = self._running.total() < self._threads
         for analyst in self._queues:
             running = self._running[analyst]
@@ -90,7 +92,7 @@ class Scheduler:
         return None
 
     def _taken(self, analyst: str, owner: Hashable) -> Work:
-        """Out of the analyst's queue, which then stands behind all others."""
+        """Remove and return the owner's work; the analyst's queue moves behind all others."""
         queue = self._queues.pop(analyst)
         work = queue.pop(owner)
         if queue:
@@ -106,7 +108,7 @@ class Scheduler:
             threading.Thread(target=self._run, name="tallyveil-worker").start()
 
     def _run(self) -> None:
-        """On a thread of its own."""
+        """The loop of a worker thread."""
         while (found := self._await()) is not None:
             analyst, work = found
             turn = self._turns.begin(analyst)
@@ -114,7 +116,8 @@ class Scheduler:
                 with deadline.taking(turn):
                     work()
             except Exception as error:  # noqa: BLE001
-                # A defect of ours. Its arguments may hold anything, so only its type is told.
+                # A defect of ours. The exception's arguments may hold anything, so only its type is
+                # logged.
                 _log.error("internal error: %s in a worker", type(error).__name__)
             finally:
                 turn.end()
@@ -122,7 +125,7 @@ class Scheduler:
                 self._done(analyst)
 
     def _await(self) -> tuple[str, Work] | None:
-        """The next piece of work; None if this thread is needed no more."""
+        """The next piece of work, or None if this thread is to end."""
         with self._ready:
             self._idle += 1
             try:

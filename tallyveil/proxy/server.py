@@ -1,6 +1,6 @@
-"""The asyncio server: what its connections share, cancel requests, and stopping in order.
+"""The asyncio server: what its connections share, cancel requests, and a clean shutdown.
 
-Where its clients come in is for its entrance to say.
+Its entrance accepts the clients.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["Server", "SessionFactory"]
 
 SessionFactory = Callable[[str, str], GateSession]
-"""From user and database to their session; may block, and may refuse with a TallyveilError."""
+"""Opens the session of a user on a database; may block, and may raise a TallyveilError."""
 
 GRACE: Final = 2.0
-"""Seconds a server that is closed waits for its clients."""
+"""Seconds that a closing server waits for its clients."""
 JOIN: Final = 0.5
-"""And then for the threads of what runs for them."""
+"""Seconds that it then waits for the threads that still run statements."""
 
 STACK: Final = 16 << 20
 
@@ -47,16 +47,17 @@ _SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator co
 
 
 class Server:
-    """A PostgreSQL server in front of ``session_factory``; port 0 takes any free one.
+    """A PostgreSQL server whose sessions ``session_factory`` opens; port 0 takes any free port.
 
-    It listens itself unless its clients come in by another ``entrance``.
+    It listens itself unless another ``entrance`` gives it its clients.
 
-    ``auth`` and ``tls`` may be exchanged while it runs, and hold for who logs in from then on.
+    ``auth`` and ``tls`` may be replaced while it runs; clients that log in afterwards use the
+    replacement.
 
     ``catalog`` answers questions about the catalogs; without it the gate refuses them.
 
-    Raises InsecureAddress for an address reachable from elsewhere without TLS and users, unless
-    ``allow_insecure`` says that the network is closed.
+    Raises InsecureAddress if other machines can reach the address and TLS or users are missing,
+    unless ``allow_insecure`` declares that the network is closed.
     """
 
     def __init__(
@@ -87,8 +88,9 @@ class Server:
         self._connections: set[ClientConnection] = set()
         self._closed: asyncio.Event | None = None
         self._closing = False
-        # Nested statements are refused by the depth of Python's stack, if that of C is deep enough:
-        # 2 MiB do, of which some systems give a thread a quarter. It is set for the process.
+        # Python's recursion limit refuses deeply nested statements, if the C stack is large enough.
+        # 2 MiB suffice, but some systems give a thread only a quarter of that. This sets the size
+        # for all threads of the process.
         threading.stack_size(max(threading.stack_size(), STACK))
         turns = Turns(self.limits.heavy, self._tidy, beside_heavy)
         self.workers = Scheduler(self.limits.threads, self.limits.analyst_threads, turns)
@@ -99,7 +101,7 @@ class Server:
     # Starting and stopping
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the address cannot be had."""
+        """Listen. Raises OSError if it cannot listen on the address."""
         loop = asyncio.get_running_loop()
         await self._entrance.open(lambda: ClientConnection(self, loop), self._cancel_own)
         self._closed = asyncio.Event()
@@ -109,19 +111,19 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port listened on. Raises RuntimeError before `start`."""
+        """The port that the server listens on. Raises RuntimeError before `start`."""
         return self._entrance.port
 
     async def serve_forever(self) -> None:
-        """Return when `close` has been called and everything has come to its end."""
+        """Return after `close` was called and has finished."""
         if self._closed is None:
             await self.start()
         if self._closed is not None:
             await self._closed.wait()
 
     async def close(self) -> None:
-        """Stop listening, cancel what runs, tell every client (57P01), and wait for them, `GRACE`
-        seconds at most."""
+        """Stop listening, cancel all statements, send every client an error (57P01), and wait for
+        the clients, at most `GRACE` seconds."""
         if self._closed is None:
             self._stop_workers()
             return
@@ -132,16 +134,16 @@ class Server:
         for connection in tuple(self._connections):
             connection.stop(_SHUTDOWN)
         if ending:
-            # Twice: once to let the client read its farewell, once for its session to close.
+            # Twice the timeout: once for the client to read the error, once to close its session.
             await asyncio.wait(ending, timeout=min(2 * self.limits.close_timeout, GRACE))
         self._stop_workers()
-        # A session says that it has ended a moment before its thread has.
+        # A session reports its end a moment before its thread ends.
         await asyncio.to_thread(self.workers.join, JOIN)
         report("closed")
         self._closed.set()
 
     def _look_for_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Now and again, so that a statement needs no timer of its own."""
+        """Check for idle connections at intervals, so that no statement needs a timer."""
         timeout = self.limits.idle_timeout
         if timeout is None or self._closing:
             return
@@ -151,7 +153,7 @@ class Server:
 
     @property
     def busy(self) -> bool:
-        """Whether statements run on."""
+        """Whether statements are still running."""
         return self.workers.busy
 
     def _tidy(self) -> None:
@@ -159,13 +161,13 @@ class Server:
 
     def _stop_workers(self) -> None:
         self._housekeeping.close()
-        # What is left to do is closing sessions; let it happen.
+        # The workers still close the sessions that are queued.
         self.workers.stop()
 
     # What connections ask, on the event loop
 
     def opened(self, connection: ClientConnection, address: str) -> bool:
-        """A socket from ``address``. False if there is no place for one more."""
+        """Register a socket from ``address``. Returns False if there is no place for it."""
         if self._closing:
             return False
         if not self._half_open.add(connection, address):
@@ -174,11 +176,11 @@ class Server:
         return True
 
     def entered(self, connection: ClientConnection) -> None:
-        """Its client has logged in."""
+        """The connection's client has logged in."""
         self._half_open.discard(connection)
 
     def lost(self, connection: ClientConnection, pid: int, user: str) -> None:
-        """It has ended; ``pid`` is the process id that it was let in with, 0 before that."""
+        """The connection has ended; ``pid`` is its process id, or 0 if it was never admitted."""
         self._connections.discard(connection)
         self._half_open.discard(connection)
         self._entrance.left(user if self._keys.take_back(pid) else None)
@@ -186,17 +188,18 @@ class Server:
     # What conversations ask, on worker threads (cancel: on the event loop)
 
     def holding(self) -> ConnectionMemory:
-        """A count of what the server keeps for one connection."""
+        """A counter of the memory that the server occupies for one connection."""
         return ConnectionMemory(self.memory, self.limits.connection_memory)
 
     def needs_tls(self, address: str) -> bool:
-        """Whether a client at this address may log in over TLS alone."""
+        """Whether a client at this address may log in only over TLS."""
         optional = self._insecure and self.tls is None
-        # Without an address it is a socket of this machine.
+        # A client without an address is on this machine.
         return bool(address) and not optional and not is_loopback(address)
 
     def admit(self, interruption: Interruption, request: LoginRequest) -> tuple[int, bytes, str]:
-        """A place: the process id and secret to cancel by, and the catalogs' database.
+        """Admit a client. Returns its process id and secret for cancel requests, and the name of
+        its database in the catalogs.
 
         Raises TooManyConnections.
         """
@@ -204,7 +207,7 @@ class Server:
         return *self._keys.give(interruption, request.key_size), database
 
     def cancel(self, pid: int, secret: bytes) -> None:
-        """Pass a cancel request on, if it names a connection and knows its secret."""
+        """Forward a cancel request to its connection, if it has that connection's secret."""
         if worker_of(pid) == self._entrance.worker:
             self._cancel_own(pid, secret)
         else:

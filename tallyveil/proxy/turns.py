@@ -1,13 +1,13 @@
-"""Who computes, of the statements under way: light ones first, heavy ones by turns.
+"""Which running statements may compute: light ones at once, heavy ones in turn.
 
-Python runs one thread at a time, so that statements that compute all at once slow each other, and
-a short one waits for all of them at each of its steps. Therefore
+Python runs one thread at a time, so statements that all compute at once slow each other down, and
+a short one waits for all the others at each of its steps. Therefore
 
-- an analyst who has used little of the processor lately is light, and never waits;
-- the others are heavy: so many of them compute as there are places, and who has had a slice of
-  time gives the place to the analyst who has used least;
-- while a light statement runs, the heavy ones rest, but never for longer than twice what they
-  have worked since.
+- an analyst who has used little processor time lately is light, and never waits;
+- the others are heavy: only as many compute as there are places. After a slice of time a heavy
+  statement gives its place to the waiting analyst who has used least;
+- while a light statement runs, the heavy ones pause, but never for longer than twice the time
+  they have worked since the last pause.
 
 A statement waits in `Turn.waits`, which `deadline.check` calls: where it can be stopped, it can
 wait.
@@ -25,24 +25,25 @@ from typing import Final
 __all__ = ["Turn", "Turns"]
 
 LIGHT: Final = 0.4
-"""Seconds of the processor an analyst may have used lately and still be light."""
+"""Seconds of processor time that an analyst may have used lately and still be light."""
 
 HALF_LIFE: Final = 1.0
-"""Seconds after which half of what was used is forgotten."""
+"""The half-life of recorded processor time, in seconds."""
 
 SLICE: Final = 0.1
 LOOK: Final = 0.01
-"""Seconds: how long a place is kept while others wait for it; between two looks at the time."""
+"""Seconds: how long a statement keeps its place while others wait; between two checks of time."""
 
 PAUSE: Final = 0.05
-"""Seconds after which who waits looks whether it was cancelled."""
+"""Seconds between two checks of a waiting statement for a cancel."""
 
 PATIENCE: Final = 10.0
-"""Seconds after which one goes on without a place: who has it may need something held here."""
+"""Seconds after which a statement goes on without a free place: the statements that have one may
+need something that this one holds."""
 
 
 class Turns:
-    """The places where heavy statements compute, and what each analyst has used lately."""
+    """The places for heavy statements, and the processor time each analyst has used lately."""
 
     def __init__(
         self,
@@ -50,8 +51,8 @@ class Turns:
         ended: Callable[[], None] = lambda: None,
         beside: Callable[[bool], None] = lambda heavy: None,
     ) -> None:
-        """``ended`` is called after each heavy statement, ``beside`` when the first one begins and
-        when the last one has ended."""
+        """``ended`` is called after each heavy statement. ``beside`` is called with True when the
+        first heavy one begins, and with False when the last one has ended."""
         self._ended, self._beside = ended, beside
         self._heavy = 0
         self._free = places
@@ -63,11 +64,11 @@ class Turns:
 
     @property
     def heavy(self) -> bool:
-        """Whether a heavy statement is under way."""
+        """Whether a heavy statement is running."""
         return self._heavy > 0
 
     def begin(self, analyst: str) -> Turn:
-        """A turn for what the calling thread does for ``analyst`` from now on."""
+        """Begin a turn: the calling thread works for ``analyst`` from now on."""
         return Turn(self, analyst)
 
     def _count(self, *, light: int = 0, heavy: int = 0) -> None:
@@ -80,7 +81,7 @@ class Turns:
                 self._quiet.notify_all()
 
     def _uses(self, analyst: str, seconds: float) -> float:
-        """Add to what an analyst has used lately; the sum."""
+        """Add to the processor time an analyst has used lately, and return the sum in seconds."""
         now = time.monotonic()
         with self._lock:
             used = self._lately(analyst, now) + seconds
@@ -94,7 +95,7 @@ class Turns:
         return used * math.exp2((when - now) / HALF_LIFE)
 
     def _ask(self, turn: Turn) -> bool:
-        """A place at once, or one's turn to wait for."""
+        """Take a free place and return True, or queue for one and return False."""
         with self._lock:
             if self._free > 0:
                 self._free -= 1
@@ -104,12 +105,12 @@ class Turns:
         return False
 
     def _withdraw(self, turn: Turn, *, taking: bool) -> None:
-        """Wait no longer. ``taking``: have a place all the same, one more than there are."""
+        """Leave the queue. With ``taking``, take a place nevertheless, beyond their number."""
         with self._lock:
             if turn.granted.is_set():
                 if not taking:
                     self._free += 1
-                    self._hand_on()
+                    self._assign_free()
                 return
             queue = self._waiting[turn.analyst]
             queue.remove(turn)
@@ -120,10 +121,10 @@ class Turns:
     def _give_back(self) -> None:
         with self._lock:
             self._free += 1
-            self._hand_on()
+            self._assign_free()
 
-    def _hand_on(self) -> None:
-        """A free place to the analyst who has used least."""
+    def _assign_free(self) -> None:
+        """Give a free place to the waiting analyst who has used least."""
         if self._free <= 0 or not self._waiting:
             return
         self._free -= 1
@@ -135,14 +136,14 @@ class Turns:
             del self._waiting[analyst]
 
     def _rest(self, seconds: float) -> None:
-        """Until no light statement runs, at most so long."""
+        """Pause until no light statement runs, at most for ``seconds``."""
         with self._lock:
             if self._light:
                 self._quiet.wait(seconds)
 
 
 class Turn:
-    """What one thread does for one analyst; used by that thread alone, but for ``granted``."""
+    """One thread's work for one analyst. Only that thread uses it, except for ``granted``."""
 
     def __init__(self, turns: Turns, analyst: str) -> None:
         self.analyst: Final = analyst
@@ -156,8 +157,8 @@ class Turn:
         turns._count(light=not self._heavy, heavy=self._heavy)
 
     def waits(self) -> bool:
-        """Whether it is the turn of others: then this has waited a little, and is to be called
-        again. False: go on.
+        """Return False if the thread may go on. Otherwise wait a little and return True: it is the
+        turn of others, and the caller must ask again.
         """
         if self._asked is not None:
             return self._goes_on_waiting(self._asked)
@@ -179,7 +180,7 @@ class Turn:
         return False
 
     def end(self) -> None:
-        """Nothing more is done for the analyst in this turn."""
+        """End the turn: the thread has finished its work for the analyst."""
         self._account()
         if self._asked is not None:
             self._turns._withdraw(self, taking=False)
@@ -190,7 +191,7 @@ class Turn:
             self._turns._ended()
 
     def _account(self) -> None:
-        """Write down what was used; one too many becomes heavy."""
+        """Record the processor time used. The turn becomes heavy if that is too much."""
         cpu = time.thread_time()
         used = self._turns._uses(self.analyst, cpu - self._cpu)
         self._cpu = cpu

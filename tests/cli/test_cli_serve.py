@@ -305,7 +305,7 @@ def test_limits_are_options_and_a_log_nobody_reads_holds_nothing_up(policy: Path
         serving(policy, *LIMITS) as (_, address),
         psycopg.connect(address, user="alice", autocommit=True) as client,
     ):
-        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="keep too much"):
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="occupies too much memory"):
             client.execute(f"{large} LIMIT 100000".encode())
         assert client.execute("SELECT 1").fetchone() == (1,)
         with pytest.raises(psycopg.OperationalError, match="too many clients"):

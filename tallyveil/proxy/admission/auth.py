@@ -1,7 +1,7 @@
-"""Who may connect: everybody, or those who prove a password or have a certificate.
+"""Who may connect: everybody, or users with a password or a certificate.
 
-Passwords are proved by SCRAM (see `scram`) and never travel. A name that nobody has gets the same
-dialogue, in the same time, as a wrong password.
+Clients prove passwords by SCRAM (see `scram`) and never send them. An unknown user gets the same
+messages, in the same time, as a known user with a wrong password.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ from tallyveil.proxy.errors import InvalidAuthorization, ProtocolViolation
 __all__ = ["Authentication", "Clientcert", "Trust", "Users"]
 
 Clientcert: TypeAlias = Literal["cert", "verify-full"]
-"""What a client's certificate is good for: in place of a password, or needed beside it."""
+"""What a client's certificate does: it replaces the password, or is required in addition to it."""
 
 
 class Trust:
-    """Whoever connects is who they say."""
+    """Accepts any user name."""
 
     def challenges(self, certified: str | None) -> bool:
-        """Whether a password is asked for, of a client whose certificate names ``certified``."""
+        """Whether a client whose certificate names ``certified`` must prove a password."""
         return False
 
     def check(self, user: str, certified: str | None) -> None:
-        """Raises InvalidAuthorization if the certificate does not let them be ``user``."""
+        """Raise InvalidAuthorization if the certificate does not allow a login as ``user``."""
 
     def exchange(self, user: str, end_point: bytes | None) -> Exchange:
-        """The proof of the password, bound to the TLS connection where it has an end point."""
-        raise ProtocolViolation("no password was asked for")
+        """Begin the SCRAM exchange, bound to the TLS connection if that has an end point."""
+        raise ProtocolViolation("no password was requested")
 
 
 class Users:
-    """A verifier for each user. The mapping is copied; what it holds never shows.
+    """Users with a verifier each. The mapping is copied; its contents are never shown.
 
-    ``secret`` makes up what unknown users are asked: keep it, so that it stays the same when the
-    server restarts. ``clientcert`` says what certificates are for, None takes none.
+    ``secret`` generates the challenges for unknown users: pass the same one at each start, so that
+    these challenges survive a restart. ``clientcert`` is the use of certificates; None ignores
+    them.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Users:
     ) -> None:
         self._secret: Final = secret or secrets.token_bytes(32)
         self._verifiers: Final = dict(verifiers)
-        # An unknown user is like one of the others, so that lengths and iterations tell nothing.
+        # An unknown user imitates a known one, so that salt length and iterations reveal nothing.
         self._models: Final = tuple(self._verifiers.values()) or (Verifier.of(""),)
         self._clientcert: Final = clientcert
 

@@ -1,10 +1,9 @@
-"""Where a server's clients come in, how many may, logged in or not yet, and which of their
-databases the catalogs have.
+"""How clients reach a server, and how many may connect, before and after they log in.
 
-A server alone listens itself; one of several processes takes the sockets that another hands it
-(`processes`). From beyond the loopback interface only TLS is taken, and nobody listens there
-without TLS and users unless told that this is meant. Of the sockets whose clients have not logged
-in the slowest is dropped where there are too many.
+A single server process listens itself; a worker among several gets the sockets that the supervisor
+passes to it (`processes`). Beyond the loopback interface, a server accepts only TLS and does not
+listen without TLS and users, unless the custodian allows it. If too many sockets have not logged
+in yet, the slowest is dropped.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ BACKLOG: Final = 256
 
 
 class InsecureAddress(ValueError):
-    """Listening there would let others in, or read what passes."""
+    """Listening on the address would let other machines in without a login, or in clear text."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``. Names other than localhost are not asked."""
+    """Whether only this machine can reach ``host``. Does not resolve names other than localhost."""
     if host == "localhost":
         return True
     try:
@@ -58,7 +57,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_address(host: str, auth: Authentication, tls: Tls | None) -> None:
-    """Raises InsecureAddress."""
+    """Raise InsecureAddress if other machines can reach ``host`` and TLS or users are missing."""
     missing = ["TLS"] * (tls is None) + ["users"] * isinstance(auth, Trust)
     if missing and not is_loopback(host):
         raise InsecureAddress(
@@ -67,9 +66,9 @@ def check_address(host: str, auth: Authentication, tls: Tls | None) -> None:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of ``host``, all on one port; 0 takes any free one.
+    """Open a socket for each address of ``host``, all on one port; port 0 takes any free port.
 
-    Raises OSError if an address cannot be had.
+    Raises OSError if it cannot listen on an address.
     """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
@@ -88,7 +87,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 class ConnectionSlots:
-    """Those of clients that are logged in: counted, in all and by user; threads may share it."""
+    """Counts the clients that are logged in, in total and by user; threads may share it."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._all: Final = limits.max_connections
@@ -98,7 +97,10 @@ class ConnectionSlots:
         self._databases = Databases()
 
     def take(self, user: str, database: str) -> str:
-        """The catalogs' database for the one named. Raises TooManyConnections."""
+        """Count one more client, and return the catalogs' database that stands for ``database``.
+
+        Raises TooManyConnections.
+        """
         with self._lock:
             if self._taken.total() >= self._all:
                 raise TooManyConnections(
@@ -121,9 +123,8 @@ class ConnectionSlots:
 
 
 class Listening:
-    """The entrance of a server alone; `processes.Assigned` is that of one of several processes.
-
-    ``worker`` is its number among them.
+    """The entrance of a single server process. `processes.Assigned` is that of one among several;
+    ``worker`` is the number of the process.
     """
 
     worker = 0
@@ -135,7 +136,7 @@ class Listening:
 
     @property
     def port(self) -> int:
-        """Raises RuntimeError before `open`."""
+        """The port that it listens on. Raises RuntimeError before `open`."""
         if not self._listeners or not self._listeners[0].sockets:
             raise RuntimeError("the server is not listening; await start() first")
         number: int = self._listeners[0].sockets[0].getsockname()[1]
@@ -144,9 +145,10 @@ class Listening:
     async def open(
         self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
     ) -> None:
-        """Take sockets from now on; ``cancel`` takes requests that came to another process.
+        """Accept sockets from now on. Cancel requests that another process received go to
+        ``cancel``.
 
-        Raises OSError if the address cannot be had.
+        Raises OSError if it cannot listen on the address.
         """
         loop = asyncio.get_running_loop()
         for one in listen(self._host, self._port):
@@ -157,21 +159,21 @@ class Listening:
             listener.close()
 
     def admit(self, user: str, database: str) -> str:
-        """A place for a client, and the catalogs' database for the one that they name; may block.
-        Raises TooManyConnections."""
+        """Admit a client that has logged in, and return the catalogs' database that stands for
+        ``database``. May block. Raises TooManyConnections."""
         return self._places.take(user, database)
 
     def left(self, user: str | None) -> None:
-        """A socket has ended, and ``user`` had a place. Called on the event loop."""
+        """A socket has ended; ``user`` had been admitted, or None. Called on the event loop."""
         if user is not None:
             self._places.give(user)
 
     def cancel(self, pid: int, secret: bytes) -> None:
-        """Pass a cancel request to the process whose it is; there is no other one."""
+        """Forward a cancel request to its process. Does nothing, as there is only this process."""
 
 
 class HalfOpen:
-    """At most ``most`` of them, by their addresses. Lives on the event loop."""
+    """The connections that have not logged in yet, at most ``most``. Runs on the event loop."""
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
@@ -179,7 +181,7 @@ class HalfOpen:
         self._dropped, self._reported = 0, -math.inf
 
     def add(self, connection: ClientConnection, address: str) -> bool:
-        """One more, if need be in the place of another. False if there is no place."""
+        """Add a connection, dropping another one if necessary. Returns False if none can be."""
         if len(self._addresses) >= self._most:
             slowest = self._slowest()
             self._report_drop(address if slowest is None else self._addresses[slowest])
@@ -191,13 +193,13 @@ class HalfOpen:
         return True
 
     def discard(self, connection: ClientConnection) -> None:
-        """It has logged in, or ended."""
+        """Remove a connection that has logged in or ended."""
         self._addresses.pop(connection, None)
 
     def _slowest(self) -> ClientConnection | None:
-        """Of the address with most that have not logged in, who has been at it for longest.
+        """The oldest connection of the address that has most of these connections.
 
-        Only who keeps the server waiting, not those that the server keeps waiting.
+        Considers only connections that the server waits for, not those that wait for the server.
         """
         slow = {c: address for c, address in self._addresses.items() if not c.working}
         if not slow:
@@ -206,7 +208,7 @@ class HalfOpen:
         return next(c for c, address in slow.items() if address == most)
 
     def _report_drop(self, address: str) -> None:
-        """Once a second at most: whoever floods the server does not flood its log."""
+        """Report at most once a second: a client that floods the server must not flood its log."""
         self._dropped += 1
         if time.monotonic() - self._reported < 1.0:
             return

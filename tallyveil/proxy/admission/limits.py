@@ -1,4 +1,4 @@
-"""What one server, and one connection to it, may take."""
+"""The limits of one server, and of one connection to it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ __all__ = ["ServerLimits"]
 class ServerLimits:
     """Sizes in bytes, times in seconds.
 
-    ``max_connections`` authenticated clients, of one user at most ``max_user_connections``, None
-    for all of them; beyond them at most ``max_waiting`` sockets that have not got that far, cancel
-    requests and TLS handshakes among them. One more takes the place of the one that has been at it
-    for longest, of the address that has most. ``startup_timeout`` bounds that state,
-    ``close_timeout`` how long a client may take to read its last answer, and its statements after
-    the end of its stream, ``send_timeout`` how long it may read nothing of an answer that waits
-    for it, and ``idle_timeout`` (None for ever) how long it may ask nothing. ``max_message`` bounds
-    one message of an authenticated client, ``read_ahead`` what is kept of later ones while one is
-    answered, ``write_ahead`` what waits for a client that reads slowly (a single row may be
-    larger).
+    Connections: at most ``max_connections`` authenticated clients, and at most
+    ``max_user_connections`` of one user (None for no limit of its own). Beside them at most
+    ``max_waiting`` sockets that are not authenticated yet, including cancel requests and TLS
+    handshakes. One more replaces the oldest socket of the address that has most of them.
 
-    ``connection_memory`` bounds what is kept for one client: prepared statements, parameters, and
-    results not fetched yet; ``memory`` what is kept for all of them.
+    Times: ``startup_timeout`` limits how long a socket may take to authenticate. ``close_timeout``
+    limits how long a client may take to read its last answer, and how long its statements may run
+    after the end of its stream. ``send_timeout`` limits how long it may read nothing of a waiting
+    answer, ``idle_timeout`` (None for no limit) how long it may send nothing.
 
-    ``threads`` run statements; one statement occupies one of them, and one analyst at most
-    ``analyst_threads``. An analyst who has none gets one beyond the number. Of statements
-    that take long, ``heavy`` compute at a time.
+    Messages: ``max_message`` limits one message of an authenticated client, ``read_ahead`` the
+    bytes stored of later messages while one is answered, ``write_ahead`` the bytes that wait for a
+    client that reads slowly (a single row may be larger).
+
+    Memory: ``connection_memory`` limits what the server stores for one client: prepared statements,
+    parameters, cursors, savepoints, and results not fetched yet; ``memory`` limits it for all.
+
+    Threads: ``threads`` run statements, each statement on one of them, and one analyst's on at
+    most ``analyst_threads``. An analyst who has none gets one beyond that number. At most ``heavy``
+    statements that take long compute at a time.
     """
 
     max_connections: int = 100
@@ -59,8 +62,8 @@ class ServerLimits:
                 raise ValueError(f"{field.name} must be a whole number")
 
     def shared_by(self, processes: int) -> Self:
-        """Those of one of several processes, so that together they take no more; the numbers of
-        connections are counted over all of them and stay."""
+        """The limits of each of several processes: ``max_waiting``, ``memory`` and ``heavy`` are
+        divided. Limits on clients stay, since the supervisor counts them over all processes."""
         return replace(
             self,
             max_waiting=-(-self.max_waiting // processes),

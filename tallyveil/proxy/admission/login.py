@@ -1,6 +1,6 @@
-"""Who is there: encryption, the startup message, certificates and passwords; until one is let in.
+"""The login of a client: encryption, the startup message, certificates and passwords.
 
-What comes in which order is the table in `conversation`.
+The table in `conversation` defines the order of the messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Login", "LoginRequest"]
 
 VERSION: Final = 3 << 16 | 2
-"""Protocol 3.2, the newest one spoken here. What it adds to 3.0 is longer keys to cancel by."""
+"""Protocol 3.2, the newest supported version. It adds longer cancel keys to 3.0."""
 
 _KEY: Final = 4
 _LONG_KEY: Final = 32
@@ -38,9 +38,9 @@ _RESERVED: Final = frozenset({"user", "database", "options", "replication"})
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """Who wants which database, with which settings, in the order given.
+    """The user, the database and the settings of a startup message, in the order given.
 
-    ``unsupported`` are protocol options to decline, ``version`` is the protocol asked for.
+    ``unsupported`` are the protocol options to decline, ``version`` is the protocol requested.
     """
 
     user: str
@@ -51,19 +51,20 @@ class LoginRequest:
 
     @property
     def negotiates(self) -> bool:
-        """Whether the client has to be told what is spoken here."""
+        """Whether the client must be sent the supported protocol version."""
         return self.version > VERSION or bool(self.unsupported)
 
     @property
     def key_size(self) -> int:
-        """Bytes of the secret to cancel by."""
+        """Bytes of the secret for cancel requests."""
         return _LONG_KEY if self.version >= VERSION else _KEY
 
 
 def _options(text: str) -> Iterator[tuple[str, str]]:
-    """The settings of ``options``: ``-c name=value``, ``-cname=value``, ``--name=value``.
+    """Yield the settings of ``options``: ``-c name=value``, ``-cname=value``, ``--name=value``.
 
-    Words are separated by white space; a backslash takes the next character as it is.
+    White space separates words; a backslash escapes the next character. Raises ProtocolViolation
+    for any other word.
     """
     words = iter(re.sub(r"\\(.)", r"\1", w) for w in _WORD.findall(text))
     for word in words:
@@ -78,12 +79,12 @@ def _options(text: str) -> Iterator[tuple[str, str]]:
                 f"invalid command-line argument in options: {setting or word}",
                 hint="Write settings as -c name=value.",
             )
-        # PostgreSQL takes --work-mem for work_mem, too.
+        # PostgreSQL reads --work-mem as work_mem, too.
         yield name.replace("-", "_"), value
 
 
 def _read_startup(message: m.Startup) -> LoginRequest:
-    """Raises a ConnectionRefused that ends the connection."""
+    """Read a startup message. Raises ConnectionRefused if it must end the connection."""
     major, minor = divmod(message.version, 1 << 16)
     if major != 3:
         raise UnsupportedProtocol(
@@ -110,7 +111,7 @@ def _read_startup(message: m.Startup) -> LoginRequest:
 
 
 class Login:
-    """One client's. ``channel`` is the TLS it has asked for."""
+    """The login of one client. ``channel`` is its TLS, or None if it has not requested TLS."""
 
     def __init__(self, host: Server) -> None:
         self.channel: Channel | None = None
@@ -121,25 +122,25 @@ class Login:
 
     @property
     def user(self) -> str:
-        """Who the client says to be; the empty name before that."""
+        """The user name of the startup message, not yet proved; empty before that message."""
         return "" if self._request is None else self._request.user
 
     @property
     def request(self) -> LoginRequest:
-        """Exists from the startup message on."""
+        """Exists from the startup message on. Raises ProtocolViolation before."""
         if self._request is None:
             raise ProtocolViolation("expected a startup message first")
         return self._request
 
     @property
     def challenges(self) -> bool:
-        """Whether a password will be asked for."""
+        """Whether the client must prove a password."""
         return self._host.auth.challenges(self._certified)
 
     def encrypt(self, message: m.Message) -> Iterator[bytes]:
-        """To an SSLRequest or GSSENCRequest: each may come once, and none within TLS."""
+        """Answer an SSLRequest or GSSENCRequest. Each may come once, and none within TLS."""
         if self.channel is not None or type(message) in self._asked:
-            raise ProtocolViolation("encryption was asked for already")
+            raise ProtocolViolation("encryption was already requested")
         self._asked.add(type(message))
         if isinstance(message, m.SSLRequest) and self._host.tls is not None:
             self.channel = self._host.tls.channel()
@@ -148,6 +149,7 @@ class Login:
             yield backend.ENCRYPTION_REFUSED
 
     def greet(self, message: m.Startup, address: str) -> Iterator[bytes]:
+        """Answer the startup message. Raises ConnectionRefused if the client may not log in."""
         request = self._request = _read_startup(message)
         if self.channel is None and self._host.needs_tls(address):
             raise InvalidAuthorization(
@@ -156,10 +158,11 @@ class Login:
             )
         self._host.auth.check(request.user, self._certified)
         if request.negotiates:
-            spoken = min(request.version, VERSION)
-            yield backend.negotiate_version(spoken, request.unsupported)
+            version = min(request.version, VERSION)
+            yield backend.negotiate_version(version, request.unsupported)
 
     def challenge(self) -> bytes:
+        """Begin SCRAM: the message that lists its mechanisms."""
         end_point = None if self.channel is None else self.channel.end_point
         self._exchange = self._host.auth.exchange(self.user, end_point)
         return backend.sasl(self._exchange.mechanisms)
@@ -168,6 +171,7 @@ class Login:
         return backend.sasl_continue(self._proof().begin(message.data))
 
     def finish_proof(self, message: m.Credentials) -> bytes:
+        """The last message of SCRAM. Raises InvalidPassword if the proof is wrong."""
         last = self._proof().finish(message.data)
         if last is None:
             raise InvalidPassword(f'password authentication failed for user "{self.user}"')
@@ -175,7 +179,7 @@ class Login:
 
     def _proof(self) -> Exchange:
         if self._exchange is None:
-            raise ProtocolViolation("no password was asked for")
+            raise ProtocolViolation("no password was requested")
         return self._exchange
 
     @property

@@ -1,9 +1,9 @@
-"""SCRAM-SHA-256, the server's side: what is kept of a password, and the exchange that proves it.
+"""SCRAM-SHA-256, the server's side: the verifier stored for a password, and the login exchange.
 
 RFC 5802 and RFC 7677, with the channel binding ``tls-server-end-point`` of RFC 5929; bytes in,
-bytes out. Neither the password nor anything to log in with travels, or is kept. Passwords are taken
-by SASLprep (RFC 4013) as PostgreSQL and its clients take them: the same characters, however they
-were typed, and as they are where RFC 4013 forbids them.
+bytes out. Neither the password nor anything that suffices to log in is sent or stored. Passwords
+are normalised by SASLprep (RFC 4013) as in PostgreSQL and its clients: the same characters match,
+however they were typed, and a password that RFC 4013 forbids is used unchanged.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _PROHIBITED: Final = (
 
 PLAIN: Final = "SCRAM-SHA-256"
 PLUS: Final = "SCRAM-SHA-256-PLUS"
-"""Without and with channel binding."""
+"""The mechanisms without and with channel binding."""
 
 ITERATIONS: Final = 4096
-"""As PostgreSQL has it; RFC 7677 asks for no fewer."""
+"""PostgreSQL's default, and the minimum of RFC 7677."""
 
 _MOST_ITERATIONS: Final = 10_000_000
 _SALT: Final = 16
@@ -59,7 +59,8 @@ _FINAL: Final = re.compile(
 
 
 def saslprep(password: str) -> str:
-    """The normalised password; unchanged if it has prohibited characters or nothing would be left.
+    """Normalise the password. Returns it unchanged if it has prohibited characters, or if nothing
+    would be left.
 
     >>> saslprep("I\\u00adX"), saslprep("\\u2168"), saslprep("\\u0007")
     ('IX', 'IX', '\\x07')
@@ -75,7 +76,8 @@ def saslprep(password: str) -> str:
 
 
 def _one_direction(text: str) -> bool:
-    """Whether right-to-left characters stand alone, and at both ends (RFC 3454, section 6)."""
+    """Whether a text with right-to-left characters begins and ends with one and has no
+    left-to-right characters (RFC 3454, section 6)."""
     if not any(map(stringprep.in_table_d1, text)):
         return True
     ends = stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])
@@ -83,7 +85,7 @@ def _one_direction(text: str) -> bool:
 
 
 def fresh_nonce() -> bytes:
-    """The server's part, which no two exchanges share."""
+    """The server's part of the nonce, different for each exchange."""
     return b64encode(secrets.token_bytes(_NONCE))
 
 
@@ -97,7 +99,7 @@ def _sha256(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What the server keeps of a password; whoever has it can test guesses of the password.
+    """What the server stores for a password. Anybody who has it can test guesses of the password.
 
     ``stored_key`` = H(HMAC(S, "Client Key")) and ``server_key`` = HMAC(S, "Server Key"), where
     S = PBKDF2(password, salt, iterations).
@@ -118,9 +120,9 @@ class Verifier:
     def of(
         cls, password: str, *, salt: bytes | None = None, iterations: int = ITERATIONS
     ) -> Verifier:
-        """That of a password, with a random salt unless one is given."""
+        """Make the verifier of a password, with a random salt unless one is given."""
         salt = secrets.token_bytes(_SALT) if salt is None else salt
-        # Like libpq, a password that is not UTF-8 goes by its bytes.
+        # As in libpq, a password that is not UTF-8 is used as its bytes.
         prepared = saslprep(password).encode("utf-8", "surrogateescape")
         salted = hashlib.pbkdf2_hmac("sha256", prepared, salt, iterations)
         client_key = _hmac(salted, b"Client Key")
@@ -128,7 +130,8 @@ class Verifier:
 
     @classmethod
     def parse(cls, text: str) -> Verifier:
-        """One as PostgreSQL writes it in pg_authid. Raises ValueError."""
+        """Read a verifier in the format of PostgreSQL's pg_authid. Raises ValueError for any other
+        text."""
         found = _VERIFIER.fullmatch(text)
         if found is None:
             raise ValueError("expected SCRAM-SHA-256$iterations:salt$stored key:server key")
@@ -139,14 +142,15 @@ class Verifier:
         return cls(int(found[1]), salt, stored, server)
 
     def written(self) -> str:
-        """As PostgreSQL writes it; `parse` reads it."""
+        """The verifier in PostgreSQL's format, which `parse` reads."""
         salt, stored, server = (
             b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)
         )
         return f"{PLAIN}${self.iterations}:{salt}${stored}:{server}"
 
     def likeness(self, secret: bytes, user: str) -> Verifier:
-        """One for a name that nobody has: as long, always the same, and fits no password."""
+        """A verifier for an unknown user: of the same length and iterations as this one, always the
+        same for a name, and matched by no password."""
         name = user.encode("utf-8", "surrogateescape")
         salt, stored, server = (
             _hmac(secret, purpose + name) for purpose in (b"salt:", b"stored:", b"server:")
@@ -156,12 +160,12 @@ class Verifier:
 
 
 class Exchange:
-    """One login: the names of the mechanisms, then `begin`, then `finish`.
+    """One login: the client gets ``mechanisms``, then the results of `begin` and `finish`.
 
-    ``known`` is False where the verifier is a likeness: then no proof is right.
+    ``known`` is False if the verifier is a likeness: then every proof is wrong.
     ``end_point`` is the hash that the connection is bound to, None without TLS or such a hash.
-    Raises ProtocolViolation, UnsupportedProtocol or InvalidAuthorization for messages that are
-    wrong whatever the password is.
+    The methods raise ProtocolViolation, UnsupportedProtocol or InvalidAuthorization for messages
+    that are wrong whatever the password is.
     """
 
     def __init__(self, verifier: Verifier, known: bool, end_point: bytes | None) -> None:
@@ -172,7 +176,7 @@ class Exchange:
         self._nonce = self._bound = self._transcript = b""
 
     def begin(self, response: bytes) -> bytes:
-        """To a SASLInitialResponse, the server's first message."""
+        """Return the server's first message, which answers the SASLInitialResponse."""
         mechanism, message = _initial(response)
         if mechanism not in self.mechanisms:
             raise ProtocolViolation("client selected an invalid SASL authentication mechanism")
@@ -192,7 +196,7 @@ class Exchange:
         return first
 
     def finish(self, message: bytes) -> bytes | None:
-        """The server's last message; None if the password is wrong."""
+        """Return the server's last message, or None if the password is wrong."""
         found = _FINAL.fullmatch(message)
         if found is None:
             raise _malformed()
@@ -216,7 +220,7 @@ class Exchange:
         if kind not in (None, b"tls-server-end-point"):
             raise ProtocolViolation("unsupported SCRAM channel-binding type")
         if binding == b"y" and PLUS in self.mechanisms:
-            # Somebody on the way has taken it from the list.
+            # Somebody between client and server has removed it from the list of mechanisms.
             raise InvalidAuthorization(
                 "SCRAM channel binding negotiation error",
                 detail="The client supports SCRAM channel binding but thinks the server does not.",
@@ -224,7 +228,7 @@ class Exchange:
 
 
 def _initial(response: bytes) -> tuple[str, bytes]:
-    """The mechanism and the message in a SASLInitialResponse."""
+    """Split a SASLInitialResponse into the mechanism and the message."""
     name, nul, rest = response.partition(b"\0")
     size, message = int.from_bytes(rest[:4], "big"), rest[4:]
     if not nul or len(rest) < 4 or size != len(message):

@@ -1,9 +1,9 @@
-"""TLS without I/O: bytes of the network in, bytes of the client out, and the reverse; and
-certificates: what SCRAM binds to, and a self-signed one for a first run.
+"""TLS without I/O: it decrypts bytes of the network and encrypts bytes for it. Also certificates:
+the hash that SCRAM binds to, and a self-signed certificate for a first run.
 
-A client asks for it by an SSLRequest, or begins with it (``sslnegotiation=direct``); then the
-protocol must be named by ALPN, so that no other protocol's client can be led here. The library for
-certificates is read in when one is needed.
+A client requests TLS by an SSLRequest, or begins with a handshake (``sslnegotiation=direct``). In
+the latter case it must name the protocol by ALPN, so that clients of other protocols cannot be
+redirected here. The library for certificates is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["HANDSHAKE", "Channel", "Tls", "end_point", "self_sign"]
 _YEARS: Final = 10
 
 HANDSHAKE: Final = 0x16
-"""The first byte of a TLS connection; of no startup packet, which would be too long."""
+"""The first byte of a TLS connection. No startup packet begins with it: it would be too long."""
 
 _ALPN: Final = "postgresql"
 _RECORDS: Final = 1 << 16
@@ -37,8 +37,9 @@ _RECORDS: Final = 1 << 16
 def end_point(pem: bytes) -> bytes | None:
     """The hash ``tls-server-end-point`` (RFC 5929, section 4.1) of the first certificate.
 
-    By the digest of its signature, SHA-256 in place of MD5 and SHA-1; None for signatures without
-    one, such as Ed25519. Raises ValueError if there is no certificate.
+    It uses the hash function of the certificate's signature, but SHA-256 instead of MD5 and SHA-1.
+    None for signatures without a hash function, such as Ed25519. Raises ValueError if ``pem``
+    holds no certificate.
     """
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -56,9 +57,10 @@ def end_point(pem: bytes) -> bytes | None:
 
 
 def self_sign(certificate: Path, key: Path, host: str) -> None:
-    """Write a certificate for this machine, ``host`` included, and its key, for its owner alone.
+    """Write a certificate for this machine, including ``host``, and its key, which only the owner
+    may read.
 
-    Raises OSError, FileExistsError if one of them is there already.
+    Raises FileExistsError if one of the files exists, OSError if it cannot be written.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -77,7 +79,7 @@ def self_sign(certificate: Path, key: Path, host: str) -> None:
         .not_valid_before(today - dt.timedelta(days=1))
         .not_valid_after(today + dt.timedelta(days=365 * _YEARS))
         .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
-        # So that clients can take it as the root it is for itself.
+        # So that clients can install it as a root certificate.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(secret, hashes.SHA256())
     )
@@ -87,7 +89,7 @@ def self_sign(certificate: Path, key: Path, host: str) -> None:
 
 
 def _names(host: str) -> list[x509.GeneralName]:
-    """By which clients may call this machine, each once."""
+    """The names and addresses by which clients may reach this machine, each once."""
     from cryptography import x509
 
     names: dict[str, x509.GeneralName] = {}
@@ -104,9 +106,9 @@ def _names(host: str) -> list[x509.GeneralName]:
 
 
 class Tls:
-    """A server's certificate and key, and whose certificates it takes from clients.
+    """A server's certificate and key, and the authorities whose client certificates it accepts.
 
-    Raises OSError or ValueError, with the path, for files that cannot be read or do not fit.
+    Raises OSError or ValueError, naming the file, if a file cannot be read or used.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
@@ -118,7 +120,7 @@ class Tls:
         with _reading(certificate, "a certificate in PEM"):
             self.end_point: Final = end_point(certificate.read_bytes())
         with _reading(key, "the certificate's private key in PEM, without a passphrase"):
-            # Without a function OpenSSL would ask the terminal for the passphrase.
+            # Without a callback OpenSSL would ask for the passphrase on the terminal.
             context.load_cert_chain(certificate, key, password=str)
         if client_ca is not None:
             with _reading(client_ca, "certificates in PEM"):
@@ -126,13 +128,13 @@ class Tls:
             context.verify_mode = ssl.CERT_OPTIONAL
 
     def channel(self, *, direct: bool = False) -> Channel:
-        """For one connection that begins now."""
+        """The TLS of one connection that begins now."""
         return Channel(self._context, self.end_point, direct=direct)
 
 
 @contextlib.contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Have errors name the file, which OpenSSL's do not, and what it should hold."""
+    """Inside, errors name the file, which OpenSSL's do not, and what it should contain."""
     try:
         yield
     except (ssl.SSLError, ValueError) as error:
@@ -144,10 +146,11 @@ def _reading(path: Path, expected: str) -> Iterator[None]:
 
 
 class Channel:
-    """One TLS connection. Its owner sends what is `pending` after each call.
+    """One TLS connection. After each call its owner must send what is `pending`.
 
-    ``end_point`` is what SCRAM may bind to; ``certified`` the name in the client's certificate,
-    None without one. Both hold once it is ``established``.
+    ``end_point`` is the hash that SCRAM may bind to; ``certified`` is the common name in the
+    client's certificate, empty if that has none or several, None without a certificate.
+    ``certified`` is valid once the connection is ``established``.
     """
 
     def __init__(self, context: ssl.SSLContext, end_point: bytes | None, *, direct: bool) -> None:
@@ -160,7 +163,7 @@ class Channel:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     def receive(self, data: bytes) -> bytes:
-        """What the client says, as far as it has come. Raises ssl.SSLError: the end."""
+        """Decrypt what has arrived. Raises ssl.SSLError, after which the connection must end."""
         self._incoming.write(data)
         parts = []
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -173,33 +176,32 @@ class Channel:
         return b"".join(parts)
 
     def send(self, data: bytes) -> None:
-        """Before it is established the client cannot be told anything, and is not."""
+        """Encrypt data for the client. Before the connection is established, data are dropped."""
         view = memoryview(data if self.established else b"")
         while view:
             view = view[self._tls.write(view) :]
 
     def pending(self) -> bytes:
-        """What the network is to carry to the client."""
+        """The encrypted bytes to send to the client."""
         return self._outgoing.read()
 
     def finish(self) -> None:
-        """Say that nothing follows, so that an attacker's cut looks unlike it."""
-        with contextlib.suppress(ssl.SSLError):  # the client's own word is not waited for
+        """Send the end of the stream, which the client can distinguish from a cut connection."""
+        with contextlib.suppress(ssl.SSLError):  # does not wait for the client to do the same
             self._tls.unwrap()
 
     def _establish(self) -> None:
         if self._direct and self._tls.selected_alpn_protocol() != _ALPN:
             refused = ssl.SSLError(ssl.SSL_ERROR_SSL, "")
-            refused.reason = (
-                "NO_APPLICATION_PROTOCOL"  # OpenSSL's errors have one, made ones do not
-            )
+            refused.reason = "NO_APPLICATION_PROTOCOL"  # OpenSSL sets this for its own errors only
             raise refused
         self.established = True
         self.certified = _common_name(self._tls.getpeercert())
 
 
 def _common_name(certificate: object) -> str | None:
-    """The one in a verified certificate; none or several name nobody."""
+    """The common name in a verified certificate: empty if there are none or several, None without a
+    certificate."""
     if not isinstance(certificate, dict) or not certificate:
         return None
     subject = certificate.get("subject", ())

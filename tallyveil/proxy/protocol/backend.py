@@ -1,4 +1,4 @@
-"""What the server can say: backend messages of protocol 3.2 as bytes."""
+"""The messages of the server, as bytes: the backend messages of protocol 3.2."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A C string; a NUL, which would end it early, becomes U+FFFD, a lone surrogate '?'."""
+    """A C string. A NUL would end it early and becomes U+FFFD; a lone surrogate becomes '?'."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace") + b"\0"
 
 
 class _Nothing(bytes):
-    """No message, and unlike other empty bytes."""
+    """Empty bytes that are compared by identity: a marker, not a message."""
 
 
 BLOCKING: Final = _Nothing()
-"""Stands among answers where the next one may take time: before the gate is called."""
+"""Marks, among the answers, that the next one may take time, because it calls the gate."""
 
 ENCRYPTION_ACCEPTED: Final = b"S"
 ENCRYPTION_REFUSED: Final = b"N"
@@ -82,7 +82,7 @@ def ready_for_query(status: str) -> bytes:
 
 
 def negotiate_version(version: int, unsupported: Sequence[str]) -> bytes:
-    """The newest protocol spoken here, and the protocol options not recognised."""
+    """Reports the protocol version to use, and the protocol options not recognised."""
     names = b"".join(map(_text, unsupported))
     return _message(b"v", _INT32.pack(version) + _INT32.pack(len(unsupported)) + names)
 
@@ -96,7 +96,7 @@ def backend_key(pid: int, secret: bytes) -> bytes:
 
 
 def sasl(mechanisms: Sequence[str]) -> bytes:
-    """Asks for a proof by one of these, the best first."""
+    """Asks the client to authenticate by one of these mechanisms, the preferred first."""
     return _message(b"R", _INT32.pack(10) + b"".join(map(_text, mechanisms)) + b"\0")
 
 
@@ -117,7 +117,7 @@ def parameter_description(oids: Sequence[int]) -> bytes:
 
 
 def copy_out_response(code: int, width: int) -> bytes:
-    """What follows are so many columns, all in the format of that code."""
+    """Announces rows of ``width`` columns, all in the format ``code``."""
     return _message(b"H", struct.pack(f"!bH{width}H", code, width, *(code,) * width))
 
 
@@ -139,7 +139,7 @@ def row_description(
 
 
 def data_row(encoders: Iterable[Callable[[Any], bytes]], row: Iterable[Any], count: int) -> bytes:
-    """One row; ``encoders[i]`` turns its i-th value, if not None, into that column's bytes."""
+    """One row of ``count`` values; ``encoders[i]`` encodes the i-th value unless it is None."""
     parts = [_UINT16.pack(count)]
     for encode, value in zip(encoders, row, strict=True):
         if value is None:
@@ -151,27 +151,27 @@ def data_row(encoders: Iterable[Callable[[Any], bytes]], row: Iterable[Any], cou
     return _message(b"D", b"".join(parts))
 
 
-def _response(kind: bytes, severity: str, said: TallyveilError | Notice) -> bytes:
+def _response(kind: bytes, severity: str, report: TallyveilError | Notice) -> bytes:
     fields = (
         (b"S", severity),
         (b"V", severity),
-        (b"C", said.sqlstate),
-        (b"M", said.message),
-        (b"D", said.detail),
-        (b"H", said.hint),
-        (b"P", None if said.position is None else str(said.position)),
+        (b"C", report.sqlstate),
+        (b"M", report.message),
+        (b"D", report.detail),
+        (b"H", report.hint),
+        (b"P", None if report.position is None else str(report.position)),
     )
     body = b"".join(code + _text(value) for code, value in fields if value is not None)
     return _message(kind, body + b"\0")
 
 
 def error_response(error: TallyveilError, *, fatal: bool = False) -> bytes:
-    """The error's own public text, and nothing else."""
+    """The error's own text, which is public, and nothing else."""
     return _response(b"E", "FATAL" if fatal else "ERROR", error)
 
 
 def internal_error(*, fatal: bool = False) -> bytes:
-    """What a client learns of an unforeseen failure: that there was one."""
+    """Reports an unexpected failure without any detail of it."""
     return error_response(TallyveilError("internal error"), fatal=fatal)
 
 

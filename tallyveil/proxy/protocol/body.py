@@ -1,4 +1,4 @@
-"""The body of a message, taken apart from the front."""
+"""The body of a message, read from front to back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ UINT32: Final = struct.Struct("!I")
 
 
 class Body:
-    """Running short is a violation; ``what`` names the message."""
+    """Reads the fields of ``data``; ``what`` names the message in errors.
+
+    Every read raises ProtocolViolation if the data end too early.
+    """
 
     __slots__ = ("_at", "_data", "_what")
 
@@ -40,7 +43,7 @@ class Body:
         return value
 
     def numbers(self, code: str) -> tuple[int, ...]:
-        """As many of this format as the number before them says."""
+        """Read a 16-bit count, then that many numbers of the format ``code``."""
         form = struct.Struct(f"!{self.number(UINT16)}{code}")
         return form.unpack(self.take(form.size))
 
@@ -56,7 +59,7 @@ class Body:
         return self.take(len(self._data) - self._at)
 
     def name(self) -> str:
-        # Two names stay two names, whatever their bytes.
+        # Different bytes must stay different names, even if they are not UTF-8.
         return self.cstring().decode("utf-8", "backslashreplace")
 
     def text(self) -> str:
@@ -66,5 +69,6 @@ class Body:
             raise ProtocolViolation(f"invalid UTF-8 in {self._what} message") from None
 
     def end(self) -> None:
+        """Raise ProtocolViolation unless all data were read."""
         if self._at != len(self._data):
             raise self.malformed()

@@ -1,7 +1,7 @@
-"""Bytes to messages, incrementally and bounded. No I/O, no state but the buffer.
+"""Split bytes into messages, incrementally and within limits. No I/O, no state but the buffer.
 
-The reader decides on a message's length before it waits for its body, so that a peer can make
-it hold at most one message of ``message_limit`` bytes and what arrived together with it.
+The reader checks a message's length before it waits for its body. So a peer can make it hold at
+most one message of ``message_limit`` bytes and the bytes that arrived together with it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from tallyveil.proxy.protocol.messages import (
 __all__ = ["STARTUP_LIMIT", "MessageReader"]
 
 STARTUP_LIMIT: Final = 10_000
-"""PostgreSQL's bound for a startup packet, in bytes; here also for all before authentication."""
+"""PostgreSQL's limit for a startup packet, in bytes; here for all messages before authentication.
+"""
 
 _LENGTH: Final = struct.Struct("!I")
 
 
 class MessageReader:
-    """Collects what the client sends; `next` gives it back a message at a time.
+    """Collects the bytes of a client; `next` returns them one message at a time.
 
-    The first messages have no type byte; from the one after `Startup` on, they have. The owner
-    raises ``message_limit`` (bytes of a message, its length word included) once it knows whom it
-    talks to. After a ProtocolViolation the reader is of no further use.
+    Messages up to `Startup` have no type byte; all later ones have one. The owner increases
+    ``message_limit`` (bytes of a message, including its length word) once the client is
+    authenticated. After a ProtocolViolation the reader cannot be used any more.
     """
 
     def __init__(self) -> None:
@@ -44,14 +45,14 @@ class MessageReader:
         self.message_limit = STARTUP_LIMIT
 
     def __len__(self) -> int:
-        """Bytes held that no message has used yet."""
+        """The bytes received that are not part of a returned message."""
         return len(self._buffer) - self._at
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
     def whole(self) -> Iterator[Message | ProtocolViolation]:
-        """The messages that have wholly come; where one is wrong, what is wrong with it, last."""
+        """Yield the complete messages. If one is invalid, its error is the last item."""
         try:
             while (message := self.next()) is not None:
                 yield message
@@ -59,11 +60,11 @@ class MessageReader:
             yield error
 
     def next(self) -> Message | None:
-        """The next message, or None while it is incomplete.
+        """Return the next message, or None while it is incomplete.
 
         Raises ProtocolViolation for a bad length, an unknown type, a malformed body, or bytes
-        that came along with a request for encryption: they were injected before it (the class
-        of CVE-2021-23222), or the peer does not speak the protocol.
+        that arrived together with a request for encryption: either somebody injected them before
+        the encryption began (the class of CVE-2021-23222), or the peer violates the protocol.
         """
         message = self._typed() if self._started else self._untyped()
         if message is None:
@@ -92,7 +93,8 @@ class MessageReader:
         return None if body is None else parse_message(kind, body)
 
     def _body(self, start: int, least: int, most: int, what: str) -> bytes | None:
-        """The bytes after the length word at ``start``; the length counts itself."""
+        """The body after the length word at ``start``, or None while it is incomplete. The length
+        word counts itself."""
         if len(self._buffer) < start + 4:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer, start)

@@ -1,8 +1,8 @@
-"""What a client can say: one value per frontend message of protocol 3.2, and how its body is read.
+"""The messages of a client: a class for each frontend message of protocol 3.2, with its reader.
 
-Bodies are as in "Message Formats" of the PostgreSQL documentation. A body must be used up exactly;
-anything else is a ProtocolViolation. SQL and parameter values stay bytes here, because text that is
-not UTF-8 is an error of the statement, not of the connection.
+Bodies are as in "Message Formats" of the PostgreSQL documentation. A body that is too short or too
+long is a ProtocolViolation. SQL and parameter values stay bytes here, because text that is not
+UTF-8 is an error of the statement, not of the connection.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _GSSENC_CODE: Final = 80877104
 
 @dataclass(frozen=True)
 class Message:
-    """Those without fields have empty bodies."""
+    """The base of all messages. A message without fields has an empty body."""
 
     __slots__ = ()
 
     @classmethod
     def read(cls, body: Body) -> Self:
-        """Raises ProtocolViolation."""
+        """Read the message from its body. Raises ProtocolViolation if it is malformed."""
         return cls()
 
 
@@ -70,7 +70,7 @@ class CancelRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class Startup(Message):
-    """``version`` is major << 16 | minor; ``parameters`` keep the order they came in."""
+    """``version`` is major << 16 | minor; ``parameters`` are in the order received."""
 
     version: int
     parameters: tuple[tuple[str, str], ...]
@@ -78,7 +78,7 @@ class Startup(Message):
 
 @dataclass(frozen=True, slots=True)
 class Credentials(Message):
-    """The answer to a request for authentication; what is in it depends on that."""
+    """The response to a request for authentication; the request determines what ``data`` is."""
 
     data: bytes
 
@@ -89,7 +89,8 @@ class Credentials(Message):
 
 @dataclass(frozen=True, slots=True)
 class Query(Message):
-    """What holds a NUL is refused as a text later on; the connection goes on, as PostgreSQL's."""
+    """A simple query. SQL that contains a NUL is refused later, as a statement: as in PostgreSQL,
+    the connection stays open."""
 
     sql: bytes
 
@@ -109,7 +110,8 @@ class Parse(Message):
 
     @classmethod
     def read(cls, body: Body) -> Self:
-        """After the text come its types. If they do not fit, a NUL has ended the text too early."""
+        """The types follow the SQL. If they cannot be read, the SQL contained a NUL: then the NUL
+        stays in ``sql``, which is refused later, as a statement."""
         name = body.name()
         text = Body(body.rest(), "parse")
         sql = text.cstring()
@@ -125,7 +127,7 @@ class Parse(Message):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Message):
-    """Format codes are 0 (text) or 1 (binary): none, one for all, or one each."""
+    """Format codes are 0 (text) or 1 (binary): none, one for all values, or one for each."""
 
     portal: str
     statement: str
@@ -169,14 +171,14 @@ class Close(_Named):
 
 @dataclass(frozen=True, slots=True)
 class Execute(Message):
-    """``limit`` 0 asks for all rows."""
+    """``limit`` is the most rows to return; 0 for all."""
 
     portal: str
     limit: int = 0
 
     @classmethod
     def read(cls, body: Body) -> Self:
-        # PostgreSQL takes a negative limit for no limit.
+        # PostgreSQL reads a negative limit as no limit.
         return cls(body.name(), max(body.number(INT32), 0))
 
 
@@ -192,23 +194,25 @@ class Terminate(Message):
     pass
 
 
-class _Unread(Message):
+class _Skipped(Message):
+    """A message whose body is not read."""
+
     @classmethod
     def read(cls, body: Body) -> Self:
         body.rest()
         return cls()
 
 
-class FunctionCall(_Unread):
-    """The fast-path call, which is refused."""
+class FunctionCall(_Skipped):
+    """A fast-path function call, which is refused."""
 
 
-class CopyMessage(_Unread):
-    """CopyData, CopyDone or CopyFail outside a COPY: ignored, as PostgreSQL does."""
+class CopyMessage(_Skipped):
+    """CopyData, CopyDone or CopyFail outside a COPY: ignored, as in PostgreSQL."""
 
 
 def parse_startup(data: bytes) -> Message:
-    """The body of an untyped first message (after its length).
+    """Read an untyped first message from its body, which follows the length.
 
     Raises ProtocolViolation if it is malformed.
     """
@@ -251,20 +255,21 @@ _TYPED: Final[dict[int, type[Message]]] = {
 }
 
 _REPEATED: Final = frozenset(b"BDES")
-_LITTLE: Final = 64
-"""Who runs a prepared statement sends the same few short messages each time."""
+_SHORT: Final = 64
+"""Bytes of a body up to which parsed messages are cached: a client that runs a prepared statement
+sends the same few short messages each time."""
 
 
 def parse_message(kind: int, data: bytes) -> Message:
-    """A typed message: its type byte, and its body after the length.
+    """Read a message of a type that `is_known`, from its body, which follows the length.
 
-    Raises ProtocolViolation for an unknown type or a malformed body.
+    Raises ProtocolViolation for a malformed body.
     """
-    parse = _parsed_before if kind in _REPEATED and len(data) <= _LITTLE else _parsed
+    parse = _parse_cached if kind in _REPEATED and len(data) <= _SHORT else _parse
     return parse(kind, data)
 
 
-def _parsed(kind: int, data: bytes) -> Message:
+def _parse(kind: int, data: bytes) -> Message:
     message = _TYPED[kind]
     body = Body(data, message.__name__.lower())
     found = message.read(body)
@@ -272,9 +277,9 @@ def _parsed(kind: int, data: bytes) -> Message:
     return found
 
 
-_parsed_before: Final = lru_cache(1024)(_parsed)
+_parse_cached: Final = lru_cache(1024)(_parse)
 
 
 def is_known(kind: int) -> bool:
-    """Whether a frontend message of this type exists."""
+    """Whether a frontend message has this type byte."""
     return kind in _TYPED
