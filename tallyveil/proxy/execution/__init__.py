@@ -1,1 +1,1 @@
-"""What a connection asks to be done: statements, by both protocols, and what is kept of them."""
+"""Execution of statements by both protocols: prepared statements, portals, cursors, replies."""

@@ -1,6 +1,6 @@
 """COPY … TO STDOUT: rows as text, csv or binary, in CopyData messages instead of DataRows.
 
-As PostgreSQL writes them, byte by byte.
+The output is the same as PostgreSQL's, byte for byte.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def rows_for(
     formats: Sequence[int] | None = None,
     expected: Fields | None = None,
 ) -> PendingRows:
-    """What takes the rows of a statement; of COPY, whatever its ``formats``."""
+    """The object that collects a statement's rows. COPY ignores ``formats``."""
     if statement.copy is not None:
         return CopyRows(holding, statement.copy)
     return PendingRows(holding, formats, expected)
 
 
 class CopyRows(PendingRows):
-    """The rows of one COPY; `opening` and `closing` stand around them."""
+    """The rows of one COPY, between `opening` and `closing`."""
 
     def __init__(self, holding: ConnectionMemory, wanted: CopyFormat) -> None:
         super().__init__(holding)
@@ -66,7 +66,7 @@ class CopyRows(PendingRows):
         names = [name for name, _ in self.fields or ()]
         encoders = (str.encode,) * width
         csv = self._wanted.kind == "csv"
-        # Names are quoted where they must be, whatever FORCE_QUOTE says.
+        # The header quotes names only where necessary, whatever FORCE_QUOTE says.
         header = _csv(self._wanted, (), ()) if csv else _text(self._wanted, ())
         return start + header(encoders, names, width)
 
@@ -76,7 +76,7 @@ class CopyRows(PendingRows):
         return backend.copy_data(self._pending + _BINARY_END) + backend.COPY_DONE
 
     def _binary(self, encoders: _Encoders, row: Iterable[Any], count: int) -> bytes:
-        # A tuple is the body of a DataRow. The header travels with the first one.
+        # A tuple is the body of a DataRow. The header is sent with the first tuple.
         body = backend.data_row(encoders, row, count)[5:]
         pending, self._pending = self._pending, b""
         return backend.copy_data(pending + body)
@@ -112,7 +112,7 @@ def _csv(
         return quote + doubled.sub(lambda found: escape + found[0], text) + quote
 
     def needs(text: bytes, alone: bool) -> bool:
-        # An end of data, in versions before 18, where it is the whole line.
+        # As a whole line, \. ends the data in PostgreSQL before 18.
         return text == null or special.search(text) is not None or (alone and text == b"\\.")
 
     def line(encoders: _Encoders, row: Iterable[Any], count: int) -> bytes:
@@ -129,7 +129,7 @@ def _csv(
 
 
 def _csv_rows(wanted: CopyFormat, names: Sequence[str]) -> Callable[..., bytes]:
-    """Raises UndefinedColumn for a column that FORCE_QUOTE names and the rows lack."""
+    """Write csv lines. Raises UndefinedColumn if FORCE_QUOTE names a column that the rows lack."""
     for name in wanted.force_quote or ():
         if name not in names:
             raise UndefinedColumn(f'column "{name}" does not exist')

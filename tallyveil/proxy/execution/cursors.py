@@ -1,7 +1,7 @@
-"""A cursor: the rows of one query, kept as values, and a place among them.
+"""A cursor: the stored rows of one query, as values, and a position among them.
 
-The query runs, and is charged, at DECLARE: with the settings of that moment, and with a refusal
-there. FETCH and MOVE go over what it answered, and ask for nothing more.
+DECLARE executes the query, and charges it, with the settings of that moment; a refusal comes there.
+FETCH and MOVE only read the stored rows.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ __all__ = ["DeclaredCursor"]
 
 _OVERHEAD: Final = 1024
 _POINTER: Final = 8
-"""Bytes of a cursor without rows, and of one of its rows beside the values."""
+"""Bytes of a cursor without rows, and of each row in addition to its values."""
 
 _Rows = Sequence[Any]
-"""Each a tuple of values; of a question about the catalogs, a message."""
+"""Rows as tuples of values; for a question about the catalogs, as encoded messages."""
 
 
 class DeclaredCursor:
-    """``level`` savepoints stood when it was declared; it is ``settled`` once that has committed.
+    """A cursor of DECLARE. ``level`` is the number of savepoints when it was declared. It is
+    ``settled`` once the transaction that declared it has committed.
 
-    The place is 0 before the first row, the number of the row it is at, or one more than there
-    are; ``size`` counts the bytes that it holds.
+    Its position is 0 before the first row, the number of the current row, or one more than the
+    number of rows.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class DeclaredCursor:
         self._take(_OVERHEAD + size_of(name))
 
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[_Rows], None]:
-        """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
+        """Prepare to store rows of these columns; a `tallyveil.gate.interface.Receive`."""
         self.columns = tuple(columns)
         self._describe(fields_of(columns) or ())
         return self.extend
@@ -60,12 +61,12 @@ class DeclaredCursor:
         self._take(room_of(fields))
 
     def extend(self, rows: _Rows) -> None:
-        """Raises TooMuchKept or OutOfMemory."""
+        """Store rows. Raises TooMuchKept or OutOfMemory."""
         self._take(sum(map(size_of, rows)) + _POINTER * len(rows))
         self._rows += rows
 
     def relay(self, rows: PendingRows) -> None:
-        """Take rows that somebody else has encoded, one by one."""
+        """Store the catalogs' rows, one by one, as they are encoded."""
         self.relayed = True
         self._describe(rows.fields or ())
         while (one := next(rows.take(1), None)) is not None:
@@ -76,14 +77,16 @@ class DeclaredCursor:
         self._size += size
 
     def drop(self) -> None:
-        """Forget the rows."""
+        """Release the rows and their memory."""
         self._holding.give(self._size)
         self._size, self._rows = 0, []
 
     def fetch(self, move: Move) -> _Rows:
-        """The rows that it comes past; for an absolute or relative place, the one there.
+        """Move the cursor. Returns the rows that it passes or, for an absolute or relative
+        position, the row there.
 
-        Raises PortalCannotRun for a way back where there is none; it cannot be used after that.
+        Raises PortalCannotRun for a move backward of a NO SCROLL cursor, and for every move after
+        such an error.
         """
         if self._failed:
             raise PortalCannotRun(f'portal "{self._name}" cannot be run')
@@ -122,7 +125,8 @@ class DeclaredCursor:
         return self._here()
 
     def _again(self, move: Move) -> _Rows:
-        """The row that it is at; to fetch it again is a step back and one forward."""
+        """The current row again. PostgreSQL moves back and forward for this, so a NO SCROLL cursor
+        cannot."""
         here = self._here()
         if move.shown and (here or move.direction == "backward"):
             self._need_scroll()

@@ -1,7 +1,7 @@
-"""Statements to results: the gate's, and those the wire answers by itself.
+"""Execute statements: by the gate, by the catalogs, or by the wire itself.
 
-Simple and extended protocol meet here. Only `Executor.run` reaches `GateSession.execute`, and so
-only it can spend budget.
+Both protocols, simple and extended, execute statements here. Only `Executor.run` reaches
+`GateSession.execute`, and so only it can charge.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ _EMPTY: Final = Statement("", "empty", "")
 
 
 class Executor:
-    """One analyst's gate session, with the transaction block and the cancel flag around it.
+    """One analyst's gate session, with its transaction block and its cancel flag.
 
-    ``latest`` is the SQL that was parsed or run last, ``kept`` what the connection keeps by name.
+    ``latest`` is the SQL that was parsed or run last; ``kept`` holds the connection's prepared
+    statements, portals and cursors.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Executor:
         self._before: object | None = None  # the settings when the transaction began to set some
 
     def repeated(self, statement: Hashable) -> tuple[ReplyKey | None, KeptReply | None]:
-        """What was answered to this before and still holds. Waits for nobody."""
+        """The key of this statement's reply, and the cached reply if it is still valid. Either may
+        be None. Never blocks."""
         question = asked(self.session, statement)
         reply = None if question is None else self._replies.find(question)
         if reply is not None:
@@ -82,16 +84,16 @@ class Executor:
         after: bytes,
         result: Result,
     ) -> None:
-        """Keep what is answered to a question that `repeated` gave, if the rows are few."""
+        """Cache the reply to a question that `repeated` returned, if its rows are few."""
         if question is None or not result.repeatable:
             return
-        little = rows.all()
-        if little is not None:
-            reply = KeptReply(before + little + after, rows.fields, result, self.latest)
+        messages = rows.all()
+        if messages is not None:
+            reply = KeptReply(before + messages + after, rows.fields, result, self.latest)
             self._replies.keep(question, asked(self.session, statement), reply)
 
     def described_before(self, sql: bytes, oids: tuple[int, ...]) -> PreparedStatement | None:
-        """A query as it was prepared before, under no name. Waits for nobody."""
+        """The cached description of a query, or None. Never blocks."""
         prepared = self._replies.prepared.find(self._prepared_as(sql, oids))
         if prepared is not None:
             self.latest = prepared.statement.sql
@@ -100,6 +102,7 @@ class Executor:
     def keep_described(
         self, sql: bytes, oids: tuple[int, ...], prepared: PreparedStatement
     ) -> None:
+        """Cache the description of a query."""
         key = self._prepared_as(sql, oids)
         if prepared.statement.kind == "select" and key is not None:
             self._replies.prepared.put(key, prepared)
@@ -109,7 +112,7 @@ class Executor:
         return None if standing is None else (standing[0], sql, oids)
 
     def parse(self, sql: bytes) -> tuple[Statement, ...]:
-        """At least one statement; the only one is of kind ``empty`` if there is none."""
+        """Split the text into its statements; a single one of kind ``empty`` if it has none."""
         self.latest = text = decode_utf8(sql)
         with self._running():
             statements = self.session.parse(text, self._aside)
@@ -117,7 +120,8 @@ class Executor:
         return kept or statements[:1] or (_EMPTY,)
 
     def prepare(self, statement: Statement, declared: tuple[int, ...]) -> PreparedStatement:
-        """Described, under no name; ``declared`` are types of parameters, 0 to be inferred."""
+        """Describe a statement, without storing it under a name. ``declared`` are the OIDs of its
+        parameters' types; 0 is to be inferred."""
         if statement.kind in ("fetch", "execute"):
             return PreparedStatement(statement, (), 0, (), self.kept.fields_of(statement))
         if statement.kind in ("catalog", "declare") and asks_catalog(statement):
@@ -134,19 +138,19 @@ class Executor:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """Around one call to the gate or the catalog, which a cancel stops."""
+        """The context of one call to the gate or the catalog, which a cancel stops."""
         with self._interruption.running(), self.session.limited(self._interruption.cancelled):
             yield
 
     @property
     def inquiry(self) -> Inquiry:
-        """Exists wherever statements are of kind ``catalog``."""
+        """The access to the catalogs, which exists if any statement is of kind ``catalog``."""
         if self._inquiry is None:
-            raise ValueError("there is no catalog to ask")
+            raise ValueError("there is no catalog to query")
         return self._inquiry
 
     def inquire(self, statement: Statement, oids: tuple[int, ...]) -> StatementFields:
-        """The types of the parameters and columns of a question about the catalogs."""
+        """Describe a question about the catalogs: the types of its parameters, and its columns."""
         with self._running():
             return self.inquiry.describe(statement, oids)
 
@@ -157,12 +161,13 @@ class Executor:
         parameters: Sequence[Any],
         executed: PreparedStatement | None = None,
     ) -> Result:
-        """What a question about the catalogs has for an answer; ``executed`` is that of EXECUTE."""
+        """Answer a question about the catalogs into ``rows``. ``executed`` is the prepared
+        statement that EXECUTE names."""
         with self._running():
             return self.inquiry.answer(statement, rows, parameters, executed)
 
     def rows_for(self, statement: Statement) -> PendingRows:
-        """What takes the rows of a statement of the simple protocol."""
+        """The object that collects the rows of a statement of the simple protocol."""
         cursor = self.kept.find_portal(statement.target or "") if statement.move else None
         formats = None if cursor is None else cursor.formats
         return rows_for(statement, self.kept.holding, formats)
@@ -174,7 +179,8 @@ class Executor:
         parameters: Sequence[Any] = (),
         types: Sequence[str] = (),
     ) -> Result:
-        """Have the session run it. Rows that come with the result are received, too."""
+        """Have the session execute the statement. All rows go to ``receive``, also those that the
+        session returns with the result."""
         with self._running():
             result = self.session.execute(
                 statement, parameters, parameter_types=types, receive=receive
@@ -190,7 +196,8 @@ class Executor:
         parameters: Sequence[Any] = (),
         types: Sequence[str] = (),
     ) -> Result:
-        """``rows`` take those of the result, which has none; they are dropped if it fails."""
+        """Execute a statement. Its rows go to ``rows``, not into the result. If it fails, they are
+        dropped."""
         self.latest = statement.sql
         with ExitStack() as failed:
             failed.callback(rows.drop)
@@ -231,7 +238,8 @@ class Executor:
             self._settings.begin({})
         result = self.ask(statement, receive)
         if statement.change is not None and statement.change.local and not block:
-            # After its warning it holds up to Sync: a pipeline is a transaction, too.
+            # SET LOCAL outside a block: after the warning it is valid until Sync, since a pipeline
+            # is a transaction, too.
             self._settings.begin({})
             self.ask(statement, receive)
         return result
@@ -239,12 +247,13 @@ class Executor:
     # The transaction
 
     def begin_implicit(self) -> None:
-        """Several statements have come in one message."""
+        """Begin the implicit transaction of several statements in one message."""
         if not self.transaction.open:
             self.transaction.implicit = True
 
     def fail(self) -> None:
-        """An error happened: what was set since the last savepoint is undone at once."""
+        """Handle an error: undo the settings changed since the last savepoint or, without a
+        savepoint, since the transaction began."""
         if not self.transaction.open:
             self.end(committed=False)
             return
@@ -254,7 +263,7 @@ class Executor:
         self._settings.restore(self._before if latest is None else latest)
 
     def end(self, *, committed: bool) -> None:
-        """A transaction is over, whether there was a block or not."""
+        """End the transaction, explicit or implicit."""
         self.transaction.implicit = False
         self.kept.end_transaction(committed=committed)
         if self._before is None:
@@ -265,12 +274,13 @@ class Executor:
         self._changed, self._before = True, None
 
     def _remember(self) -> None:
+        """Take a snapshot of the settings, unless the transaction has one already."""
         self._changed = True
         if self._before is None:
             self._before = self._settings.snapshot()
 
     def _transact(self, statement: Statement) -> Result:
-        """The block begins or ends; the settings and cursors have a part of it."""
+        """Execute a statement about the transaction, and apply it to settings and cursors."""
         sound = self.transaction.sound
         result = self.transaction.run(statement, self._settings.snapshot)
         match statement.kind:
@@ -289,7 +299,7 @@ class Executor:
         return replace(result, notices=self._settings.heard(result.notices))
 
     def changes(self) -> bytes:
-        """ParameterStatus for each reported setting that is not what the client was last told."""
+        """A ParameterStatus for each setting that differs from the last one sent to the client."""
         if not self._changed:
             return b""
         self._changed = False

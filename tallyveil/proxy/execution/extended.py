@@ -1,8 +1,9 @@
-"""Prepared statements and portals: Parse, Bind, Describe, Execute, Close.
+"""The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-A statement is described once, at Parse; that is free, and Bind, Describe and Execute all rely on
-it. A portal executes once: its rows are kept, encoded, and handed out in pages, so that neither a
-second Execute nor a small fetch size asks the gate, or pays, again. What is kept is counted.
+Parse describes a statement once, which is free; Bind, Describe and Execute use that description.
+A portal executes once. Its rows are stored, encoded, and sent in pages, so that neither a second
+Execute nor a small fetch size calls the gate or charges again. What is stored counts against the
+connection's memory limit.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from tallyveil.proxy.protocol.messages import Bind, Close, Describe, Execute, Pa
 
 __all__ = ["bind", "close", "describe", "execute", "parse"]
 
-_LITTLE: Final = 1024
-"""Bytes of parameters that are decoded in no time."""
+_SMALL: Final = 1024
+"""Bytes of parameters that the event loop may decode itself."""
 
 
 def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
-    """Format codes for each of ``count`` items from none, one for all, or one each."""
+    """Return a format code for each of ``count`` items, from none, one for all, or one for each.
+
+    Raises InvalidParameterValue for an unknown code, and BadMessage for another number of codes.
+    """
     for code in formats:
         if code not in (0, 1):
             raise InvalidParameterValue(f"unsupported format code: {code}")
@@ -55,7 +59,7 @@ def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
 
 
 def _described(executor: Executor, message: Parse) -> PreparedStatement:
-    """Under no name."""
+    """Describe the message's statement. Raises SQLSyntaxError if there are several."""
     statements = executor.parse(message.sql)
     if len(statements) > 1:
         raise SQLSyntaxError(
@@ -78,7 +82,7 @@ def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
             f"bind message supplies {count} parameters, but prepared statement "
             f'"{message.statement}" requires {len(prepared.oids)}'
         )
-    if count and sum(len(value or b"") for value in message.values) > _LITTLE:
+    if count and sum(len(value or b"") for value in message.values) > _SMALL:
         yield backend.BLOCKING
     formats = _spread(message.formats, count, "parameter")
     read = raw_parameter if asks_catalog(prepared.statement) else decode_parameter
@@ -89,7 +93,7 @@ def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
         )
     )
     width = len(prepared.fields or ())
-    # A statement without rows has no columns to format, whatever the client asks for.
+    # A statement that returns no rows has no columns, whatever formats the client sends.
     results = _spread(message.result_formats, width, "column") if width else ()
     executor.kept.forget_portal(message.portal)
     used = parameters[: prepared.used]
@@ -147,7 +151,7 @@ def _execute(
 
 
 def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterator[bytes]:
-    """All rows of a query; as they were sent to who asked it before, if that still holds."""
+    """All rows of a query: the cached reply if it is still valid, else a new answer."""
     prepared, parameters = portal.prepared, portal.parameters
     values = exact_key(parameters) if parameters else ()
     key = (statement.sql, statement.offset, prepared.types, portal.formats, values)
@@ -166,13 +170,13 @@ def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterato
 
 
 def _page(portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
-    """The next ``limit`` rows, all for 0, and the tag if these were the last."""
+    """The next ``limit`` rows (0 for all), and the command tag if these are the last."""
     sent, whole = 0, not portal.begun
     portal.begun = True
     for count, chunk in portal.rows.take(limit):
         sent += count
         yield chunk
-    # Like PostgreSQL, a page that is exactly full is suspended: the end is not known yet.
+    # As in PostgreSQL, a full page suspends the portal even if no rows remain.
     if limit and sent == limit:
         yield backend.PORTAL_SUSPENDED
     else:
@@ -193,6 +197,7 @@ def _open_portal(kept: Kept, name: str) -> Portal:
     portal = kept.portal(name)
     if not isinstance(portal, Portal):
         raise FeatureNotSupported(
-            "a cursor of DECLARE is not read by Execute", hint=f'FETCH ALL FROM "{name}".'
+            "Execute cannot read a cursor that was created by DECLARE",
+            hint=f'FETCH ALL FROM "{name}".',
         )
     return portal

@@ -1,6 +1,6 @@
-"""Questions about the catalogs, for one session: put to the `tallyveil.catalog`, never the gate.
+"""One session's questions about the catalogs, which `tallyveil.catalog` answers, never the gate.
 
-What is answered passes through as it is; nothing is decoded.
+Answers are forwarded unchanged; nothing is decoded.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ MIRRORED: Final = (
     "bytea_output",
     "statement_timeout",
 )
-"""The session's settings that an answer depends on."""
+"""The session's settings that affect an answer."""
 
 
 def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, int, bytes]:
-    """A parameter's type, format and bytes, to be passed on."""
+    """Return a parameter's type, format and bytes, to be forwarded undecoded."""
     return oid, code, data
 
 
 class Inquiry:
-    """Used by one thread at a time."""
+    """A session's access to the catalogs; used by one thread at a time."""
 
     def __init__(
         self, catalog: CatalogSocket, session: GateSession, user: str, database: str
@@ -53,7 +53,8 @@ class Inquiry:
         self._session = session
 
     def describe(self, statement: Statement, oids: Sequence[int]) -> StatementFields:
-        """The types of its parameters, and its columns. Raises CatalogError and StatementErrors."""
+        """Return the types of the statement's parameters, and its columns. Raises CatalogError and
+        StatementErrors."""
         answer = self._ask(
             statement, CatalogQuestion(statement.sql, oids=tuple(oids)), described=True
         )
@@ -66,8 +67,8 @@ class Inquiry:
         parameters: Sequence[Any],
         executed: PreparedStatement | None = None,
     ) -> Result:
-        """``rows`` take the answer's messages; ``parameters`` are raw; ``executed`` is what EXECUTE
-        names. Raises as `describe`."""
+        """Answer the statement into ``rows``. ``parameters`` are raw; ``executed`` is the prepared
+        statement that EXECUTE names. Raises what `describe` raises."""
         question = CatalogQuestion(
             statement.sql,
             prepared=None
@@ -80,8 +81,8 @@ class Inquiry:
         )
         answer = self._ask(statement, question)
         rows.relay(_fields(answer.columns), answer.rows)
-        heard = self._session.settings.heard(answer.notices)
-        return Result(None, (), answer.tag, heard)
+        notices = self._session.settings.heard(answer.notices)
+        return Result(None, (), answer.tag, notices)
 
     def _ask(
         self, statement: Statement, question: CatalogQuestion, *, described: bool = False
@@ -101,9 +102,9 @@ def _fields(columns: Sequence[ResultColumn] | None) -> Fields | None:
 
 @lru_cache(maxsize=1024)
 def _type(oid: int, size: int) -> PgType:
-    """One whose values come as bytes and leave as they came."""
+    """A type whose values are forwarded as bytes."""
     return PgType(oid, "", size, 0, "VARCHAR", _never, _never, _never, _never)
 
 
 def _never(value: Any) -> NoReturn:
-    raise ValueError("what the catalog answers is not decoded")
+    raise ValueError("answers of the catalog are not decoded")

@@ -1,6 +1,7 @@
-"""What one connection keeps by name: prepared statements, and portals, cursors among them.
+"""The named objects of one connection: prepared statements, and portals, which include cursors.
 
-PREPARE and Parse share their names, DECLARE and Bind theirs. What is kept is counted.
+PREPARE and Parse share one namespace, DECLARE and Bind another. All objects count against the
+connection's memory limit.
 """
 
 from __future__ import annotations
@@ -35,21 +36,23 @@ __all__ = [
 ]
 
 StatementFields: TypeAlias = tuple[tuple[int, ...], Fields | None]
-"""The types of parameters, and the columns; of a question about the catalogs."""
+"""The OIDs of the parameters' types, and the columns, of a question about the catalogs."""
 
 _MOST: Final = 5000
-"""Prepared statements, and portals, that one connection may hold at a time."""
+"""The most prepared statements, and the most portals, of one connection at a time."""
 
 OVERHEAD: Final = 1024
 _TEXT: Final = 8
-"""Bytes of a prepared statement or portal, and of a character of SQL."""
+"""Bytes counted for a prepared statement or portal, and for each character of SQL."""
 
 
 @dataclass(frozen=True)
 class PreparedStatement:
-    """``oids`` are of the parameters, declared or inferred; ``used`` of them the SQL mentions.
+    """A described statement. ``oids`` are the types of its parameters, declared or inferred; the
+    SQL mentions the first ``used`` of them.
 
-    ``types`` are DuckDB's names of the types of those, where they are decoded here.
+    ``types`` are DuckDB's names for the types of the parameters used; empty for a question about
+    the catalogs, whose parameters are not decoded.
     """
 
     statement: Statement
@@ -60,14 +63,15 @@ class PreparedStatement:
 
     @cached_property
     def size(self) -> int:
-        """Bytes, those of its name left out."""
+        """The bytes of memory it counts for, without its name."""
         own = OVERHEAD + _TEXT * len(self.statement.sql) + 64 * len(self.oids)
         return own + room_of(self.fields)
 
 
 @dataclass(slots=True)
 class Portal:
-    """``result`` is None until the first Execute; ``rows`` are those that were not sent yet."""
+    """A bound statement. ``result`` is None until the first Execute; ``rows`` are the rows that
+    were not sent yet; ``begun`` is true once some were fetched."""
 
     prepared: PreparedStatement
     parameters: tuple[Any, ...]
@@ -85,13 +89,14 @@ class Portal:
         self.rows.drop()
 
     def fetch(self, move: Move) -> Sequence[tuple[Any, ...]]:
-        """Go past rows that have been answered: what asyncpg's cursors do to skip some.
+        """Skip rows of an executed portal, as asyncpg's cursors do by MOVE. Returns an empty tuple
+        for each row skipped.
 
-        Raises FeatureNotSupported for all else.
+        Raises FeatureNotSupported for any other move, and before the portal is executed.
         """
         if self.result is None or move.shown or move.direction != "forward":
             raise FeatureNotSupported(
-                "a portal of the protocol is fetched by Execute", hint="DECLARE a cursor."
+                "FETCH cannot read a portal that was created by Bind", hint="DECLARE a cursor."
             )
         if move.count is not None and move.count <= 0:
             return []
@@ -103,7 +108,8 @@ def prepare(
     statement: Statement,
     declared: tuple[int, ...],
 ) -> PreparedStatement:
-    """``declared`` are the parameters' types, as far as they are declared; 0 is to be inferred."""
+    """Describe a statement. ``declared`` are the OIDs of the declared parameter types, from the
+    first on; 0 is to be inferred."""
     used = statement.parameter_count
     named = declared[:used] + (0,) * (used - len(declared))
     description = describe(statement, tuple(map(parameter_type, named)))
@@ -111,19 +117,21 @@ def prepare(
     oids = tuple(
         oid if oid not in (0, 705) else known for oid, known in zip(named, inferred, strict=True)
     )
-    # Types declared for parameters the SQL does not mention still want a value each.
+    # Each declared parameter needs a value, even if the SQL does not mention it.
     oids += declared[used:]
     fields = fields_of(description.columns)
     return PreparedStatement(statement, oids, used, description.parameter_types, fields)
 
 
 def asks_catalog(statement: Statement) -> bool:
-    """Whether it, or the query in it, is about the catalogs, and its parameters are left raw."""
+    """Whether the statement, or the query in it, is about the catalogs. Its parameters are then
+    forwarded undecoded."""
     return (statement.inner or statement).kind == "catalog"
 
 
 class Kept:
-    """The prepared statements, portals and cursors of one connection; "" is the unnamed one."""
+    """The prepared statements, portals and cursors of one connection. The name "" is the unnamed
+    statement or portal."""
 
     def __init__(self, holding: ConnectionMemory) -> None:
         self.holding: Final = holding
@@ -133,7 +141,8 @@ class Kept:
     # Prepared statements
 
     def keep_statement(self, name: str, prepared: PreparedStatement) -> None:
-        """Raises DuplicatePreparedStatement, TooManyPrepared, TooMuchKept or OutOfMemory."""
+        """Store a prepared statement. Raises DuplicatePreparedStatement, TooManyPrepared,
+        TooMuchKept or OutOfMemory."""
         if name in self._prepared:
             raise DuplicatePreparedStatement(f'prepared statement "{name}" already exists')
         if len(self._prepared) >= _MOST:
@@ -144,6 +153,7 @@ class Kept:
         self._prepared[name] = prepared
 
     def statement(self, name: str) -> PreparedStatement:
+        """The statement of this name. Raises UndefinedPreparedStatement."""
         found = self._prepared.get(name)
         if found is None:
             raise UndefinedPreparedStatement(
@@ -159,7 +169,8 @@ class Kept:
             self.holding.give(prepared.size + len(name))
 
     def deallocate(self, name: str | None) -> None:
-        """One, or for None all that have a name. Their portals live on, as in PostgreSQL."""
+        """Drop a prepared statement; None drops all that have a name. Their portals remain, as in
+        PostgreSQL. Raises UndefinedPreparedStatement."""
         if name is None:
             for each in filter(None, tuple(self._prepared)):
                 self.forget_statement(each)
@@ -170,7 +181,8 @@ class Kept:
     # Portals
 
     def may_open(self, name: str) -> None:
-        """Raises DuplicatePortal or TooManyPrepared. The unnamed one makes room."""
+        """Check that a portal may be opened; drops an unnamed one for another. Raises
+        DuplicatePortal or TooManyPrepared."""
         if not name:
             self.forget_portal("")
         elif name in self._portals:
@@ -185,6 +197,7 @@ class Kept:
         return self._portals.get(name)
 
     def portal(self, name: str, *, what: str = "portal") -> Portal | DeclaredCursor:
+        """The portal of this name. Raises UndefinedPortal, whose message calls it ``what``."""
         found = self._portals.get(name)
         if found is None:
             raise UndefinedPortal(f'{what} "{name}" does not exist')
@@ -198,7 +211,7 @@ class Kept:
                 self.holding.give(portal.size)
 
     def close(self, name: str | None) -> None:
-        """CLOSE one, or for None all."""
+        """CLOSE a cursor; None closes all. Raises UndefinedPortal."""
         if name is None:
             for each in tuple(self._portals):
                 self.forget_portal(each)
@@ -206,10 +219,9 @@ class Kept:
             self.portal(name, what="cursor")
             self.forget_portal(name)
 
-    # Ends
-
     def fields_of(self, statement: Statement) -> Fields | None:
-        """The columns of FETCH and EXECUTE, as far as it is known what they are about."""
+        """The columns of FETCH or EXECUTE; None if there are none, or if its cursor or prepared
+        statement does not exist."""
         name = statement.target or ""
         if statement.kind == "execute":
             found: PreparedStatement | Portal | DeclaredCursor | None = self._prepared.get(name)
@@ -218,13 +230,15 @@ class Kept:
             found = self._portals.get(name) if shown else None
         return None if found is None else found.fields
 
+    # Ends
+
     def forget_unnamed(self) -> None:
-        """A simple query destroys the unnamed statement and portal."""
+        """Drop the unnamed statement and portal, as a simple query does."""
         self.forget_statement("")
         self.forget_portal("")
 
     def end_transaction(self, *, committed: bool) -> None:
-        """Portals do not outlive their transaction, but cursors WITH HOLD that it commits."""
+        """Drop all portals except the cursors WITH HOLD whose transaction has committed."""
         for name, portal in tuple(self._portals.items()):
             if isinstance(portal, DeclaredCursor) and portal.options.hold:
                 portal.settled = portal.settled or committed
@@ -233,19 +247,19 @@ class Kept:
             self.forget_portal(name)
 
     def return_to(self, level: int) -> None:
-        """Cursors that were declared since the savepoint of this level are gone."""
+        """Drop the cursors declared since the savepoint of this level, after a ROLLBACK TO."""
         for name, portal in tuple(self._portals.items()):
             if isinstance(portal, DeclaredCursor) and not portal.settled and portal.level >= level:
                 self.forget_portal(name)
 
     def release(self, level: int) -> None:
-        """So many savepoints are left."""
+        """Only ``level`` savepoints remain: cursors of the released ones belong to the last one."""
         for portal in self._portals.values():
             if isinstance(portal, DeclaredCursor):
                 portal.level = min(portal.level, level)
 
     def forget(self) -> None:
-        """DISCARD ALL, or the client has left."""
+        """Drop everything: after DISCARD ALL, or when the client has left."""
         self.close(None)
         self.deallocate(None)
         self.forget_unnamed()

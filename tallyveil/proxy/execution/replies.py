@@ -1,10 +1,10 @@
-"""What was answered, as bytes, to be sent again to who repeats a statement.
+"""A cache of replies, as bytes, which are sent again when a statement is repeated.
 
-A reply holds for the same user and settings, the same statement, parameters and formats, and as
-long as nobody has anything charged or recorded (`GateSession.standing`). Results that depend on
-something else, such as the time, are not `Result.repeatable` and not kept. To send a reply takes no
-part of the gate, and costs nothing, as asking again does. How a query is described holds for the
-same user and settings, whatever is charged.
+A reply is valid for the same user and settings, the same statement, parameters and formats, and
+until anything is charged or recorded for anybody (`GateSession.standing`). Results that depend on
+something else, such as the time, are not `Result.repeatable` and are not cached. Sending a cached
+reply does not use the gate and costs nothing, as asking again would. The description of a query is
+valid for the same user and settings, whatever is charged.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ __all__ = ["KeptReply", "Replies", "ReplyKey", "asked"]
 _MOST: Final = 4096
 _ROOM: Final = 1 << 25
 _OVERHEAD: Final = 2048
-"""Replies, their bytes, and those of one beside what it says and the statement."""
+"""The most replies, the most bytes of them, and the bytes of one in addition to its messages and
+its statement."""
 
 _PREPARED: Final = 1 << 23
-"""Bytes of the descriptions of queries."""
+"""The most bytes of the cached descriptions of queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """``sent`` is all that answers the statement; ``fields`` and ``result`` are of its rows, which
-    are left out."""
+    """A cached reply. ``sent`` are all messages that answer the statement; ``fields`` and
+    ``result`` describe its rows without containing them."""
 
     sent: bytes
     fields: Fields | None
@@ -44,14 +45,15 @@ class KeptReply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyKey:
-    """A statement by somebody, when the ledger had come to ``position``."""
+    """The key of a reply: ``key`` identifies the statement, its user and the settings; ``position``
+    is the ledger's position when it was asked."""
 
     key: Hashable
     position: Hashable
 
 
 class Replies:
-    """Shared by all connections of a server."""
+    """The caches of replies and descriptions, shared by all connections of a server."""
 
     def __init__(self) -> None:
         self._kept: Cache[tuple[Hashable, KeptReply]] = Cache(
@@ -64,17 +66,19 @@ class Replies:
         )
 
     def find(self, asked: ReplyKey) -> KeptReply | None:
+        """The cached reply if it is still valid, else None."""
         kept = self._kept.find(asked.key)
         return kept[1] if kept is not None and kept[0] == asked.position else None
 
     def keep(self, asked: ReplyKey, now: ReplyKey | None, reply: KeptReply) -> None:
-        """``now`` is the same once it is answered: if more was recorded meanwhile, by the statement
-        itself or by others, the next answer may be another."""
+        """Cache a reply. ``now`` is the key after the answer. If it differs from ``asked``, the
+        statement itself or another one was recorded meanwhile, so that the next answer may differ:
+        then nothing is cached."""
         if reply.result.repeatable and now == asked:
             self._kept.put(asked.key, (asked.position, reply))
 
 
 def asked(session: GateSession, statement: Hashable) -> ReplyKey | None:
-    """None if it cannot be known what the answer depends on."""
+    """The key of a statement's reply now, or None if it is unknown what the answer depends on."""
     standing = session.standing()
     return None if standing is None else ReplyKey((standing[0], statement), standing[1])

@@ -1,4 +1,4 @@
-"""The rows of one result: encoded as they come, kept as bytes, forgotten as they are sent."""
+"""The rows of one result: encoded as they arrive, stored as bytes, released when they are sent."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ __all__ = ["Fields", "PendingRows", "fields_of", "room_of"]
 Fields = tuple[tuple[str, WireType], ...]
 
 _CHUNK: Final = 1 << 15
-"""Bytes of rows that are kept, and sent, together; a row is in one piece."""
+"""Bytes of rows that are stored, and sent, together; a row is never split."""
 
 _OVERHEAD: Final = 100
 _FIELD: Final = 256
-"""Bytes of what is kept of a portion of rows, and of the description of a column."""
+"""Bytes of memory of a chunk in addition to its rows, and of the description of a column."""
 
 _LENGTH: Final = struct.Struct("!I")
 
 
 def fields_of(columns: Sequence[ColumnType] | None) -> Fields | None:
-    """Raises FeatureNotSupported for a type that has no PostgreSQL equal."""
+    """The columns with their wire types. Raises FeatureNotSupported for a type without a PostgreSQL
+    equivalent."""
     if columns is None:
         return None
     return tuple((column.name, from_duckdb(column.type)) for column in columns)
 
 
 def room_of(fields: Fields | None) -> int:
-    """Bytes that a description of columns takes."""
+    """The bytes of memory that a description of columns takes."""
     return sum(_FIELD + size_of(name) for name, _ in fields or ())
 
 
 class PendingRows:
-    """DataRow messages that wait to be fetched; their bytes count as held until they are sent.
+    """DataRow messages that wait to be fetched. Their bytes count against the connection's memory
+    until they are sent.
 
-    ``formats`` has a code per column, None says text for all; ``expected`` is what the client was
-    told of the columns.
+    ``formats`` has a code for each column, or is None for text; ``expected`` are the columns that
+    the client was sent earlier, if any.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class PendingRows:
         self._message: Callable[..., bytes] = data_row
 
     def begin(self, columns: Sequence[ColumnType]) -> Callable[[Sequence[tuple[Any, ...]]], None]:
-        """Take rows of these columns; a `tallyveil.gate.interface.Receive`."""
+        """Prepare to store rows of these columns; a `tallyveil.gate.interface.Receive`."""
         fields = fields_of(columns) or ()
         self._expect(fields)
         codes = self._formats or (0,) * len(fields)
@@ -71,7 +73,7 @@ class PendingRows:
         return self.extend
 
     def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Raises TooMuchKept or OutOfMemory, and what encoding a value raises."""
+        """Encode and store rows. Raises TooMuchKept or OutOfMemory, and what the encoders raise."""
         encoders, width, message = self._encoders, len(self._encoders), self._message
         parts: list[bytes] = []
         size = 0
@@ -91,11 +93,11 @@ class PendingRows:
 
     @property
     def formats(self) -> tuple[int, ...]:
-        """Of the columns, as one asks for them."""
+        """The format codes requested for the columns; none means text."""
         return tuple(self._formats or ())
 
     def relay(self, fields: Fields | None, pieces: Sequence[tuple[int, bytes]]) -> None:
-        """Take rows that somebody else has encoded: so many in a piece, in these formats."""
+        """Store encoded rows: pieces of a number of rows and their messages, in `formats`."""
         self._expect(fields)
         for count, messages in pieces:
             self._hold(count, messages)
@@ -108,21 +110,22 @@ class PendingRows:
         self.fields = fields
 
     def opening(self) -> bytes:
-        """What says, in the simple protocol, that rows follow."""
+        """The message before the rows in the simple protocol."""
         return b"" if self.fields is None else row_description(self.fields, self._formats)
 
     def closing(self) -> bytes:
-        """What says that there are no more."""
+        """The message after the rows."""
         return b""
 
     def all(self) -> bytes | None:
-        """What waits, if that is little; it goes on waiting."""
+        """All waiting rows if they fill at most one chunk, else None. They keep waiting."""
         if len(self._chunks) > 1:
             return None
         return b"".join(chunk for _, chunk in self._chunks)
 
     def take(self, limit: int = 0) -> Iterator[tuple[int, bytes]]:
-        """The next ``limit`` rows, all for 0, with how many there are in each piece."""
+        """Remove and yield the next ``limit`` rows (0 for all), as pieces of a number of rows and
+        their messages."""
         left = limit
         while self._chunks and (left or not limit):
             count, chunk = self._chunks.popleft()
@@ -137,13 +140,13 @@ class PendingRows:
             yield count, chunk
 
     def drop(self) -> None:
-        """Forget what was not sent."""
+        """Release the rows that were not sent."""
         while self._chunks:
             self._holding.give(len(self._chunks.popleft()[1]) + _OVERHEAD)
 
 
 def _end_of(count: int, chunk: bytes) -> int:
-    """Where the first rows of a chunk end."""
+    """The offset at which the first ``count`` rows of a chunk end."""
     at = 0
     for _ in range(count):
         at += 1 + _LENGTH.unpack_from(chunk, at + 1)[0]

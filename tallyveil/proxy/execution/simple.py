@@ -1,4 +1,4 @@
-"""The simple protocol: a text of statements, each run and answered in its turn."""
+"""The simple protocol: a text of statements, which are executed and answered one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def query(executor: Executor, message: Query) -> Iterator[bytes]:
     if several or statements[0].kind != "select":
         question = None
     for statement in statements:
-        if several:  # one of them may have ended the transaction of those before it
+        if several:  # each time, since the statement before may have ended the transaction
             executor.begin_implicit()
         yield from _answer(executor, statement, question, message.sql)
 
@@ -36,7 +36,7 @@ def query(executor: Executor, message: Query) -> Iterator[bytes]:
 def _answer(
     executor: Executor, statement: Statement, question: ReplyKey | None, sql: bytes
 ) -> Iterator[bytes]:
-    """``question`` is the statement as the client sent it, if its answer may be kept."""
+    """Execute one statement. ``question`` is the key for caching the reply, or None not to."""
     if statement.kind == "empty":
         yield backend.EMPTY_QUERY
         return

@@ -1,4 +1,4 @@
-"""Statements about what a connection keeps: PREPARE and EXECUTE, DECLARE, FETCH and CLOSE."""
+"""SQL statements about prepared statements and cursors: PREPARE, EXECUTE, DECLARE, FETCH, CLOSE."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["HANDLERS", "Call"]
 
 
 class Call(NamedTuple):
-    """A statement to run, and what takes its rows."""
+    """A statement to run, with its parameters, and the object that collects its rows."""
 
     statement: Statement
     rows: PendingRows
@@ -42,7 +42,7 @@ def _prepare(executor: Executor, call: Call) -> Result:
 
 
 def _declared(executor: Executor, statement: Statement) -> tuple[int, ...]:
-    """The types that PREPARE declares; 0 is to be inferred."""
+    """The OIDs of the parameter types that PREPARE declares; 0 is to be inferred."""
     if not asks_catalog(statement) or not statement.types:
         return tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
     casts = ", ".join(f"CAST(NULL AS {kind})" for kind in statement.types)
@@ -73,7 +73,7 @@ def _execute(executor: Executor, call: Call) -> Result:
 def _values(
     executor: Executor, statement: Statement, prepared: PreparedStatement
 ) -> tuple[Any, ...]:
-    """The arguments as values of the parameters' types. They read no table."""
+    """Evaluate the arguments of EXECUTE as values of the parameters' types. They read no table."""
     types = [by_oid(oid) for oid in prepared.oids]
     given = list(zip(statement.arguments, types, strict=True))
     casts = [f"CAST({a.sql} AS {kind.name})" for a, kind in given if a.text is None]
@@ -83,7 +83,7 @@ def _values(
             (query,) = executor.session.parse("SELECT " + ", ".join(casts))
             executor.ask(query, lambda _: found.extend)
         except StatementError as error:
-            error.position = None  # it counts from another text
+            error.position = None  # it refers to the text of the casts
             raise
     computed = iter(found[-1])
     return tuple(
@@ -111,6 +111,7 @@ def _declare(executor: Executor, call: Call) -> Result:
 
 
 def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Call) -> Result:
+    """Run the cursor's query and store its rows in the cursor."""
     if query.kind != "catalog":
         return executor.ask(query, cursor.begin, call.parameters, call.types)
     rows = PendingRows(executor.kept.holding, (1,) if cursor.options.binary else None)
@@ -136,15 +137,15 @@ def _fetch(executor: Executor, call: Call) -> Result:
         return Result(cursor.columns, (), tag)
     if call.rows.formats != cursor.formats:
         raise FeatureNotSupported(
-            "rows of the catalogs are fetched in the format that their cursor has",
-            hint="Ask for text, or from a BINARY cursor for binary.",
+            "rows of the catalogs can only be fetched in the format of their cursor",
+            hint="Fetch text rows, or declare a BINARY cursor to fetch binary rows.",
         )
     call.rows.relay(cursor.fields, [(1, message) for message in found])
     return Result(None, (), tag)
 
 
 def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, ...]:
-    """A portal of a query that was bound, and not executed yet, where MOVE may skip rows of it."""
+    """Execute a bound query if MOVE FORWARD skips rows of its portal before the first Execute."""
     prepared, answered = portal.prepared, portal.result is not None
     if answered or move.shown or move.direction != "forward" or prepared.statement.kind != "select":
         return ()

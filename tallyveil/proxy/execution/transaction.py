@@ -1,7 +1,7 @@
-"""The transaction block: what PostgreSQL's client sees of it, as a table.
+"""The transaction block, as far as a PostgreSQL client observes it, as a table.
 
-Answers are read-only and a charge is never refunded, so a block has no effect on data here; it
-is kept because clients and pools rely on its states, tags, warnings and refusals.
+Answers are read-only and a charge is never refunded, so a block has no effect on data. It exists
+because clients and pools rely on its states, tags, warnings and errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IN_FAILED_BLOCK: Final = "E"
 
 
 class _Step(NamedTuple):
-    """Next status, the tag to answer (None: the statement's own), and a warning."""
+    """The next status, the tag to send (None for the statement's own), and a warning."""
 
     status: str
     tag: str | None = None
@@ -54,17 +54,17 @@ TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
 _APART: Final = TRANSACTION_KINDS | {"empty"}
 DISCARD_ALL: Final = "DISCARD ALL"
-"""After these, what follows is the first of its transaction; DISCARD ALL commits by itself."""
+"""The statement after one of these is the first of its transaction; DISCARD ALL commits itself."""
 
 _SAVEPOINT: Final = 1024
-"""Bytes of a savepoint beside its name, the settings to return to among them."""
+"""Bytes of a savepoint in addition to its name, including the settings to return to."""
 
 
 class Transaction:
-    """The block of one connection. ``status`` is what ReadyForQuery carries.
+    """The transaction block of one connection. ``status`` is the one that ReadyForQuery sends.
 
-    ``implicit`` says that several statements came in one message, or that others were executed
-    since the last Sync: they are one transaction.
+    ``implicit`` is true while several statements form one transaction without BEGIN: those of one
+    message, or those executed since the last Sync.
     """
 
     def __init__(self, holding: ConnectionMemory) -> None:
@@ -79,31 +79,31 @@ class Transaction:
 
     @property
     def depth(self) -> int:
-        """How many savepoints stand."""
+        """The number of savepoints."""
         return len(self._savepoints)
 
     @property
     def settings(self) -> object | None:
-        """As they were when the last savepoint was established; None if there is none."""
+        """The settings when the last savepoint was established; None without a savepoint."""
         return self._savepoints[-1][1] if self._savepoints else None
 
     @property
     def sound(self) -> bool:
-        """Whether queries are answered."""
+        """Whether the block has not failed, so that queries are answered."""
         return self.status != IN_FAILED_BLOCK
 
     def fail(self) -> None:
-        """An error happened; inside a block, it is over but for its end."""
+        """Handle an error: an open block fails, and only its end is accepted from then on."""
         if self.status == IN_BLOCK:
             self.status = IN_FAILED_BLOCK
 
     def go_on(self, statement: Statement) -> None:
-        """A statement was executed, and no Sync has come."""
+        """Note that a statement was executed and no Sync has arrived since."""
         if not (self.open or statement.kind in _APART or statement.tag == DISCARD_ALL):
             self.implicit = True
 
     def check(self, statement: Statement) -> None:
-        """Raises TransactionAborted (25P02) for what a failed block does not run."""
+        """Raise TransactionAborted (25P02) if the block has failed and refuses the statement."""
         allowed = (self.status, statement.kind) in _STEPS or statement.kind == "empty"
         if self.status == IN_FAILED_BLOCK and not allowed:
             raise TransactionAborted(
@@ -112,7 +112,8 @@ class Transaction:
             )
 
     def run(self, statement: Statement, settings: Callable[[], object]) -> Result:
-        """Carry out a statement whose kind is in TRANSACTION_KINDS; ``settings`` are those now.
+        """Execute a statement whose kind is in TRANSACTION_KINDS. ``settings()`` returns a snapshot
+        of the current settings.
 
         Raises NoActiveTransaction (25P01), UndefinedSavepoint (3B001), TooMuchKept and OutOfMemory.
         """
@@ -129,7 +130,8 @@ class Transaction:
         return Result(None, (), step.tag or statement.tag, notices)
 
     def _move_savepoints(self, statement: Statement, settings: Callable[[], object]) -> None:
-        """Establish, release or return to; the name is known where the gate names a target."""
+        """Establish, release, or return to a savepoint: the statement's target, or the last one if
+        it has none."""
         if statement.tag == "SAVEPOINT":
             self._holding.take(_size(statement.target))
             self._savepoints.append((statement.target, settings()))
@@ -143,11 +145,11 @@ class Transaction:
                 if statement.target is None
                 else f'savepoint "{statement.target}" does not exist'
             )
-        # Returning to a savepoint keeps it, releasing it does not.
+        # ROLLBACK TO keeps the savepoint itself, RELEASE does not.
         self._release(depth if statement.kind == "rollback_to" else depth - 1)
 
     def _release(self, depth: int) -> None:
-        """So many savepoints are left."""
+        """Drop all but the first ``depth`` savepoints."""
         self._holding.give(sum(_size(name) for name, _ in self._savepoints[depth:]))
         del self._savepoints[depth:]
 

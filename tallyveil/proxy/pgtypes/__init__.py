@@ -1,7 +1,7 @@
 """The types of the wire: DuckDB's names to PostgreSQL's types, values to bytes and back.
 
-One file per family of types; each gives a tuple of `PgType`, and this file indexes them. Nothing
-here knows of messages or statements.
+Each family of types has a file, which defines a tuple of `PgType`; this file indexes them. Nothing
+here depends on messages or statements.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BY_OID: Final = {t.oid: t for t in _SCALARS} | {
     t.array_oid: array_of(t) for t in _SCALARS if t.array_oid
 }
 
-# Of several types with one name in DuckDB, the first is that of results.
+# If several types have one name in DuckDB, results use the first.
 _DUCKDB: Final = {name: t for t in reversed(_SCALARS) for name in (t.duckdb, *t.also)}
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _LIST: Final = re.compile(r"(?P<element>.*?)\[\d*\]", re.DOTALL)
@@ -42,9 +42,10 @@ _LIST: Final = re.compile(r"(?P<element>.*?)\[\d*\]", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def from_duckdb(name: str) -> WireType:
-    """How a DuckDB type goes over the wire; ``DECIMAL(p,s)`` has typmod (p << 16 | s) + 4.
+    """The wire type of a DuckDB type; ``DECIMAL(p,s)`` has typmod (p << 16 | s) + 4.
 
-    Raises FeatureNotSupported for types PostgreSQL has no equal of (STRUCT, MAP, nested lists).
+    Raises FeatureNotSupported for types without a PostgreSQL equivalent (STRUCT, MAP, nested
+    lists).
     """
     if match := _DECIMAL.fullmatch(name):
         return WireType(_BY_OID[1700], (int(match[1]) << 16 | int(match[2])) + 4)
@@ -61,7 +62,7 @@ def from_duckdb(name: str) -> WireType:
 
 
 def sql_type(name: str) -> str:
-    """A DuckDB type as PostgreSQL's SQL writes it; text where PostgreSQL has none."""
+    """The name of a DuckDB type in PostgreSQL's SQL; text if PostgreSQL has no equivalent."""
     try:
         wire = from_duckdb(name)
     except FeatureNotSupported:
@@ -74,7 +75,7 @@ def sql_type(name: str) -> str:
 
 
 def by_oid(oid: int) -> PgType:
-    """Raises FeatureNotSupported for an OID outside the table above."""
+    """The type with this OID. Raises FeatureNotSupported if it is not in the table above."""
     found = _BY_OID.get(oid)
     if found is None:
         raise unsupported(f"parameter type with OID {oid} is not supported")
@@ -82,12 +83,12 @@ def by_oid(oid: int) -> PgType:
 
 
 def parameter_type(oid: int) -> str | None:
-    """The DuckDB type of a declared parameter; None where the gate is to infer it."""
+    """The DuckDB type of a declared parameter, or None if the gate must infer it."""
     return None if oid in (0, 705) else by_oid(oid).duckdb
 
 
 def decode_parameter(number: int, oid: int, code: int, data: bytes) -> Any:
-    """The value of parameter ``$number``, for errors that say which one was wrong."""
+    """Decode parameter ``$number``. Errors name the parameter in their detail."""
     try:
         return by_oid(oid).read(code, data)
     except StatementError as error:

@@ -1,4 +1,4 @@
-"""One-dimensional arrays of any other type, as Python lists."""
+"""One-dimensional arrays of all other types, as Python lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER: Final = struct.Struct("!iiI")
 _DIMENSION: Final = struct.Struct("!ii")
 _INT32: Final = struct.Struct("!i")
 
-# Possessive throughout (*+, ++): a long literal with a mistake must fail in one pass.
+# Possessive quantifiers (*+, ++) throughout: a long invalid literal must fail in one pass.
 _TOKEN: Final = re.compile(
     r"""\s*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<bare>(?:[^\s",{}\\]|\\.|\s++(?=[^\s,}]))++))"""
     r"\s*+(?P<end>[,}])",
@@ -89,7 +89,7 @@ class _Array:
 
     def decode_binary(self, data: bytes) -> list[Any]:
         dimensions, _flags, oid = _HEADER.unpack_from(data)
-        # An empty list has no element whose type a driver could have known.
+        # A driver cannot infer the element type of an empty list, so any OID is accepted there.
         if oid != self._element.oid and dimensions != 0:
             raise ValueError
         if dimensions > 1:

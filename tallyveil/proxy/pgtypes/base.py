@@ -1,4 +1,4 @@
-"""What a type is on the wire, and how its codecs fail."""
+"""The definition of a wire type, and the errors of its codecs."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class PgType:
 
     The codecs work on Python values other than None. A decoder raises ValueError (or
     struct.error) for input that is not of the type at all; `read` gives that its SQLSTATE.
-    ``duckdb`` is what the gate is told of a parameter declared with this type; results of that
-    type, and of those ``also`` named, are of this one.
+    ``duckdb`` is the DuckDB type of parameters declared with this type. Results of that DuckDB
+    type, and of those in ``also``, have this type.
     """
 
     oid: int
@@ -58,10 +58,10 @@ class PgType:
         return self.encode_binary if code else self.encode_text
 
     def read(self, code: int, data: bytes) -> Any:
-        """The value of ``data`` in format ``code``.
+        """Decode ``data`` in format ``code``.
 
-        Raises InvalidTextRepresentation (22P02), InvalidBinaryRepresentation (22P03), and for
-        values of the type that Python or the type cannot hold, 22003 or 22008.
+        Raises InvalidTextRepresentation (22P02), InvalidBinaryRepresentation (22P03), and 22003
+        or 22008 for values that Python or the type cannot hold.
         """
         if code:
             try:
@@ -80,36 +80,37 @@ class PgType:
 
 
 Codec: TypeAlias = tuple[Callable[[Any], bytes], Callable[[Any], Any]]
-"""An encoder, and a decoder of a text or of bytes."""
+"""An encoder and a decoder, the latter from text or from bytes."""
 
 
 def pg_type(
     name: str, size: int, duckdb: str, *, text: Codec, binary: Codec, also: tuple[str, ...] = ()
 ) -> PgType:
-    """A scalar type of PostgreSQL, by psycopg's table of them."""
+    """Define a scalar type. Its OIDs come from psycopg's table of PostgreSQL types."""
     known = types.get(name)
     if known is None:
-        raise ValueError(f"psycopg knows no type {name}")
+        raise ValueError(f"psycopg has no type {name}")
     encoders, decoders = zip(text, binary, strict=True)
     return PgType(known.oid, name, size, known.array_oid, duckdb, *encoders, *decoders, also)
 
 
 class WireType(NamedTuple):
-    """A column's type with its modifier, -1 where it has none."""
+    """A column's type with its modifier, or -1 if it has none."""
 
     type: PgType
     typmod: int = -1
 
 
 def decode_utf8(data: bytes) -> str:
-    """Text as PostgreSQL takes it: UTF-8 without NUL. Raises InvalidEncoding (22021)."""
+    """Decode text as PostgreSQL does. Raises InvalidEncoding (22021) unless it is UTF-8 without
+    NUL."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         byte = data[error.start]
         raise InvalidEncoding(
             f'invalid byte sequence for encoding "UTF8": 0x{byte:02x}',
-            hint="Only UTF-8 is spoken here, whatever client_encoding the client prefers.",
+            hint="Only UTF-8 is supported, whatever client_encoding the client requests.",
         ) from None
     if "\0" in text:
         raise InvalidEncoding('invalid byte sequence for encoding "UTF8": 0x00')
@@ -129,11 +130,11 @@ def bad_datetime(text: str, name: str) -> InvalidDatetimeFormat:
 
 def datetime_overflow(name: str) -> DatetimeFieldOverflow:
     return DatetimeFieldOverflow(
-        f"{name} out of range", detail="Years from 1 to 9999 of the common era are understood."
+        f"{name} out of range", detail="The years 1 to 9999 of the common era are supported."
     )
 
 
 def unsupported(message: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        message, hint="Cast it to a type PostgreSQL knows, for example to text."
+        message, hint="Cast it to a type that PostgreSQL has, for example to text."
     )

@@ -1,4 +1,4 @@
-"""Intervals: results as `Interval`, parameters as a text that DuckDB reads too."""
+"""Intervals: results are `Interval` values, parameters become a text that DuckDB can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNED_CLOCK: Final = re.compile(r"([+-]?)(\d{1,9}):(\d{2})(?::(\d{2}(?:\.\d{1,
 
 
 def _encode_interval_text(value: Any) -> bytes:
-    """PostgreSQL's own style: ``1 mon 1 day 02:03:04``, ``-1 days +02:03:04``."""
+    """PostgreSQL's default format: ``1 mon 1 day 02:03:04``, ``-1 days +02:03:04``."""
     return str(Interval.of(value)).encode()
 
 
@@ -31,7 +31,8 @@ def _encode_interval_binary(value: Any) -> bytes:
 
 
 def _interval(months: int, days: float, micros: float) -> str:
-    """A part of a day is a time."""
+    """The interval as text; a fraction of a day becomes time. Raises DatetimeFieldOverflow (22008)
+    if it is out of range."""
     whole = int(days)
     micros = round(micros + (days - whole) * _DAY)
     if max(abs(months), abs(whole)) >= 2**31 or abs(micros) >= 2**63:
@@ -40,7 +41,7 @@ def _interval(months: int, days: float, micros: float) -> str:
 
 
 def _decode_interval_text(text: str) -> str:
-    """Quantities (``1 day 2 seconds``) and at the end perhaps a signed clock."""
+    """Read quantities (``1 day 2 seconds``), optionally followed by a signed time ``h:mm:ss``."""
     days, micros, months = 0.0, 0.0, 0
     text = text.strip().lower()
     if not text:

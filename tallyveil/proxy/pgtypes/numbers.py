@@ -1,4 +1,4 @@
-"""Integers, floats and numeric, in PostgreSQL's text and binary forms."""
+"""Integers, floats and numeric, in PostgreSQL's text and binary formats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPECIAL: Final = re.compile(r"\s*(?:nan|[+-]?inf(?:inity)?)\s*", re.ASCII | re.
 
 
 def _encode_int(value: Any) -> bytes:
-    # int's own repr: a float that strayed here is a TypeError, not a silent truncation.
+    # int's own repr: it raises TypeError for a float instead of truncating it silently.
     return int.__repr__(value).encode()
 
 
@@ -37,7 +37,7 @@ def _int_text(name: str, least: int, most: int) -> Callable[[str], int]:
         if match is None:
             raise ValueError
         digits = match[1]
-        # Python refuses to read very long digit strings, with a ValueError of its own.
+        # Python raises a ValueError of its own for very long strings of digits.
         value = int(digits) if len(digits) < 4000 else math.inf
         if not least <= value <= most:
             raise out_of_range(text, name)
@@ -58,14 +58,15 @@ def _integer(name: str, duckdb: str, code: str, *also: str) -> PgType:
 def _packed(
     name: str, duckdb: str, packer: struct.Struct, *, text: Codec, also: tuple[str, ...] = ()
 ) -> PgType:
-    """A number that a C type is the binary form of."""
+    """A number whose binary format is a C type."""
     binary = packer.pack, lambda data: packer.unpack(data)[0]
     return pg_type(name, packer.size, duckdb, text=text, binary=binary, also=also)
 
 
 def _encode_float(precision: int, single: bool) -> Callable[[Any], bytes]:
-    """The shortest digits that read back as the same number, as PostgreSQL 12 and later; fixed
-    notation for exponents of -4 to ``precision`` - 1, else scientific with two digits or more."""
+    """Write the shortest digits that read back as the same number, as PostgreSQL 12 and later do:
+    in fixed notation for exponents from -4 to ``precision`` - 1, else in scientific notation with
+    at least two digits in the exponent."""
 
     def encode(value: Any) -> bytes:
         number = Decimal(str(np.float32(value) if single else float(value))).normalize()
@@ -106,7 +107,7 @@ _MOST_SCALE: Final = 16_383
 
 
 def _decimal(value: Any) -> Decimal:
-    """DuckDB gives int for HUGEINT, str for BIGNUM, Decimal for DECIMAL."""
+    """Convert DuckDB's values: int for HUGEINT, str for BIGNUM, Decimal for DECIMAL."""
     if isinstance(value, Decimal):
         return value
     if isinstance(value, int | str):
@@ -115,7 +116,7 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _encode_numeric_text(value: Any) -> bytes:
-    # Decimal's operators round to the context's 28 digits: only its copying methods are used.
+    # Decimal's operators round to the context's 28 digits; copy_abs does not.
     number = _decimal(value)
     # PostgreSQL's numeric has no negative zero.
     return format(number or number.copy_abs(), "f").encode()
@@ -131,10 +132,10 @@ def _decode_numeric_text(text: str) -> Decimal:
         raise ValueError
     try:
         value = Decimal(text.strip())
-    except ArithmeticError:  # an exponent beyond even Decimal's
+    except ArithmeticError:  # the exponent is out of range even for Decimal
         raise _overflow() from None
     exponent = value.as_tuple().exponent
-    # A short text such as 1e999999 must not become a million digits later on.
+    # A short text such as 1e999999 must not become a million digits later.
     if not isinstance(exponent, int) or not -_MOST_SCALE <= exponent <= _MOST_DIGITS:
         raise _overflow()
     if value.adjusted() >= _MOST_DIGITS:
@@ -155,7 +156,7 @@ def _decode_numeric_binary(data: bytes) -> Decimal:
         return Decimal("Infinity" if sign == _POSITIVE_INFINITY else "-Infinity")
     if sign not in (0, _NEGATIVE) or scale > _MOST_SCALE or any(d > 9999 for d in digits):
         raise ValueError
-    # The last base-10000 digit may reach beyond the scale; what is there is cut off.
+    # The last base-10000 digit may have decimals beyond the scale, which are cut off.
     shown = max(4 * (weight + 1) + scale, 0)
     text = "".join(f"{d:04d}" for d in digits)[:shown].ljust(shown, "0") or "0"
     return Decimal(f"{'-' if sign else ''}{text}E{-scale}")

@@ -1,4 +1,4 @@
-"""Text and its relatives, boolean, uuid and bytea."""
+"""Text types, boolean, uuid and bytea."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _decode_bytea_text(text: str) -> bytes:
     return _ESCAPE.sub(_unescape, text.encode())
 
 
-# With what DuckDB calls them besides, where their values are texts.
+# Each text type, with the DuckDB types whose values are sent as it (VARCHAR goes as text).
 _TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "text": ("ENUM", '"NULL"', "NULL", "UNKNOWN"),
     "character varying": (),
@@ -72,7 +72,7 @@ STRINGS: Final = (
         pg_type(name, 64 if name == "name" else -1, "VARCHAR", text=_TEXT, binary=_UTF8, also=also)
         for name, also in _TEXTS.items()
     ),
-    # What a client sends without a type; psycopg has none of it.
+    # The type of untyped literals, which psycopg's table lacks.
     PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8),
     pg_type(
         "jsonb",

@@ -1,8 +1,9 @@
 """Dates, times and timestamps.
 
-PostgreSQL counts binary dates in days and times in microseconds from 2000-01-01. A value that
-Python has no type for is a text, as PostgreSQL writes it: ``infinity``, ``10000-01-01``,
-``0044-03-15 12:00:00 BC``. Every such text of a date of PostgreSQL's has a binary form.
+In binary format, PostgreSQL counts dates in days and timestamps in microseconds from 2000-01-01.
+A value that Python's types cannot hold is a text, as PostgreSQL writes it: ``infinity``,
+``10000-01-01``, ``0044-03-15 12:00:00 BC``. Every such text of a date in PostgreSQL's range can be
+encoded in binary.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _TIMETZ: Final = struct.Struct("!qi")
 _CLOCK: Final = r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:\.(?P<f>\d{1,9}))?)?"
 _ZONE: Final = r"\s*+(?P<z>Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
 _DATE: Final = r"(?P<Y>\d{4,6})-(?P<M>\d{1,2})-(?P<D>\d{1,2})"
-# Possessive (*+) where two runs of white space could meet: input is up to a megabyte long, and a
-# regular expression that backtracks over it would hold every other connection up.
+# Possessive quantifiers (*+) where two runs of white space could meet: input is up to a megabyte
+# long, and a regular expression that backtracks over it would delay every other connection.
 _MOMENT_TEXT: Final = re.compile(rf"\s*+{_DATE}(?:(?:\s++|T){_CLOCK})?{_ZONE}\s*+", re.ASCII)
 _TIME_TEXT: Final = re.compile(rf"\s*+{_CLOCK}{_ZONE}\s*+", re.ASCII)
 _INFINITY_TEXT: Final = re.compile(r"\s*([+-]?)infinity\s*", re.ASCII | re.IGNORECASE)
@@ -53,7 +54,8 @@ def _zone(text: str | None) -> dt.timezone | None:
 
 
 def _clock(match: re.Match[str]) -> dt.timedelta:
-    """Time since midnight; the 61st second and 24:00 are errors, microseconds are rounded."""
+    """The time since midnight, rounded to microseconds. Raises DatetimeFieldOverflow (22008) for
+    second 60 and for 24:00."""
     hour, minute, second = (int(match[k] or 0) for k in ("h", "m", "s"))
     if hour > 23 or minute > 59 or second > 59:
         raise datetime_overflow("time")
@@ -70,7 +72,7 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | st
     try:
         day = dt.datetime(int(match["Y"]), int(match["M"]), int(match["D"]))
         ends = match["h"] == "24" and not any(int(match[k] or 0) for k in ("m", "s", "f"))
-        # 24:00 is the next day's midnight, where the time of day counts.
+        # 24:00 is midnight of the next day; a date ignores the time of day.
         since = dt.timedelta(days=name != "date") if ends else _clock(match)
         return day + since, _zone(match["z"])
     except (ValueError, OverflowError):
@@ -80,12 +82,12 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | st
 _FAR: Final = re.compile(
     r"(\d{4,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?( BC)?"
 )
-_CYCLE: Final = 400  # years, after which the calendar repeats itself
+_CYCLE: Final = 400  # years after which the calendar repeats
 _CYCLE_DAYS: Final = 146_097
 
 
 def _far(text: str) -> int:
-    """Microseconds from 2000-01-01, of a text that is no Python value."""
+    """Microseconds from 2000-01-01 of a text that Python's types cannot hold."""
     match = _FAR.fullmatch(text)
     if match is None:
         raise datetime_overflow("date")
@@ -116,8 +118,9 @@ def _calendar(
     value: Callable[[dt.datetime, dt.timezone | None], Any],
     also: tuple[str, ...] = (),
 ) -> PgType:
-    """A type whose binary form counts microseconds, ``unit`` at a time, from 2000-01-01; the ends
-    of its range are the infinities. ``value`` is that of a moment, in a zone if one is given.
+    """A type whose binary format counts units of ``unit`` microseconds from 2000-01-01; the ends of
+    its range are the infinities. ``value`` converts a moment, and its time zone or None, to a
+    Python value.
     """
     most = 2 ** (8 * form.size - 1)
     infinite = {most - 1: "infinity", -most: "-infinity"}
@@ -151,7 +154,7 @@ def _encode_date_text(value: Any) -> bytes:
 
 
 def _trimmed(text: str) -> str:
-    """Without the zeros at the end of a fraction."""
+    """The text without trailing zeros of its fraction."""
     return text.rstrip("0") if "." in text else text
 
 
@@ -162,7 +165,7 @@ def _encode_timestamp_text(value: Any) -> bytes:
 
 
 def _encode_timestamptz_text(value: Any) -> bytes:
-    """In the zone it is given in, with that zone's hours, minutes and seconds east of UTC."""
+    """The value in its own time zone, with the zone's offset from UTC, positive to the east."""
     if isinstance(value, str):
         return value.encode()
     return _encode_timestamp_text(value) + _zone_text(value).encode()
@@ -176,7 +179,7 @@ def _in_utc(moment: dt.datetime, zone: dt.timezone | None) -> dt.datetime:
 
 
 def _micros(value: Any) -> int:
-    """Microseconds since midnight. DuckDB's 24:00:00 has no Python time and comes as text."""
+    """Microseconds since midnight. DuckDB's 24:00:00, which Python cannot hold, is a text."""
     if isinstance(value, str):
         return _DAY
     hours = dt.timedelta(hours=value.hour, minutes=value.minute, seconds=value.second)
@@ -203,7 +206,7 @@ def _decode_timetz_text(text: str) -> dt.time:
 
 
 def _zone_seconds(value: Any) -> int:
-    """East of Greenwich."""
+    """The offset from UTC in seconds, positive to the east."""
     if isinstance(value, str):
         value = dt.time(tzinfo=_zone(value[8:] or None))
     return int((value.utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1))
@@ -242,7 +245,7 @@ TIMES: Final = (
             lambda value: _encode_time_text(value) + _zone_text(value).encode(),
             _decode_timetz_text,
         ),
-        # PostgreSQL counts zones west of Greenwich.
+        # In binary format, PostgreSQL's offsets are positive to the west.
         binary=(
             lambda value: _TIMETZ.pack(_micros(value), -_zone_seconds(value)),
             _decode_timetz_binary,

@@ -2,16 +2,21 @@
 
 ::
 
-    supervisor    starts the workers, takes clients in, counts them, hands their sockets on
-    assigned      the entrance of a worker: the sockets it was handed
+    supervisor    starts the workers, accepts and counts clients, passes their sockets to workers
+    assigned      the entrance of a worker: the sockets that it was passed
     link          messages between the two, some with a socket
 
-The supervisor accepts, rather than each worker on a socket that all share, because only then
-somebody knows how many clients each has: the next goes to the one with fewest, whichever is busy,
-so that nobody waits behind another's heavy statement by the luck of a hash; limits of connections
-are exact; a socket that nobody has taken yet is not lost with a worker that dies; and a port that
-is taken is an error. It reads nothing of what clients send and has no data: each worker opens the
-policy's source and ledger for itself, and the ledger orders them.
+The supervisor accepts all clients; the workers do not share a listening socket. So the supervisor
+knows how many clients each worker has, with these effects:
+
+- the next client goes to the worker with fewest, so that no client waits behind another's heavy
+  statement because of the luck of a hash;
+- limits on connections are exact;
+- a socket that was not accepted yet is not lost with a worker that dies;
+- a port in use is an error.
+
+The supervisor reads nothing that clients send and has no data. Each worker opens the policy's
+source and ledger itself, and the ledger orders the workers' transactions.
 """
 
 from __future__ import annotations

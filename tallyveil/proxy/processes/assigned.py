@@ -1,4 +1,4 @@
-"""The entrance of a worker: its clients are those whose sockets the supervisor hands it."""
+"""The entrance of a worker: the supervisor passes it the sockets of its clients."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ __all__ = ["Assigned"]
 
 
 class Assigned:
-    """Worker number ``worker`` of a supervisor that listens on ``port``, and has the other end of
-    the socket ``end``. Where the supervisor is gone, the worker is told to end."""
+    """The entrance of worker number ``worker``. Its supervisor listens on ``port`` and has the
+    other end of the socket ``end``. If the supervisor ends, the worker ends itself by SIGTERM.
+
+    The methods are those of `admission.entrance.Listening`.
+    """
 
     def __init__(self, worker: int, port: int, end: socket.socket) -> None:
         self.worker = worker
@@ -82,15 +85,15 @@ class Assigned:
             case {"is": "refused", "number": number, "message": text, "detail": detail}:
                 self._answer(number, TooManyConnections(text, detail=detail))
 
-    def _answer(self, number: int, found: str | TooManyConnections) -> None:
+    def _answer(self, number: int, reply: str | TooManyConnections) -> None:
         with self._lock:
             answer = self._asked.get(number)
         if answer is None or not answer.set_running_or_notify_cancel():
             return
-        if isinstance(found, str):
-            answer.set_result(found)
+        if isinstance(reply, str):
+            answer.set_result(reply)
         else:
-            answer.set_exception(found)
+            answer.set_exception(reply)
 
     def _begin(self, passed: socket.socket) -> None:
         task = self._loop.create_task(self._connect(passed))
@@ -101,7 +104,7 @@ class Assigned:
         passed.setblocking(False)
         try:
             await self._loop.connect_accepted_socket(self._protocol, passed)
-        except OSError:  # its client has left meanwhile
+        except OSError:  # the client has left meanwhile
             passed.close()
             self.left(None)
 

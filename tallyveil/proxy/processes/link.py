@@ -1,4 +1,4 @@
-"""Messages between a supervisor and a worker: a JSON object a line, some with an open socket."""
+"""Messages between a supervisor and a worker: a JSON object per line, some with an open socket."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SOCKETS: Final = 16
 
 
 class WorkerLink:
-    """One end. Lives on the event loop.
+    """One end of the link. Runs on the event loop.
 
-    ``receive`` gets each message, with the socket that came with it; ``lost`` is called once, when
-    the other process has closed its end or died.
+    It calls ``receive`` with each message and the socket that came with it, and ``lost`` once,
+    when the other process has closed its end or died.
     """
 
     def __init__(
@@ -46,15 +46,16 @@ class WorkerLink:
 
     @property
     def full(self) -> bool:
-        """Whether the other process does not read as fast as this one writes."""
+        """Whether messages wait because the other process does not read fast enough."""
         return bool(self._waiting)
 
     def when_drained(self, call: Callable[[], None]) -> None:
-        """``call`` whenever it is no longer `full`."""
+        """Call ``call`` whenever the link stops being `full`."""
         self._drained = call
 
     def send(self, message: LinkMessage, passed: socket.socket | None = None) -> None:
-        """Hand a message over, and the only copy of a socket. Nothing, if the link is lost."""
+        """Send a message, and optionally a socket, which is then closed here. If the link is lost,
+        only closes the socket."""
         if not self._open:
             _close(passed)
             return
@@ -102,12 +103,12 @@ class WorkerLink:
             self._drained()
 
     def read_rest(self) -> None:
-        """Take in what the other process, which has ended, had still to say."""
+        """Receive the remaining messages of the other process, which has ended."""
         while self._open and self._readable():
             pass
 
     def _readable(self) -> bool:
-        """Whether something had come."""
+        """Receive what has arrived. Returns False if that is nothing."""
         try:
             data, files, _, _ = socket.recv_fds(self._end, _READ, _SOCKETS)
         except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""The supervisor: takes clients in, hands them to workers, and sees to it that these are there."""
+"""The supervisor: accepts clients, passes them to workers, and replaces workers that die."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ __all__ = ["WorkerFailed", "WorkerSupervisor"]
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
-"""Seconds before a worker that died is replaced; twice as many each time."""
+"""Seconds before a worker that died is replaced: the first pause, doubled each time up to the
+longest."""
 
 STEADY: Final = 60.0
-"""Seconds after which a worker that dies counts as the first one to do so."""
+"""A worker that ran longer than so many seconds is replaced after the first pause again."""
 
 GRACE: Final = 4.0
-"""Seconds that workers have to end in."""
+"""Seconds that workers get to end."""
 
 
 class WorkerFailed(Exception):
-    """A worker did not get ready at the start; it has said why on standard error."""
+    """A worker died at the start. It has written the reason to standard error."""
 
 
 class _Worker:
-    """One process; ``open`` sockets are with it, ``users`` those of them that are logged in."""
+    """One worker process. ``open`` is the number of its sockets, ``users`` counts those that are
+    logged in, by user."""
 
     def __init__(self, number: int, process: asyncio.subprocess.Process, link: WorkerLink) -> None:
         self.number: Final = number
         self.process: Final = process
         self.link: Final = link
         self.ready = False
-        self.told_to_reload = False
+        self.must_reload = False
         self.open = 0
         self.users: Counter[str] = Counter()
 
@@ -58,11 +60,11 @@ class _Worker:
 
 
 class WorkerSupervisor:
-    """``count`` workers behind ``host`` and ``port``; each is ``command`` with the number of its
-    end of the link as last argument, and reads ``job`` as JSON from standard input: with what is
-    given, its ``worker`` number, the ``workers`` in all and the ``port`` that is listened on.
+    """``count`` workers that serve ``host`` and ``port``. Each is a process that runs ``command``;
+    its last argument is the file descriptor of its end of the link. It reads ``job`` as JSON from
+    standard input, with its ``worker`` number, the number of ``workers`` and the ``port`` added.
 
-    Has the methods of a `Server` that `run` needs.
+    The supervisor has the methods of a `Server` that `run` needs.
     """
 
     def __init__(
@@ -87,9 +89,11 @@ class WorkerSupervisor:
         self.busy = False
 
     async def start(self) -> None:
-        """Listen, and start the workers: one first, which makes what all need and is not there.
+        """Listen, and start the workers. The first starts alone and creates the files that all
+        need.
 
-        Raises OSError if the address cannot be had, and WorkerFailed.
+        Raises OSError if it cannot listen on the address, and WorkerFailed if a worker dies before
+        it is ready.
         """
         self._loop = asyncio.get_running_loop()
         self._listeners = listen(self.host, self._requested_port)
@@ -111,12 +115,12 @@ class WorkerSupervisor:
         return number
 
     async def serve_forever(self) -> None:
-        """Return when `close` has been called and every worker has ended."""
+        """Return after `close` was called and every worker has ended."""
         if self._closed is not None:
             await self._closed.wait()
 
     async def close(self) -> None:
-        """Stop listening and have the workers end; kill those that have not, after `GRACE`."""
+        """Stop listening and end the workers; kill those that still run after `GRACE` seconds."""
         self._closing = True
         self._stop_accepting()
         for listener in self._listeners:
@@ -138,20 +142,20 @@ class WorkerSupervisor:
             self._closed.set()
 
     def reload(self) -> None:
-        """Have each worker read users and certificates anew. May be called by any thread."""
+        """Have each worker read users and certificates again. Any thread may call this."""
         self._loop.call_soon_threadsafe(self._reload)
 
     def _reload(self) -> None:
         for worker in self._workers.values():
             if worker.ready:
                 worker.signal(signal.SIGHUP)
-            else:  # it may have read them already, and cannot take a signal yet
-                worker.told_to_reload = True
+            else:  # it may have read them already, but cannot handle a signal yet
+                worker.must_reload = True
 
     # Workers
 
     async def _keep(self, number: int, ready: asyncio.Future[None]) -> None:
-        """Have a worker of this number as long as the supervisor runs."""
+        """Keep a worker of this number running for as long as the supervisor runs."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
@@ -193,7 +197,7 @@ class WorkerSupervisor:
         worker = self._workers[number] = _Worker(number, process, link)
         if process.stdin is not None:
             job = {**self._job, "worker": number, "workers": self._count, "port": self.port}
-            with contextlib.suppress(OSError):  # it has died already
+            with contextlib.suppress(OSError):  # the worker may have died already
                 process.stdin.write(json.dumps(job).encode())
                 await process.stdin.drain()
                 process.stdin.close()
@@ -204,7 +208,7 @@ class WorkerSupervisor:
             case {"is": "ready"}:
                 worker.ready = True
                 report("worker ready", worker=worker.number, process=worker.process.pid)
-                if worker.told_to_reload:
+                if worker.must_reload:
                     worker.signal(signal.SIGHUP)
                 self._accept_again()
             case {"is": "admit", "number": number, "user": user, "database": database}:
@@ -229,12 +233,13 @@ class WorkerSupervisor:
         worker.link.send(answer)
 
     def _lost(self, worker: _Worker) -> None:
-        """It takes nobody any more: it ends, or is made to."""
+        """The link to the worker is lost: give it no more clients, and kill it after `GRACE`
+        seconds unless it ends."""
         worker.ready = False
         self._loop.call_later(GRACE, worker.signal, signal.SIGKILL)
 
     def _forget(self, worker: _Worker) -> None:
-        """It has ended, and all its connections with it."""
+        """The worker and all its connections have ended: release their places."""
         worker.ready = False
         worker.link.close()
         for user in worker.users.elements():
@@ -252,7 +257,7 @@ class WorkerSupervisor:
                 self._loop.add_reader(listener, self._accept, listener)
 
     def _stop_accepting(self) -> None:
-        """Clients wait in the system's queue."""
+        """Let further clients wait in the operating system's queue."""
         if self._accepting:
             self._accepting = False
             for listener in self._listeners:
@@ -267,7 +272,7 @@ class WorkerSupervisor:
             client, _ = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError as error:  # no more files, for example
+        except OSError as error:  # too many open files, for example
             report("cannot accept", level=logging.ERROR, error=type(error).__name__)
             self._stop_accepting()
             self._loop.call_later(1.0, self._accept_again)
@@ -276,6 +281,6 @@ class WorkerSupervisor:
         worker.link.send({"is": "client"}, client)
 
     def _next(self) -> _Worker | None:
-        """The one with fewest sockets, of those that take one."""
-        takers = (w for w in self._workers.values() if w.ready and not w.link.full)
-        return min(takers, key=lambda w: w.open, default=None)
+        """The worker with fewest sockets, of those that are ready and whose link is not full."""
+        free = (w for w in self._workers.values() if w.ready and not w.link.full)
+        return min(free, key=lambda w: w.open, default=None)

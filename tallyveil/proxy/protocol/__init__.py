@@ -1,1 +1,1 @@
-"""Messages of PostgreSQL's protocol, from bytes and to bytes."""
+"""Messages of PostgreSQL's protocol: decoded from bytes and encoded to bytes."""
