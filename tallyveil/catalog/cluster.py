@@ -1,7 +1,8 @@
-"""One PostgreSQL with a folder of its own: made, started, and ended; and what others left behind.
+"""One PostgreSQL in a folder of its own: create it, start it, end it, and remove leftover folders.
 
-Nobody but who started it reaches it: it listens on a socket in a folder that is theirs alone, and
-on no port. It needs no home and no name: root's runs as nobody, since PostgreSQL refuses root.
+Only the user who started it can reach it: it listens on a socket in a folder of that user, and on
+no port. The user needs no home directory and no name. If the user is root, it runs as nobody, since
+PostgreSQL refuses to run as root.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ PREFIX: Final = "tallyveil-catalog-"
 
 START: Final = 60.0
 STOP: Final = 1.0
-"""Seconds it may take to be made, or to start, on a machine that does much else; and to end."""
+"""Seconds that creating or starting it may take, on a busy machine; and ending it."""
 
 MOST_LINKS: Final = 64
-"""Connections at a time."""
+"""The most connections at a time."""
 
 _LONGEST_PATH: Final = 90
-"""Bytes of the folder's path: a socket's may have 107 in all."""
+"""The most bytes of the folder's path: the path of a socket may have 107."""
 
 _SETTINGS: Final = {
     "listen_addresses": "",
@@ -65,9 +66,9 @@ _SINCE_18: Final = {"io_method": "sync"}
 
 
 class Cluster:
-    """A folder, to be filled by `make`. Raises NoPostgreSQL where there can be none.
+    """A folder, which `make` fills. Raises NoPostgreSQL if no folder can be created.
 
-    `stop` may be called by another thread, and ends what is under way.
+    Another thread may call `stop`, which ends whatever runs.
     """
 
     def __init__(self, binaries: Binaries) -> None:
@@ -80,7 +81,7 @@ class Cluster:
 
     @property
     def socket(self) -> str:
-        """The path that it listens at."""
+        """The path of the socket that it listens on."""
         return str(self.data / ".s.PGSQL.5432")
 
     @property
@@ -88,8 +89,8 @@ class Cluster:
         return self._process is not None and self._process.poll() is None
 
     def start(self, ready: Iterator[bool]) -> None:
-        """Return once ``ready`` says so. To be called by a thread that lives as long as it should:
-        with the thread it ends. Raises NoPostgreSQL.
+        """Start PostgreSQL, and return once ``ready`` yields True. PostgreSQL ends when the calling
+        thread ends. Raises NoPostgreSQL if it does not start in time.
         """
         settings = _SETTINGS | (_SINCE_18 if self._binaries.major >= 18 else {})
         given = {**settings, "unix_socket_directories": str(self.data)}
@@ -105,13 +106,13 @@ class Cluster:
                 break
             time.sleep(0.01)
         self.stop()
-        raise NoPostgreSQL(self._said().rpartition("\n")[2] or "PostgreSQL does not start")
+        raise NoPostgreSQL(self._log().rpartition("\n")[2] or "PostgreSQL does not start")
 
     def stop(self) -> None:
-        """Cut all connections, and wait for its end."""
+        """End PostgreSQL without waiting for its clients, and wait until it has ended."""
         if self._process is None or self._process.poll() is not None:
             return
-        for number in (signal.SIGQUIT, signal.SIGKILL):  # nothing there is worth keeping
+        for number in (signal.SIGQUIT, signal.SIGKILL):  # there are no data to lose
             with contextlib.suppress(OSError):
                 self._process.send_signal(number)
             try:
@@ -121,18 +122,20 @@ class Cluster:
                 continue
 
     def remove(self) -> None:
+        """Remove the folder and release its lock."""
         _remove(self.folder)
         os.close(self._lock)
 
     def make(self) -> None:
-        """Raises NoPostgreSQL, and OSError where the folder cannot be written."""
+        """Create the cluster by initdb. Raises NoPostgreSQL if that fails, and OSError if the
+        folder cannot be written."""
         self.data.mkdir(0o700)
         if self._owner is not None:
             self.folder.chmod(0o711)
             os.chown(self.data, *self._owner)
         with _initdb(self._binaries, self.folder) as program:
             self._run_initdb(program)
-        # Whoever could reach the socket as nobody is not who started it.
+        # Other processes of the user nobody could reach the socket, but only root may connect.
         if self._owner is not None:
             name = pwd.getpwuid(os.geteuid()).pw_name
             (self.data / "pg_hba.conf").write_text("local all all peer map=owner\n")
@@ -143,7 +146,7 @@ class Cluster:
         options += ["--no-instructions", "--encoding=UTF8", "--no-locale"]
         self._launch(str(program), *options)
         if self._process is not None and self._process.wait(START):
-            raise NoPostgreSQL(_why(self._said(), program, self._owner))
+            raise NoPostgreSQL(_why(self._log(), program, self._owner))
 
     def _launch(self, *command: str) -> None:
         uid, gid = self._owner or ("-", "-")
@@ -159,12 +162,12 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def _said(self) -> str:
+    def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace").strip()
 
 
 def sweep() -> None:
-    """Remove what servers that were killed have left behind, and end what still runs of it."""
+    """Remove the folders of servers that were killed, and end PostgreSQL if it still runs there."""
     for root in _roots():
         for folder in Path(root).glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):
@@ -174,7 +177,10 @@ def sweep() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Who uses a folder holds its lock, which ends with them."""
+    """Remove a folder unless it is in use. The process that uses it holds its lock until it ends.
+
+    Raises OSError if it is in use.
+    """
     lock = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,18 +194,18 @@ def _sweep(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The lock last: who is interrupted leaves what the next sweep takes for its own."""
+    """Remove a folder, its lock last: if this is interrupted, the next sweep removes the rest."""
     for part in ("data", "programs"):
         shutil.rmtree(folder / part, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_ours(pid: int, folder: Path) -> bool:
-    """Whether that process was started in this folder: numbers are given again."""
+    """Whether the process was started in this folder. Another one may have the id by now."""
     command = ["ps", "-o", "args=", "-p", str(pid)]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        said = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-        return str(folder) in said.stdout
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        return str(folder) in listed.stdout
     return False
 
 
@@ -217,21 +223,21 @@ def _roots() -> list[str]:
 
 
 def _reached(folder: str) -> bool:
-    """Whether it is one, and whoever root's PostgreSQL runs as gets there."""
+    """Whether it is a folder and, if this process is root's, one that every user can reach."""
     if os.geteuid() or not os.path.isdir(folder):
         return os.path.isdir(folder)
     return all(path.stat().st_mode & 0o001 for path in (Path(folder), *Path(folder).parents))
 
 
 def _hold(folder: Path) -> int:
-    """A lock that says that the folder is in use, for as long as this process lives."""
+    """Lock the folder, as in use, until this process ends. Returns the lock's descriptor."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
 
 
 def _owner() -> tuple[int, int] | None:
-    """Whose it is instead of root's."""
+    """The user and group ids that PostgreSQL runs as instead of root; None if this is not root."""
     if os.geteuid():
         return None
     try:
@@ -243,8 +249,9 @@ def _owner() -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _initdb(binaries: Binaries, folder: Path) -> Iterator[Path]:
-    """initdb; or where the user has no name, as in containers with arbitrary ids, a copy that does
-    not ask for it. The name would be that of the owner, whom we name.
+    """The path of initdb. If the user has no name, as in containers with arbitrary ids, it is the
+    path of a copy that does not look up the name. initdb would only use it as the default for the
+    owner, which we pass.
     """
     try:
         pwd.getpwuid(os.geteuid())
@@ -257,7 +264,8 @@ def _initdb(binaries: Binaries, folder: Path) -> Iterator[Path]:
 
 
 def _nameless(binaries: Binaries, folder: Path) -> Path:
-    """Copies of both programs where they find their libraries and files as before."""
+    """Copy both programs to a folder where they find their libraries and files; return initdb's
+    path."""
     home, root = binaries.folder.parent, binaries.folder.parents[2]
     copy = folder / home.relative_to(root)
     (copy / "bin").mkdir(parents=True)
@@ -266,17 +274,18 @@ def _nameless(binaries: Binaries, folder: Path) -> Path:
             (folder / beside.relative_to(root)).symlink_to(beside)
     for program in (binaries.initdb, binaries.postgres):
         copied = copy / "bin" / program.name
-        # Both functions return a user; the second one the first there is, whichever that is.
+        # getpwuid looks up a user by id; getpwent returns the first user, whoever that is.
         copied.write_bytes(program.read_bytes().replace(b"\0getpwuid\0", b"\0getpwent\0"))
         copied.chmod(0o700)
     return copy / "bin" / binaries.initdb.name
 
 
-def _why(said: str, program: Path, owner: tuple[int, int] | None) -> str:
-    lines = [line for line in said.strip().splitlines() if line.strip()]
+def _why(log: str, program: Path, owner: tuple[int, int] | None) -> str:
+    """The reason for initdb's failure, from its log."""
+    lines = [line for line in log.strip().splitlines() if line.strip()]
     last = lines[-1] if lines else f"{program} failed"
     if "PermissionError" in last and owner is not None:
-        return f"user {owner[0]}, whom root's PostgreSQL runs as, may not run {program}"
-    if "could not look up effective user" in said:
+        return f"started by root, PostgreSQL runs as user {owner[0]}, who may not run {program}"
+    if "could not look up effective user" in log:
         return f"the user with id {os.geteuid()} has no name: add a line to /etc/passwd"
     return last

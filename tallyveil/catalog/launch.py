@@ -1,7 +1,7 @@
-"""A program of its own: gives rights up, bounds what it may take, and becomes another program.
+"""A separate program that gives up privileges, limits its resources, and executes another program.
 
-Run as ``python -I -S launch.py UID GID PARENT PROGRAM ARGUMENT…``, with - for who keeps their own.
-In a process with threads none of this can be done between fork and exec.
+Run it as ``python -I -S launch.py UID GID PARENT PROGRAM ARGUMENT…``; - for UID and GID keeps the
+user. A process with threads cannot do this safely between fork and exec.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final
 __all__: list[str] = []
 
 MEMORY: Final = 512 << 20
-"""Bytes of addresses of one process: what a statement takes beyond is refused to it alone."""
+"""The most bytes of address space of one process. A statement that needs more fails alone."""
 
 FILE: Final = 64 << 20
-"""Bytes of one file."""
+"""The most bytes of one file."""
 
 NICE: Final = 5
-"""Counts go first."""
+"""The niceness: counts have priority over questions about the catalogs."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -36,15 +36,15 @@ def _bound(kind: int, size: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """On Linux, have the system end this process when who started it ends, however that is."""
+    """On Linux, have the system end this process when its parent ends, in whatever way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
         if os.getppid() != parent:
-            raise SystemExit("who started this has ended")
+            raise SystemExit("the parent process has ended")
 
 
 def main(uid: str, gid: str, parent: str, program: str, *arguments: str) -> None:
-    if sys.platform != "darwin":  # where it does not hold, and cannot be set
+    if sys.platform != "darwin":  # macOS neither enforces this limit nor allows to set it
         _bound(resource.RLIMIT_AS, MEMORY)
     _bound(resource.RLIMIT_FSIZE, FILE)
     _bound(resource.RLIMIT_CORE, 0)

@@ -1,6 +1,6 @@
-"""One connection to the catalog's PostgreSQL, in its own messages: none is decoded that passes on.
+"""One connection to the catalog's PostgreSQL. Messages that are forwarded are not decoded.
 
-It blocks until the statement's deadline is over, and belongs to one thread at a time.
+It blocks, at most until the statement's deadline, and is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _ERROR: Final = ord("E")
 
 CONNECT: Final = 5.0
 GRACE: Final = 2.0
-"""Seconds a connection may take to be made, and a statement that is cancelled to end."""
+"""Seconds that connecting may take, and that a cancelled statement may take to end."""
 
 LOOK: Final = 0.05
-"""Seconds between two looks at the deadline."""
+"""Seconds between two checks of the deadline."""
 
 MOST: Final = 1 << 24
-"""Bytes of one answer."""
+"""The most bytes of one answer."""
 
 _MOST_KEPT: Final = 32
-"""Statements that stay prepared."""
+"""The most statements that stay prepared on a connection."""
 
 _PORTION: Final = 1 << 17
 
@@ -60,15 +60,15 @@ _T = TypeVar("_T")
 
 
 class CatalogError(TallyveilError):
-    """What that PostgreSQL said of a statement, in its own words; the SQLSTATE is its own too."""
+    """An error that the catalog's PostgreSQL reported, with its own text and SQLSTATE."""
 
 
 class Failed(Exception):
-    """The connection is gone, or is of no use any more."""
+    """The connection is lost or unusable."""
 
 
 class LinkReply(NamedTuple):
-    """One message: its kind and what is in it; of rows, so many messages in one piece, whole."""
+    """One message: its kind and its body. For rows, ``body`` holds ``rows`` whole messages."""
 
     kind: str
     body: bytes
@@ -82,29 +82,30 @@ def _error_of(sqlstate: str) -> type[CatalogError]:
 
 def unavailable(why: str) -> CatalogError:
     return _error_of("58000")(
-        f"the catalog is not available: {why}", hint="Counts are answered all the same."
+        f"the catalog is not available: {why}", hint="Counts are still answered."
     )
 
 
 def fields(body: bytes) -> dict[str, str]:
-    """Of an ErrorResponse or NoticeResponse, by their letters."""
+    """The fields of an ErrorResponse or NoticeResponse, by their letters."""
     parts = (part.decode("utf-8", "replace") for part in body.split(b"\0") if part)
     return {part[0]: part[1:] for part in parts}
 
 
 def error(body: bytes) -> CatalogError:
-    said = fields(body)
-    position = said.get("P", "")
-    return _error_of(said.get("C", "XX000"))(
-        said.get("M", "the catalog failed"),
-        detail=said.get("D"),
-        hint=said.get("H"),
+    """The error of an ErrorResponse."""
+    found = fields(body)
+    position = found.get("P", "")
+    return _error_of(found.get("C", "XX000"))(
+        found.get("M", "the catalog failed"),
+        detail=found.get("D"),
+        hint=found.get("H"),
         position=int(position) if position.isdigit() else None,
     )
 
 
 class CatalogLink:
-    """Logged in as ``role``, with ``settings``. Raises what `ask` raises."""
+    """A connection logged in as ``role``, with ``settings``. Raises what `ask` raises."""
 
     def __init__(
         self, address: str, role: str, database: str, settings: Sequence[tuple[str, str]] = ()
@@ -131,7 +132,8 @@ class CatalogLink:
             refused.pop_all()
 
     def keep(self, sql: str, oids: Sequence[int]) -> tuple[str, bytes]:
-        """The name of a statement that stays prepared here, and what is to be sent before it."""
+        """The name of the statement, which stays prepared on this connection, and the messages to
+        send before using it, if any."""
         key = sql, tuple(oids)
         name = self._kept.get(key)
         if name is not None:
@@ -145,12 +147,12 @@ class CatalogLink:
 
     @property
     def pid(self) -> int:
-        """Of the process that serves this connection."""
+        """The id of the PostgreSQL process that serves this connection."""
         return int.from_bytes(self._key[:4])
 
     @property
     def held(self) -> int:
-        """Bytes of memory that this process has for itself; 0 where the system does not tell."""
+        """Bytes of private memory of that process; 0 if the system does not report them."""
         with contextlib.suppress(OSError), open(f"/proc/{self.pid}/statm", "rb") as file:
             _, resident, shared, *_ = map(int, file.read().split())
             return (resident - shared) * mmap.PAGESIZE
@@ -161,18 +163,18 @@ class CatalogLink:
             self._key = reply.body
         elif reply.kind == "E":
             refused = error(reply.body)
-            if refused.sqlstate.startswith("57P"):  # it starts, recovers or ends
+            if refused.sqlstate.startswith("57P"):  # it is starting, recovering or shutting down
                 raise Failed(refused.message)
             raise refused
         elif reply.kind == "R" and reply.body != bytes(4):
-            raise Failed("it asks for a password")
+            raise Failed("it requires a password")
 
     def ask(self, messages: bytes, seconds: float = math.inf) -> Iterator[LinkReply]:
-        """Send, and yield what is replied, up to ReadyForQuery, which is left out.
+        """Send messages, and yield the replies up to ReadyForQuery, which is omitted.
 
-        Raises what `deadline.check` raises, CatalogError where the answer is too large, and Failed,
-        also after ``seconds``; then, and where this is not read to its end, the connection is to be
-        closed.
+        Raises what `deadline.check` raises, CatalogError if the answer is too large, and Failed if
+        the connection is lost or ``seconds`` have passed. After an error, or if the iterator is not
+        exhausted, the caller must close the connection.
         """
         until = time.monotonic() + seconds
         received = 0
@@ -186,18 +188,18 @@ class CatalogLink:
                 return
             data = self._patiently(partial(self._socket.recv, _PORTION), until)
             if not data:
-                raise Failed("it ended the connection")
+                raise Failed("it closed the connection")
             self._buffer += data
             received += len(data)
             if received > MOST:
                 raise _error_of("54000")(
                     "the catalog's answer is too large",
-                    detail=f"It may take {MOST} bytes.",
+                    detail=f"At most {MOST} bytes are accepted.",
                     hint="Ask for fewer rows or columns.",
                 )
 
     def _patiently(self, step: Callable[[], _T], until: float) -> _T:
-        """What ``step`` gives once the other end is ready for it."""
+        """Repeat ``step`` until it does not time out, and return its result."""
         while True:
             deadline.check()
             if time.monotonic() > until:
@@ -217,7 +219,7 @@ class CatalogLink:
         return True
 
     def _whole(self) -> Iterator[LinkReply]:
-        """The messages that have wholly come; rows that follow each other together."""
+        """Yield the complete messages received; consecutive rows are yielded together."""
         buffer, size = self._buffer, len(self._buffer)
         at, rows, count = 0, 0, 0
         while at + 5 <= size and buffer[at] != 90:  # Z
@@ -237,8 +239,8 @@ class CatalogLink:
         del buffer[:at]
 
     def close(self, closed: Callable[[], object] = lambda: None) -> None:
-        """End the connection, and the statement under way, whatever it is at; nobody waits for
-        that. Then call ``closed``."""
+        """End the connection and any running statement, then call ``closed``. Does not wait: if a
+        statement is running, a thread does this."""
         if self._asking and self._key:
             threading.Thread(target=self._end, args=(closed,), daemon=True).start()
         else:
@@ -248,14 +250,15 @@ class CatalogLink:
     def _end(self, closed: Callable[[], object]) -> None:
         self._cancel()
         if not self._ends():
-            # Some functions look at no signal for hours. Others' statements are asked again.
+            # Some functions ignore cancels for hours. Killing the process restarts PostgreSQL, so
+            # other analysts' statements are sent again.
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
         self._socket.close()
         closed()
 
     def _cancel(self) -> None:
-        """Ask that the statement under way be stopped."""
+        """Request that PostgreSQL cancel the running statement."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as other:
             other.settimeout(GRACE)
             other.connect(self._address)
@@ -263,7 +266,8 @@ class CatalogLink:
             other.recv(1)
 
     def _ends(self) -> bool:
-        """Whether the process hangs up in time, as it does once it hears that we have."""
+        """Shut down our side. Returns whether the process closes the connection in time, as it does
+        once it notices that."""
         until = time.monotonic() + GRACE
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -273,13 +277,13 @@ class CatalogLink:
                     return True
         except TimeoutError:
             return False
-        except OSError:  # it has gone already
+        except OSError:  # the process has ended already
             return True
         return False
 
 
 def run(link: CatalogLink, sql: str, seconds: float) -> None:
-    """Statements of our own, whose rows nobody wants. Raises CatalogError, Failed."""
+    """Execute statements of our own, ignoring their rows. Raises CatalogError, Failed."""
     first: CatalogError | None = None
     for reply in link.ask(simple(sql), seconds):
         if reply.kind == "E" and first is None:

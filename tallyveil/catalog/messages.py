@@ -1,4 +1,4 @@
-"""What is sent to the catalog's PostgreSQL, in the protocol's messages."""
+"""The protocol messages that are sent to the catalog's PostgreSQL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse(name: str, sql: str, oids: Sequence[int] = ()) -> bytes:
 
 
 def close(name: str) -> bytes:
-    """Forget a statement."""
+    """Close a prepared statement."""
     return _message(b"C", b"S" + text(name))
 
 
@@ -63,7 +63,7 @@ def bind(
 
 
 def describe(name: str) -> bytes:
-    """The parameters and columns of a statement."""
+    """Describe the parameters and columns of a prepared statement."""
     return _message(b"D", b"S" + text(name))
 
 

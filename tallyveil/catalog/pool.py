@@ -1,6 +1,6 @@
-"""Connections to the catalog's PostgreSQL: few, kept open, each for a role, a database, settings.
+"""A pool of connections to the catalog's PostgreSQL, by role, database and settings.
 
-No statement that is put to them leaves anything behind, so that analysts' sessions share them.
+No statement sent over them has a lasting effect, so analysts' sessions can share them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ServerSettings: TypeAlias = tuple[tuple[str, str], ...]
 _Key: TypeAlias = tuple[str, str, ServerSettings]  # a role and a database
 
 CHECK: Final = "\1check"
-"""A prepared statement of each connection, with a sign that clients use in no name: how many
-relations that are not PostgreSQL's own, whose numbers are below 16384, this transaction has named.
-"""
+"""The name of a statement prepared on each connection, with a character that clients never use. It
+counts the relations that this transaction has named, other than PostgreSQL's own, whose OIDs are
+below 16384."""
 
 _CHECK_SQL: Final = (
     "SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) "
@@ -50,24 +50,26 @@ ADMINISTRATION: Final = "internal"
 DATABASE: Final = "tallyveil"
 SUPERUSER: Final = "tallyveil"
 EVERYBODY: Final = "analyst"
-"""What databases are copies of, and nobody connects to; where they are made from; that of who
-cannot have one of the name they connected to; the role that owns all of it; that of all analysts,
-and of who cannot have one of their own name."""
+"""In this order: the database that all others are copies of, which no client connects to; the
+database from which others are created; the one for clients that cannot have a database of the name
+that they gave; the role that owns everything; the group role of all analysts, which is also the
+role of analysts that cannot have one of their own name."""
 
 _IDLE: Final = 16
 _SHARE: Final = 2
 _ROLES: Final = 1000
-"""Connections kept open though nobody asks; those of one role in use; roles made on demand."""
+"""The most idle connections, the most connections of one role in use, and the most roles created on
+demand."""
 
 _HELD: Final = 32 << 20
-"""Bytes that a connection may hold while nobody asks: PostgreSQL keeps a prepared statement with
-all that its views stand for, which a text of 5 kB makes 20 MB."""
+"""Bytes of memory that an idle connection may hold. PostgreSQL stores a prepared statement with its
+views expanded, so that a text of 5 kB takes 20 MB."""
 
 _DATABASES: Final = 8
-"""Beside the one that there is at first, each of 8 MB."""
+"""The most databases created on demand, each of 8 MB."""
 
-# Another thread or process has made the role or the database, or is just making it or changing its
-# privileges.
+# Another thread or process has created the role or the database, or is just creating it or changing
+# its privileges.
 _EXISTS: Final = ("42710", "42P04", "23505", "XX000")
 
 _RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
@@ -75,7 +77,8 @@ _NOT_COPIES: Final = frozenset({TEMPLATE, ADMINISTRATION, "template0"})
 
 
 def making(database: str) -> tuple[str, ...]:
-    """The statements that make a database like all; privileges on it are not the template's."""
+    """The statements that create a database and set the privileges on it, which are not copied from
+    the template."""
     name = identifier(database)
     return (
         f"CREATE DATABASE {name} STRATEGY file_copy",
@@ -85,14 +88,14 @@ def making(database: str) -> tuple[str, ...]:
 
 
 class Databases:
-    """The names that clients connect to, of which the first few have databases, as tools compare
-    the name with what they find. Processes that serve together share one."""
+    """The names that clients connect to. The first few get a database of that name, since tools
+    compare the name with the database's. Processes that serve together share one instance."""
 
     def __init__(self) -> None:
         self._names = {DATABASE}
 
     def take(self, name: str) -> str:
-        """The database for who connects to that name."""
+        """The database for a client that connects to ``name``."""
         if name in _NOT_COPIES or not _is_name(name):
             return DATABASE
         if len(self._names) <= _DATABASES:
@@ -101,10 +104,10 @@ class Databases:
 
 
 class Pool:
-    """``address`` gives the path of the socket now, and raises CatalogError where there is none.
+    """``address()`` returns the current path of the socket, or raises CatalogError.
 
-    ``sound`` has statements, with their settings, that were found to name nothing but catalogs:
-    what there is never changes.
+    ``sound`` caches the statements, with their settings, that were found to name only catalogs.
+    The relations never change, so this stays true.
     """
 
     def __init__(self, address: Callable[[], str]) -> None:
@@ -117,10 +120,10 @@ class Pool:
 
     @contextmanager
     def link(self, user: str, database: str, settings: ServerSettings) -> Iterator[CatalogLink]:
-        """A connection as the analyst, to the database of that name, which is made where there is
-        none. It is kept if nothing is raised here.
+        """A connection as the analyst to the database, both created on demand. Afterwards it
+        returns to the pool, but if the caller's block raises, it is closed.
 
-        Raises CatalogError, what `deadline.check` raises, and Failed where it cannot be made.
+        Raises CatalogError, what `deadline.check` raises, and Failed if it cannot connect.
         """
         role = self._role(user)
         self._make_database(database)
@@ -130,22 +133,22 @@ class Pool:
         _enter(place)
         with ExitStack() as failed:
             failed.callback(place.release)
-            found = self._kept(key) or self._connect(key)
+            link = self._take_idle(key) or self._connect(key)
             failed.pop_all()
-            failed.callback(found.close, place.release)  # another has its place once it has ended
-            yield found
+            failed.callback(link.close, place.release)  # its place is free once it has ended
+            yield link
             failed.pop_all()
-        self._keep(key, found)
+        self._keep(key, link)
         place.release()
 
     def clear(self) -> None:
-        """Close those that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             links, self._idle = self._idle, deque()
         for _, link in links:
             link.close()
 
-    def _kept(self, key: _Key) -> CatalogLink | None:
+    def _take_idle(self, key: _Key) -> CatalogLink | None:
         with self._lock:
             for entry in reversed(self._idle):
                 if entry[0] == key:
@@ -174,7 +177,7 @@ class Pool:
         return link
 
     def _role(self, user: str) -> str:
-        """The analyst's own role, which is made where there is none."""
+        """The analyst's own role, created on demand, or the group role if there can be none."""
         if user in _RESERVED or user.startswith("pg_") or not _is_name(user):
             return EVERYBODY
         with self._lock:
@@ -191,7 +194,8 @@ class Pool:
             self._made.add(name)
 
     def _make(self, *statements: str) -> None:
-        """What others make at the same time is the same."""
+        """Execute statements that create a role or a database. If others create it at the same
+        time, theirs is the same."""
         for statement in statements:
             with closing(CatalogLink(self._address(), SUPERUSER, ADMINISTRATION)) as link:
                 try:
@@ -210,4 +214,4 @@ def _enter(place: threading.BoundedSemaphore) -> None:
         while not place.acquire(timeout=LOOK):
             deadline.check()
     except StatementTooComplex:
-        raise unavailable(f"{_SHARE} statements of yours are under way there") from None
+        raise unavailable(f"{_SHARE} of your statements are already running there") from None

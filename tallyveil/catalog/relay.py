@@ -1,8 +1,8 @@
-"""A question about the catalogs, put to their PostgreSQL: what it would answer, and the answer.
+"""Describe and answer questions about the catalogs by their PostgreSQL.
 
-PostgreSQL itself says which relations a statement names: where one of them is not its own, the
-statement is about the policy's tables, whatever `routing` took it for, and is refused here. No
-answer about a protected table is ever that of an empty one.
+PostgreSQL itself reports which relations a statement names. If one of them is not its own, the
+statement is about the policy's tables, whatever `routing` decided, and is refused here. So a
+question about a protected table never gets the answer of an empty table.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["CatalogAnswer", "CatalogQuestion", "CatalogSocket", "Relay", "Result
 
 RECOVERY: Final = 2.0
 PAUSE: Final = 0.05
-"""Seconds that it may take to be there again, and between two looks whether it is."""
+"""Seconds that a restart may take, and between two attempts to connect."""
 
 _FIELD: Final = struct.Struct("!IHIhih")
 
 
 class ResultColumn(NamedTuple):
-    """A column of an answer, as pg_type and pg_attribute have its type."""
+    """A column of an answer, with its type as in pg_type and pg_attribute."""
 
     name: str
     oid: int
@@ -41,9 +41,9 @@ class ResultColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class CatalogQuestion:
-    """A statement with its parameters, as bytes in these formats, and those of the columns.
+    """A statement with its parameters, as bytes in ``formats``, and the formats of its columns.
 
-    ``prepared`` is, of an EXECUTE, what it executes: a name, a statement, its parameters' types.
+    For EXECUTE, ``prepared`` is the statement it executes: name, SQL, OIDs of the parameters.
     """
 
     sql: str
@@ -56,8 +56,8 @@ class CatalogQuestion:
 
 @dataclass
 class CatalogAnswer:
-    """``rows`` are whole messages, so many in a piece; ``copied``: they are CopyData, and their
-    beginning and end. ``oids`` are of the parameters."""
+    """``rows`` are pieces of a number of rows and their whole messages. If ``copied``, these are
+    CopyData, and the messages before and after them. ``oids`` are the types of the parameters."""
 
     oids: tuple[int, ...] = ()
     columns: tuple[ResultColumn, ...] | None = None
@@ -68,8 +68,8 @@ class CatalogAnswer:
 
 
 class CatalogSocket:
-    """What the wire knows of it. ``address`` gives the path of the socket to ask at, and raises
-    CatalogError if there is none; ``names`` are those of the policy's tables and views.
+    """The catalog as the wire uses it. ``address()`` returns the path of its socket, or raises
+    CatalogError if there is none; ``names`` are the policy's tables and views.
     """
 
     def __init__(self, address: Callable[[], str], names: Collection[str]) -> None:
@@ -77,35 +77,37 @@ class CatalogSocket:
         self._pool: Final = Pool(address)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         self._pool.clear()
 
     def relay(self, user: str, database: str) -> Relay:
-        """For one session of that user, in the database of that name; see `Databases`."""
+        """The relay for one session of ``user`` on ``database``; see `Databases`."""
         return Relay(self._pool, user, database)
 
 
 class Relay:
-    """For one analyst's session; used by one thread at a time."""
+    """The catalog for one analyst's session; used by one thread at a time."""
 
     def __init__(self, pool: Pool, user: str, database: str) -> None:
         self._pool = pool
         self._user = user
         self._database = database
 
-    @deadline.taking(None)  # it is not here that it is worked out
+    @deadline.taking(None)  # another process computes the answer, so this waits for no turn
     @deadline.doing(deadline.Phase.CATALOGS)
     def answer(
         self, question: CatalogQuestion, settings: ServerSettings, *, described: bool = False
     ) -> CatalogAnswer:
-        """Its answer; where it is to be ``described``, its parameters and columns. Raises
-        CatalogError, FeatureNotSupported, and what `deadline.check` raises."""
+        """Answer the question or, if ``described``, only describe its parameters and columns.
+
+        Raises CatalogError, FeatureNotSupported, and what `deadline.check` raises.
+        """
         until = None
         while True:
             try:
                 return self._once(question, settings, described=described)
             except Failed as failure:
-                # It has been started again since, or another statement has taken it along.
+                # PostgreSQL was restarted, or another statement crashed it.
                 self._pool.clear()
                 now = time.monotonic()
                 until = until or now + RECOVERY
@@ -130,7 +132,9 @@ class Relay:
             for reply in link.ask(before + after + wire.SYNC):
                 reader.read(reply)
             if (sound or question.prepared is not None) and reader.error is not None:
-                raise reader.error  # in here: what is prepared there is not known any more
+                # Raised inside the block, which closes the connection: it is unknown which
+                # statements are still prepared there.
+                raise reader.error
         answer = reader.finish()
         if not _is_copy(question.sql) and question.prepared is None:
             self._pool.sound.put(key, True)
@@ -149,8 +153,9 @@ def _run(question: CatalogQuestion, name: str) -> bytes:
 
 
 class _Reader:
-    """Replies to an answer. The first rows are those of the check; and those after COPY, which
-    names its relations only when it runs. ``checked``: there are none at first."""
+    """Collects replies into an answer. The first row is the result of the check, unless the
+    statement was ``checked`` earlier. After COPY, which names its relations only when it runs, a
+    row is the result of a second check."""
 
     def __init__(self, *, checked: bool) -> None:
         self.answer = CatalogAnswer()
@@ -161,7 +166,7 @@ class _Reader:
         if self.error is not None:
             raise self.error
         if self._checks < 1 + self.answer.copied:
-            raise unavailable("it did not say what the statement names")
+            raise unavailable("it did not report which relations the statement names")
         return self.answer
 
     def read(self, reply: LinkReply) -> None:
@@ -189,7 +194,7 @@ class _Reader:
         if row[-1:] != b"0" or row[-5:-1] != b"\0\0\0\1":
             self.error = self.error or FeatureNotSupported(
                 "a statement about the catalogs cannot ask about the policy's tables as well",
-                hint="Ask two statements.",
+                hint="Split it into two statements.",
             )
 
     def _take(self, reply: LinkReply) -> None:
@@ -206,7 +211,7 @@ def _is_copy(sql: str) -> bool:
 
 
 def columns(body: bytes) -> tuple[ResultColumn, ...]:
-    """Of a RowDescription."""
+    """The columns of a RowDescription."""
     found, at = [], 2
     for _ in range(int.from_bytes(body[:2])):
         end = body.index(b"\0", at)
@@ -217,12 +222,12 @@ def columns(body: bytes) -> tuple[ResultColumn, ...]:
 
 
 def _notice(body: bytes) -> Notice:
-    said = fields(body)
-    severity = said.get("V", "NOTICE")
+    found = fields(body)
+    severity = found.get("V", "NOTICE")
     return Notice(
-        said.get("M", ""),
-        detail=said.get("D"),
-        hint=said.get("H"),
-        sqlstate=said.get("C", "00000"),
+        found.get("M", ""),
+        detail=found.get("D"),
+        hint=found.get("H"),
+        sqlstate=found.get("C", "00000"),
         severity="WARNING" if severity == "WARNING" else "NOTICE",
     )

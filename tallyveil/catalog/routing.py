@@ -1,9 +1,9 @@
-"""Which statements are questions about the catalogs: decided on the tree of each.
+"""Decide, on its syntax tree, whether a statement is a question about the catalogs.
 
-A statement is one if it is a query, or explains or copies one, and every table that it names is a
-catalog's, or if it names none and calls a function that only a catalog has. All else is the
-gate's, which refuses what it does not understand. A mistake here gives a refusal and no wrong
-answer (see `relay`).
+It is one if it is a query, or explains or copies one, and either every table that it names belongs
+to a catalog, or it names no table and calls a function that only catalogs have. All other
+statements go to the gate, which refuses what it does not understand. A mistake here leads to a
+refusal, not to a wrong answer (see `relay`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
 
-# Functions and types that the gate lacks, and that say nothing but what the catalogs hold.
+# Functions and types that the gate lacks, and that reveal only what the catalogs hold.
 _CATALOGS_OWN: Final = re.compile(
     r"pg_\w+|information_schema|reg(?:class|type|proc(?:edure)?|oper(?:ator)?|namespace|role|"
     r"config|dictionary|collation)|has_\w+_privilege|(?:obj|col|shobj)_description|format_type|"
@@ -37,7 +37,7 @@ _CATALOGS_OWN: Final = re.compile(
     r"txid_\w+|generate_series|set_config|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
     re.IGNORECASE,
 )
-# One of these is in each of them. To look for parts takes a tenth of the time.
+# Each of the names above contains one of these. Searching for them takes a tenth of the time.
 _PARTS: Final = (
     "pg_", "information_schema", "reg", "_privilege", "_description", "format_type",
     "current_schemas", "row_security", "inet_", "txid_", "array_", "quote_", "generate_series",
@@ -45,27 +45,27 @@ _PARTS: Final = (
 )  # fmt: skip
 _SESSIONS_OWN: Final = frozenset(
     {"pg_backend_pid", "pg_is_in_recovery", "pg_advisory_unlock_all"}
-)  # which the gate knows
+)  # which the gate answers
 
 _WORDS: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 _DIALECT: Final = Postgres()
 
-# What the parser raises on some malformed texts instead of its own error.
+# The parser raises some of these for malformed texts instead of its own error.
 _FAILURES: Final = (
     SqlglotError, RecursionError, TypeError, AttributeError, IndexError, KeyError, ValueError,
 )  # fmt: skip
 
 
 class Routing:
-    """``names`` are those of the policy's tables and views."""
+    """Finds statements about the catalogs. ``names`` are the policy's tables and views."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
         self._kept: Cache[list[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
 
     def takes(self, piece: Piece) -> bool:
-        """Whether it is a question about the catalogs."""
+        """Whether the statement is a question about the catalogs."""
         sql = piece.sql.lower()
         if not any(part in sql for part in _PARTS):
             return False
@@ -94,7 +94,9 @@ class Routing:
         return name.startswith("pg_") and name not in self._names
 
     def _decide_unparsed(self, tokens: Sequence[Token]) -> bool:
-        """It names a catalog, and nothing of the policy's; names with escapes say nothing."""
+        """Decide on the tokens, for a statement that names a catalog but does not parse. Returns
+        False if it names a table of the policy, or has names with Unicode escapes, which are
+        unreadable here."""
         words = {token.text.lower() for token in tokens if token.token_type in _WORDS}
         return not (words & self._names) and "u" not in words
 
@@ -109,7 +111,7 @@ def _names_catalog(token: Token) -> bool:
 
 
 def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
-    """What it reads from, but for the functions and what it defines itself."""
+    """The tables that the query reads, without table functions and its own common tables."""
     defined = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         function = isinstance(table.this, exp.Func)
@@ -118,7 +120,8 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _is_gates(function: exp.Func) -> bool:
-    """What belongs to the session: intervals, and settings but for those that change nothing."""
+    """Whether only the gate can answer the function: dp_ functions, and set_config except for
+    settings that have no effect."""
     if not isinstance(function, exp.Anonymous):
         return False
     name = function.name.lower()
@@ -129,7 +132,7 @@ def _is_gates(function: exp.Func) -> bool:
 
 
 def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:
-    """The query of COPY (query) TO STDOUT."""
+    """The tokens of the query in COPY (query) TO STDOUT, or None for another statement."""
     if tokens[0].text.upper() != "COPY" or (end := _closed(tokens, 1)) is None:
         return None
     to = [token.text.upper() for token in tokens[end + 1 : end + 3]]
@@ -137,7 +140,7 @@ def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:
 
 
 def _explained(tokens: Sequence[Token]) -> Sequence[Token] | None:
-    """The query of EXPLAIN, after its options."""
+    """The tokens of the query in EXPLAIN, after its options, or None for another statement."""
     if tokens[0].text.upper() != "EXPLAIN":
         return None
     start, end = 1, _closed(tokens, 1)
@@ -149,7 +152,7 @@ def _explained(tokens: Sequence[Token]) -> Sequence[Token] | None:
 
 
 def _closed(tokens: Sequence[Token], start: int) -> int | None:
-    """Where the bracket ends that opens at ``start``; None if there is none."""
+    """The index of the token that closes the parenthesis at ``start``, or None if there is none."""
     if len(tokens) <= start or tokens[start].text != "(":
         return None
     depth = 0

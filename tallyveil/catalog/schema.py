@@ -1,7 +1,7 @@
-"""What the catalog holds: the policy's relations, empty, for everybody to look at and nothing else.
+"""The catalog's contents: the policy's relations, empty, which every analyst may only read.
 
-Statements come in an order that depends on the policy alone, so that objects get the same numbers
-whenever it is started.
+The order of the statements depends on the policy alone, so that objects get the same OIDs at each
+start.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tallyveil.quoting import identifier, literal
 __all__ = ["Statements", "setup"]
 
 Statements: TypeAlias = tuple[str, ...]
-"""The first of them that works is what is wanted."""
+"""Alternatives, of which the first that succeeds is used."""
 
-# Functions that are not the same for the same arguments and state are nobody's, but for these: they
-# tell sizes, locks and numbers, or wait, and leave nothing behind.
+# Analysts may execute no volatile functions but these, and pg_stat_get_…: they report sizes, locks
+# and numbers, or wait, and have no lasting effect.
 _HARMLESS: Final = (
     "clock_timestamp",
     "current_query",
@@ -51,7 +51,7 @@ _HARMLESS: Final = (
     "txid_status",
 )
 
-# Stable, and they run what a text says.
+# Stable functions that execute SQL given as text.
 _RUNS_TEXTS: Final = "%\\_to\\_xml%"
 
 _REVOKE: Final = """
@@ -69,8 +69,8 @@ BEGIN
 END $$
 """
 
-# Analysts share connections, and what is prepared there. The function runs PostgreSQL's own code
-# however it is defined, so that the view has to do without it.
+# Analysts share connections, and the statements prepared there, which they must not see. Redefining
+# the function has no effect, since it always runs PostgreSQL's own code. So the view is redefined.
 _HIDE_PREPARED: Final = """
 DO $$
 BEGIN
@@ -86,10 +86,11 @@ END $$
 
 
 def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterator[Statements]:
-    """What makes an empty database that catalog; ``sql_type`` names DuckDB's types as PostgreSQL
-    does."""
+    """Yield the statements that turn an empty database into the catalog. ``sql_type`` converts the
+    name of a DuckDB type to PostgreSQL's."""
     harmless = "ARRAY[" + ", ".join(map(_literal, _HARMLESS)) + "]"
-    # asyncpg turns jit off. Settings are the session's, and what is set here would outlast it.
+    # asyncpg calls set_config to turn jit off. On a shared connection the setting would outlast the
+    # session, so the function must not set anything.
     yield (
         "CREATE OR REPLACE FUNCTION pg_catalog.set_config(text, text, boolean) RETURNS text "
         "LANGUAGE sql STABLE RETURN $2",

@@ -1,4 +1,4 @@
-"""Keeps a catalog running: starts it beside the server, and again whenever it ends."""
+"""Keep a catalog running: start it beside the server, and restart it whenever it ends."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ PATIENCE: Final = 10.0
 LOOK: Final = 0.1
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 60.0
-"""Seconds between two looks whether it runs; before it is started again, twice that each time it
-ends at once."""
+"""Seconds: between two checks whether it runs; from its end to a restart, doubled each time it ends
+early, up to the longest."""
 
 SETTLED: Final = 30.0
 SOON: Final = 1.0
-"""Seconds that it has to run to be sound, and in which statements wait for it to be there again."""
+"""Seconds: how long it must run for the next restart to be quick again; statements wait for a
+restart if the pause before it is shorter than this."""
 
 
 class CatalogSupervisor:
-    """``setup`` are the statements that fill it, made in its own thread, which also starts the
-    processes: with that thread, and so with this process, they end.
+    """A thread that runs a catalog. ``setup`` yields the statements that fill it; the thread
+    iterates over it. The thread also starts the processes, so that they end with it, and with this
+    process.
     """
 
     def __init__(self, binaries: Binaries, setup: Iterable[Statements]) -> None:
@@ -45,20 +47,20 @@ class CatalogSupervisor:
         self._setup = setup
         self._cluster: Cluster | None = None
         self._running = False
-        self._settled = threading.Event()  # that it runs, or does not
+        self._settled = threading.Event()  # set unless it is starting
         self._closing = threading.Event()
         self._why: str | None = None
         self._thread = threading.Thread(target=self._run, name="tallyveil-catalog", daemon=True)
 
     def start(self) -> None:
-        """Return at once."""
+        """Start the catalog; does not wait until it runs."""
         self._thread.start()
 
     def address(self) -> str:
-        """The path of its socket. Waits while it starts; raises CatalogError if it does not in
-        time, and QueryCanceled."""
+        """The path of the catalog's socket. Waits while it starts. Raises CatalogError if it does
+        not start in time, and QueryCanceled."""
         until = time.monotonic() + PATIENCE
-        with contextlib.suppress(StatementTooComplex):  # it is no fault of the question's
+        with contextlib.suppress(StatementTooComplex):  # the question is not too complex
             while not self._settled.wait(LOOK) and time.monotonic() < until:
                 deadline.check()
         if not self._running or self._cluster is None:
@@ -66,7 +68,7 @@ class CatalogSupervisor:
         return self._cluster.socket
 
     def close(self) -> None:
-        """End it, and remove what it kept."""
+        """End the catalog and remove its files."""
         self._closing.set()
         if self._cluster is not None:
             self._cluster.stop()
@@ -100,7 +102,7 @@ class CatalogSupervisor:
         cluster.make()
         pause, fill = FIRST_PAUSE, True
         while not self._closing.is_set():
-            lasted, why = 0.0, "it has ended, and is started again"
+            lasted, why = 0.0, "it ended and is being restarted"
             try:
                 cluster.start(self._answers(cluster, TEMPLATE if fill else ADMINISTRATION))
                 if fill:
@@ -121,13 +123,14 @@ class CatalogSupervisor:
             self._closing.wait(pause)
 
     def _watch(self, cluster: Cluster) -> float:
-        """Seconds until it has ended, or is to."""
+        """Wait until it has ended, or `close` was called. Returns the seconds that it ran."""
         seconds = 0.0
         while cluster.running and not self._closing.wait(LOOK):
             seconds += LOOK
         return seconds
 
     def _answers(self, cluster: Cluster, database: str) -> Iterator[bool]:
+        """Yield, at each call, whether a connection can be made."""
         while not self._closing.is_set():
             try:
                 CatalogLink(cluster.socket, SUPERUSER, database).close()
@@ -140,7 +143,8 @@ class CatalogSupervisor:
             run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
             for alternatives in self._setup:
                 _first(link, alternatives)
-            # So that who connects to postgres, as tools do at first, has a copy of that name.
+            # Tools first connect to a database named postgres. The rename lets them have a copy of
+            # the template under that name.
             run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
         with contextlib.closing(CatalogLink(socket, SUPERUSER, ADMINISTRATION)) as link:
             for statement in making(DATABASE):
@@ -148,7 +152,7 @@ class CatalogSupervisor:
 
 
 def _first(link: CatalogLink, alternatives: Statements) -> None:
-    """Run the first that works; the last has to."""
+    """Run the first statement that succeeds. Raises CatalogError if the last one fails, too."""
     for statement in alternatives[:-1]:
         try:
             run(link, statement, PATIENCE)

@@ -149,7 +149,7 @@ def test_a_folder_of_somebody_else_is_not_swept(folder: Path) -> None:
         (None, "there is no initdb"),
         ("exit 3", "does not run"),
         ("echo 'postgres (PostgreSQL) 15.8'", "is version 15; 16 or later is needed"),
-        ("echo 'postgres (PostgreSQL) 19devel'", "no PostgreSQL of a released version"),
+        ("echo 'postgres (PostgreSQL) 19devel'", "not a released version of PostgreSQL"),
     ],
 )
 def test_what_cannot_be_started_is_said(tmp_path: Path, script: str | None, why: str) -> None:
