@@ -79,8 +79,8 @@ def coded(values: IntArray) -> tuple[IntArray, IntArray]:
 def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArray, IntArray]:
     """Concatenate the ranges ``starts[i]`` to ``starts[i + 1]`` for each i of ``which``.
 
-    Returns (of, places): the places in these ranges, and for each place the position in ``which``
-    of the i that it belongs to.
+    Returns (of, places): for each place in these ranges, the position of its i in ``which``, and
+    the place itself.
     """
     lengths = starts[which + 1] - starts[which]
     ends = np.cumsum(lengths)

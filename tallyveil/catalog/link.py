@@ -114,7 +114,7 @@ class CatalogLink:
         self._buffer = bytearray()
         self._key = b""
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], str] = OrderedDict()
-        self._made = 0
+        self._prepared_count = 0
         self._asking = True
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(LOOK)
@@ -128,7 +128,7 @@ class CatalogLink:
             except OSError as failure:
                 raise Failed(str(failure)) from None
             for reply in self.ask(INT32.pack(len(body) + 4) + body, CONNECT):
-                self._greeted(reply)
+                self._handle_greeting(reply)
             refused.pop_all()
 
     def keep(self, sql: str, oids: Sequence[int]) -> tuple[str, bytes]:
@@ -140,8 +140,8 @@ class CatalogLink:
             self._kept.move_to_end(key)
             return name, b""
         _, old = self._kept.popitem(last=False) if len(self._kept) >= _MOST_KEPT else (None, None)
-        self._made += 1
-        name = self._kept[key] = f"\1{self._made}"
+        self._prepared_count += 1
+        name = self._kept[key] = f"\1{self._prepared_count}"
         room = b"" if old is None else close(old)
         return name, room + parse(name, sql, oids)
 
@@ -158,7 +158,7 @@ class CatalogLink:
             return (resident - shared) * mmap.PAGESIZE
         return 0
 
-    def _greeted(self, reply: LinkReply) -> None:
+    def _handle_greeting(self, reply: LinkReply) -> None:
         if reply.kind == "K":
             self._key = reply.body
         elif reply.kind == "E":
@@ -181,12 +181,12 @@ class CatalogLink:
         self._asking = True
         rest = memoryview(messages)
         while rest:
-            rest = rest[self._patiently(partial(self._socket.send, rest), until) :]
+            rest = rest[self._retry(partial(self._socket.send, rest), until) :]
         while True:
-            yield from self._whole()
+            yield from self._complete_messages()
             if self._ready():
                 return
-            data = self._patiently(partial(self._socket.recv, _PORTION), until)
+            data = self._retry(partial(self._socket.recv, _PORTION), until)
             if not data:
                 raise Failed("it closed the connection")
             self._buffer += data
@@ -198,7 +198,7 @@ class CatalogLink:
                     hint="Ask for fewer rows or columns.",
                 )
 
-    def _patiently(self, step: Callable[[], _T], until: float) -> _T:
+    def _retry(self, step: Callable[[], _T], until: float) -> _T:
         """Repeat ``step`` until it does not time out, and return its result."""
         while True:
             deadline.check()
@@ -218,7 +218,7 @@ class CatalogLink:
         self._asking = False
         return True
 
-    def _whole(self) -> Iterator[LinkReply]:
+    def _complete_messages(self) -> Iterator[LinkReply]:
         """Yield the complete messages received; consecutive rows are yielded together."""
         buffer, size = self._buffer, len(self._buffer)
         at, rows, count = 0, 0, 0
@@ -249,7 +249,7 @@ class CatalogLink:
 
     def _end(self, closed: Callable[[], object]) -> None:
         self._cancel()
-        if not self._ends():
+        if not self._disconnect():
             # Some functions ignore cancels for hours. Killing the process restarts PostgreSQL, so
             # other analysts' statements are sent again.
             with contextlib.suppress(OSError):
@@ -265,7 +265,7 @@ class CatalogLink:
             other.sendall(INT32.pack(16) + INT32.pack(_CANCEL) + self._key)
             other.recv(1)
 
-    def _ends(self) -> bool:
+    def _disconnect(self) -> bool:
         """Shut down our side. Returns whether the process closes the connection in time, as it does
         once it notices that."""
         until = time.monotonic() + GRACE

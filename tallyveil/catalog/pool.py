@@ -115,7 +115,7 @@ class Pool:
         self._lock = ranked_lock(Rank.LEAF)
         self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
         self._idle: deque[tuple[_Key, CatalogLink]] = deque()
-        self._made = {DATABASE}
+        self._created = {DATABASE}
         self._places: dict[str, threading.BoundedSemaphore] = {}
 
     @contextmanager
@@ -189,9 +189,9 @@ class Pool:
         return user
 
     def _make_database(self, name: str) -> None:
-        if name not in self._made:
+        if name not in self._created:
             self._make(*making(name))
-            self._made.add(name)
+            self._created.add(name)
 
     def _make(self, *statements: str) -> None:
         """Execute statements that create a role or a database. If others create it at the same

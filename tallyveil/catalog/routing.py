@@ -72,7 +72,7 @@ class Routing:
         return self._kept.get(piece.sql, lambda: [self._decide(piece.tokens, piece.sql)])[0]
 
     def _decide(self, tokens: Sequence[Token], sql: str) -> bool:
-        tokens = _copied(tokens) or _explained(tokens) or tokens
+        tokens = _query_of_copy(tokens) or _query_of_explain(tokens) or tokens
         if not any(map(_names_catalog, tokens)) or tokens[0].text.upper() not in _QUERIES:
             return False
         try:
@@ -83,7 +83,7 @@ class Routing:
         tree = trees[0]
         if len(trees) != 1 or not isinstance(tree, (exp.Query, exp.Values)):
             return False
-        if any(map(_is_gates, tree.find_all(exp.Func))):
+        if any(map(_belongs_to_gate, tree.find_all(exp.Func))):
             return False
         return all(map(self._is_catalog, _tables(tree)))
 
@@ -119,7 +119,7 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
             yield table
 
 
-def _is_gates(function: exp.Func) -> bool:
+def _belongs_to_gate(function: exp.Func) -> bool:
     """Whether only the gate can answer the function: dp_ functions, and set_config except for
     settings that have no effect."""
     if not isinstance(function, exp.Anonymous):
@@ -131,19 +131,19 @@ def _is_gates(function: exp.Func) -> bool:
     return name.startswith("dp_")
 
 
-def _copied(tokens: Sequence[Token]) -> Sequence[Token] | None:
+def _query_of_copy(tokens: Sequence[Token]) -> Sequence[Token] | None:
     """The tokens of the query in COPY (query) TO STDOUT, or None for another statement."""
-    if tokens[0].text.upper() != "COPY" or (end := _closed(tokens, 1)) is None:
+    if tokens[0].text.upper() != "COPY" or (end := _closing_parenthesis(tokens, 1)) is None:
         return None
     to = [token.text.upper() for token in tokens[end + 1 : end + 3]]
     return tokens[2:end] if to == ["TO", "STDOUT"] else None
 
 
-def _explained(tokens: Sequence[Token]) -> Sequence[Token] | None:
+def _query_of_explain(tokens: Sequence[Token]) -> Sequence[Token] | None:
     """The tokens of the query in EXPLAIN, after its options, or None for another statement."""
     if tokens[0].text.upper() != "EXPLAIN":
         return None
-    start, end = 1, _closed(tokens, 1)
+    start, end = 1, _closing_parenthesis(tokens, 1)
     if end is not None and tokens[2].text.upper() not in _QUERIES:
         start = end + 1
     while start < len(tokens) and tokens[start].text.upper() in _SWITCHES:
@@ -151,7 +151,7 @@ def _explained(tokens: Sequence[Token]) -> Sequence[Token] | None:
     return tokens[start:] or None
 
 
-def _closed(tokens: Sequence[Token], start: int) -> int | None:
+def _closing_parenthesis(tokens: Sequence[Token], start: int) -> int | None:
     """The index of the token that closes the parenthesis at ``start``, or None if there is none."""
     if len(tokens) <= start or tokens[start].text != "(":
         return None

@@ -39,7 +39,8 @@ _ENDED: Final = ConnectionFailure("the client closed its stream, and the answers
 
 class ClientConnection(asyncio.Protocol):
     """One client's connection. It runs on the event loop; only `_work` and `_close_session` run on
-    a worker. While a worker answers its messages, it is ``working``."""
+    a worker. It is ``working`` while a worker answers its messages; otherwise it can only proceed
+    once its client sends something."""
 
     def __init__(self, owner: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()

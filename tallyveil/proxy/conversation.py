@@ -227,7 +227,7 @@ class _Transition(NamedTuple):
     ready: bool = False
 
 
-def _by(
+def _by_executor(
     answer: Callable[[Executor, Any], Iterator[bytes]],
 ) -> Callable[[Conversation, m.Message], Iterator[bytes]]:
     def handle(conversation: Conversation, message: m.Message) -> Iterator[bytes]:
@@ -242,13 +242,13 @@ _IGNORED: Final = _Transition(Conversation._nothing, _S, _S)
 _END: Final = _Transition(Conversation._nothing, _C, _C)
 
 _WHEN_READY: Final[dict[type[m.Message], _Transition]] = {
-    m.Query: _Transition(_by(simple.query), _R, _R, ready=True),
+    m.Query: _Transition(_by_executor(simple.query), _R, _R, ready=True),
     m.FunctionCall: _Transition(Conversation._call_function, _R, _R, ready=True),
-    m.Parse: _Transition(_by(extended.parse), _R, _S),
-    m.Bind: _Transition(_by(extended.bind), _R, _S),
-    m.Describe: _Transition(_by(extended.describe), _R, _S),
-    m.Execute: _Transition(_by(extended.execute), _R, _S),
-    m.Close: _Transition(_by(extended.close), _R, _S),
+    m.Parse: _Transition(_by_executor(extended.parse), _R, _S),
+    m.Bind: _Transition(_by_executor(extended.bind), _R, _S),
+    m.Describe: _Transition(_by_executor(extended.describe), _R, _S),
+    m.Execute: _Transition(_by_executor(extended.execute), _R, _S),
+    m.Close: _Transition(_by_executor(extended.close), _R, _S),
     m.Flush: _Transition(Conversation._nothing, _R, _R),
     m.CopyMessage: _Transition(Conversation._nothing, _R, _R),
     m.Sync: _Transition(Conversation._nothing, _R, _R, ready=True),

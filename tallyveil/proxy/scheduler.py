@@ -62,7 +62,7 @@ class Scheduler:
         with self._ready:
             for analyst, queue in self._queues.items():
                 if owner in queue:
-                    self._assign(analyst, self._taken(analyst, owner))
+                    self._assign(analyst, self._remove(analyst, owner))
                     return
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class Scheduler:
         """Assign to threads all work that may run now."""
         while (analyst := self._next()) is not None:
             owner = next(iter(self._queues[analyst]))
-            self._assign(analyst, self._taken(analyst, owner))
+            self._assign(analyst, self._remove(analyst, owner))
 
     def _next(self) -> str | None:
         """The next analyst whose work may run now, or None."""
@@ -91,7 +91,7 @@ class Scheduler:
                 return analyst
         return None
 
-    def _taken(self, analyst: str, owner: Hashable) -> Work:
+    def _remove(self, analyst: str, owner: Hashable) -> Work:
         """Remove and return the owner's work; the analyst's queue moves behind all others."""
         queue = self._queues.pop(analyst)
         work = queue.pop(owner)

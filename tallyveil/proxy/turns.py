@@ -150,8 +150,8 @@ class Turn:
         self.granted: Final = threading.Event()
         self._turns = turns
         self._placed = False
-        self._asked: float | None = None
-        self._looked = self._worked = self._since = time.monotonic()
+        self._queued_at: float | None = None
+        self._checked_at = self._paused_at = self._placed_at = time.monotonic()
         self._cpu = time.thread_time()
         self._heavy = turns._uses(analyst, 0.0) > LIGHT
         turns._count(light=not self._heavy, heavy=self._heavy)
@@ -160,29 +160,29 @@ class Turn:
         """Return False if the thread may go on. Otherwise wait a little and return True: it is the
         turn of others, and the caller must ask again.
         """
-        if self._asked is not None:
-            return self._goes_on_waiting(self._asked)
+        if self._queued_at is not None:
+            return self._keep_waiting(self._queued_at)
         now = time.monotonic()
-        if now - self._looked < LOOK and (not self._heavy or self._placed):
+        if now - self._checked_at < LOOK and (not self._heavy or self._placed):
             return False
-        self._looked = now
+        self._checked_at = now
         self._account()
         if not self._heavy:
             return False
         if not self._placed:
-            return self._asks(now)
-        if now - self._since > SLICE and self._turns._waiting:
+            return self._request_place(now)
+        if now - self._placed_at > SLICE and self._turns._waiting:
             self._placed = False
             self._turns._give_back()
-            return self._asks(now)
-        self._turns._rest(2 * (now - self._worked))
-        self._looked = self._worked = time.monotonic()
+            return self._request_place(now)
+        self._turns._rest(2 * (now - self._paused_at))
+        self._checked_at = self._paused_at = time.monotonic()
         return False
 
     def end(self) -> None:
         """End the turn: the thread has finished its work for the analyst."""
         self._account()
-        if self._asked is not None:
+        if self._queued_at is not None:
             self._turns._withdraw(self, taking=False)
         elif self._placed:
             self._turns._give_back()
@@ -199,23 +199,23 @@ class Turn:
             self._heavy = True
             self._turns._count(light=-1, heavy=1)
 
-    def _asks(self, now: float) -> bool:
+    def _request_place(self, now: float) -> bool:
         if self._turns._ask(self):
-            return self._goes_on(now)
-        self._asked = now
+            return self._resume(now)
+        self._queued_at = now
         return True
 
-    def _goes_on_waiting(self, asked: float) -> bool:
+    def _keep_waiting(self, queued_at: float) -> bool:
         granted = self.granted.wait(PAUSE)
         now = time.monotonic()
         if not granted:
-            if now - asked < PATIENCE:
+            if now - queued_at < PATIENCE:
                 return True
             self._turns._withdraw(self, taking=True)
-        self._asked = None
-        return self._goes_on(now)
+        self._queued_at = None
+        return self._resume(now)
 
-    def _goes_on(self, now: float) -> bool:
+    def _resume(self, now: float) -> bool:
         self._placed = True
-        self._since = self._looked = self._worked = now
+        self._placed_at = self._checked_at = self._paused_at = now
         return False

@@ -118,7 +118,7 @@ class Login:
         self._host = host
         self._request: LoginRequest | None = None
         self._exchange: Exchange | None = None
-        self._asked: set[type[m.Message]] = set()
+        self._encryption_requests: set[type[m.Message]] = set()
 
     @property
     def user(self) -> str:
@@ -139,9 +139,9 @@ class Login:
 
     def encrypt(self, message: m.Message) -> Iterator[bytes]:
         """Answer an SSLRequest or GSSENCRequest. Each may come once, and none within TLS."""
-        if self.channel is not None or type(message) in self._asked:
+        if self.channel is not None or type(message) in self._encryption_requests:
             raise ProtocolViolation("encryption was already requested")
-        self._asked.add(type(message))
+        self._encryption_requests.add(type(message))
         if isinstance(message, m.SSLRequest) and self._host.tls is not None:
             self.channel = self._host.tls.channel()
             yield backend.ENCRYPTION_ACCEPTED

@@ -91,11 +91,11 @@ class DeclaredCursor:
         if self._failed:
             raise PortalCannotRun(f'portal "{self._name}" cannot be run')
         self._failed = True
-        found = self._go(move)
+        found = self._move(move)
         self._failed = False
         return found
 
-    def _go(self, move: Move) -> _Rows:
+    def _move(self, move: Move) -> _Rows:
         count, end = move.count, len(self._rows) + 1
         match move.direction:
             case "absolute" if count is not None:
@@ -104,7 +104,7 @@ class DeclaredCursor:
             case "relative" if count:
                 return self._jump(max(self._place + count, 0), back=count < 0)
         if count == 0:
-            return self._again(move)
+            return self._fetch_again(move)
         steps = len(self._rows) + 1 if count is None else abs(count)
         if (move.direction == "backward") != (count is not None and count < 0):
             return self._backward(steps)
@@ -122,17 +122,17 @@ class DeclaredCursor:
         if back:
             self._need_scroll()
         self._place = min(place, len(self._rows) + 1)
-        return self._here()
+        return self._current()
 
-    def _again(self, move: Move) -> _Rows:
+    def _fetch_again(self, move: Move) -> _Rows:
         """The current row again. PostgreSQL moves back and forward for this, so a NO SCROLL cursor
         cannot."""
-        here = self._here()
+        here = self._current()
         if move.shown and (here or move.direction == "backward"):
             self._need_scroll()
         return here
 
-    def _here(self) -> _Rows:
+    def _current(self) -> _Rows:
         return self._rows[self._place - 1 : self._place] if self._place else []
 
     def _need_scroll(self) -> None:

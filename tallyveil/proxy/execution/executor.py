@@ -61,10 +61,11 @@ class Executor:
         self._interruption = interruption
         self._replies = replies
         self._inquiry = inquiry
-        self._aside = nothing_aside if inquiry is None else inquiry.takes
+        self._takes_catalog = nothing_aside if inquiry is None else inquiry.takes
         self._reported: dict[str, str] = {}
         self._changed = True
-        self._before: object | None = None  # the settings when the transaction began to set some
+        # A snapshot of the settings from before the transaction changed any.
+        self._settings_before: object | None = None
 
     def repeated(self, statement: Hashable) -> tuple[ReplyKey | None, KeptReply | None]:
         """The key of this statement's reply, and the cached reply if it is still valid. Either may
@@ -115,7 +116,7 @@ class Executor:
         """Split the text into its statements; a single one of kind ``empty`` if it has none."""
         self.latest = text = decode_utf8(sql)
         with self._running():
-            statements = self.session.parse(text, self._aside)
+            statements = self.session.parse(text, self._takes_catalog)
         kept = tuple(s for s in statements if s.kind != "empty")
         return kept or statements[:1] or (_EMPTY,)
 
@@ -260,24 +261,24 @@ class Executor:
         self.transaction.fail()
         self._changed = True
         latest = self.transaction.settings
-        self._settings.restore(self._before if latest is None else latest)
+        self._settings.restore(self._settings_before if latest is None else latest)
 
     def end(self, *, committed: bool) -> None:
         """End the transaction, explicit or implicit."""
         self.transaction.implicit = False
         self.kept.end_transaction(committed=committed)
-        if self._before is None:
+        if self._settings_before is None:
             return
         if not committed:
-            self._settings.restore(self._before)
+            self._settings.restore(self._settings_before)
         self._settings.end()
-        self._changed, self._before = True, None
+        self._changed, self._settings_before = True, None
 
     def _remember(self) -> None:
         """Take a snapshot of the settings, unless the transaction has one already."""
         self._changed = True
-        if self._before is None:
-            self._before = self._settings.snapshot()
+        if self._settings_before is None:
+            self._settings_before = self._settings.snapshot()
 
     def _transact(self, statement: Statement) -> Result:
         """Execute a statement about the transaction, and apply it to settings and cursors."""

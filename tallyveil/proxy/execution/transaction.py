@@ -54,7 +54,7 @@ TRANSACTION_KINDS: Final = frozenset(kind for _, kind in _STEPS)
 
 _APART: Final = TRANSACTION_KINDS | {"empty"}
 DISCARD_ALL: Final = "DISCARD ALL"
-"""The statement after one of these is the first of its transaction; DISCARD ALL commits itself."""
+"""The statement after one of these is the first of its transaction: DISCARD ALL commits, too."""
 
 _SAVEPOINT: Final = 1024
 """Bytes of a savepoint in addition to its name, including the settings to return to."""

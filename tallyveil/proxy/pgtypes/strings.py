@@ -16,11 +16,11 @@ def _encode_text(value: Any) -> bytes:
     return str.encode(value)
 
 
-def _same(text: str) -> str:
+def _identity(text: str) -> str:
     return text
 
 
-_TEXT: Final = _encode_text, _same
+_TEXT: Final = _encode_text, _identity
 _UTF8: Final = _encode_text, decode_utf8
 
 
@@ -73,7 +73,7 @@ STRINGS: Final = (
         for name, also in _TEXTS.items()
     ),
     # The type of untyped literals, which psycopg's table lacks.
-    PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _same, decode_utf8),
+    PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _identity, decode_utf8),
     pg_type(
         "jsonb",
         -1,

@@ -86,7 +86,7 @@ _CYCLE: Final = 400  # years after which the calendar repeats
 _CYCLE_DAYS: Final = 146_097
 
 
-def _far(text: str) -> int:
+def _far_micros(text: str) -> int:
     """Microseconds from 2000-01-01 of a text that Python's types cannot hold."""
     match = _FAR.fullmatch(text)
     if match is None:
@@ -101,7 +101,7 @@ def _far(text: str) -> int:
 def _since_epoch(value: dt.date | str) -> int:
     """Microseconds from 2000-01-01, in UTC."""
     if isinstance(value, str):
-        return _far(value)
+        return _far_micros(value)
     if not isinstance(value, dt.datetime):
         return (value.toordinal() - _EPOCH.toordinal()) * _DAY
     if value.tzinfo is not None:

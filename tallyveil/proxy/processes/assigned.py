@@ -30,10 +30,10 @@ class Assigned:
         self.port = port
         self._end: Final = end
         self._lock = threading.Lock()
-        self._asked: dict[int, Future[str]] = {}
-        self._questions = itertools.count()
+        self._pending: dict[int, Future[str]] = {}
+        self._numbers = itertools.count()
         self._closed = False
-        self._beginning: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
 
     async def open(
         self, protocol: Callable[[], asyncio.Protocol], cancel: Callable[[int, bytes], None]
@@ -48,16 +48,16 @@ class Assigned:
         self._link.close()
         with self._lock:
             self._closed = True
-            for answer in self._asked.values():
+            for answer in self._pending.values():
                 answer.cancel()
 
     def admit(self, user: str, database: str) -> str:
         answer: Future[str] = Future()
-        number = next(self._questions)
+        number = next(self._numbers)
         with self._lock:
             if self._closed:
                 raise _closing()
-            self._asked[number] = answer
+            self._pending[number] = answer
         question = {"is": "admit", "number": number, "user": user, "database": database}
         self._loop.call_soon_threadsafe(self._link.send, question)
         try:
@@ -66,7 +66,7 @@ class Assigned:
             raise _closing() from None
         finally:
             with self._lock:
-                del self._asked[number]
+                del self._pending[number]
 
     def left(self, user: str | None) -> None:
         self._link.send({"is": "left", "user": user})
@@ -87,7 +87,7 @@ class Assigned:
 
     def _answer(self, number: int, reply: str | TooManyConnections) -> None:
         with self._lock:
-            answer = self._asked.get(number)
+            answer = self._pending.get(number)
         if answer is None or not answer.set_running_or_notify_cancel():
             return
         if isinstance(reply, str):
@@ -97,8 +97,8 @@ class Assigned:
 
     def _begin(self, passed: socket.socket) -> None:
         task = self._loop.create_task(self._connect(passed))
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, passed: socket.socket) -> None:
         passed.setblocking(False)

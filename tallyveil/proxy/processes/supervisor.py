@@ -31,7 +31,7 @@ LONGEST_PAUSE: Final = 30.0
 longest."""
 
 STEADY: Final = 60.0
-"""A worker that ran longer than so many seconds is replaced after the first pause again."""
+"""Seconds that a worker must run for its replacement to wait only for the first pause again."""
 
 GRACE: Final = 4.0
 """Seconds that workers get to end."""
@@ -85,7 +85,7 @@ class WorkerSupervisor:
         self._accepting = False
         self._closing = False
         self._closed: asyncio.Event | None = None
-        self._keepers: list[asyncio.Task[None]] = []
+        self._keep_tasks: list[asyncio.Task[None]] = []
         self.busy = False
 
     async def start(self) -> None:
@@ -104,7 +104,7 @@ class WorkerSupervisor:
         async with contextlib.AsyncExitStack() as failed:
             failed.push_async_callback(self.close)
             for group in ([first], others):
-                self._keepers += [self._loop.create_task(self._keep(*each)) for each in group]
+                self._keep_tasks += [self._loop.create_task(self._keep(*each)) for each in group]
                 await asyncio.gather(*(ready for _, ready in group))
             failed.pop_all()
         report("listening", host=self.host, port=self.port, workers=self._count)
@@ -125,7 +125,7 @@ class WorkerSupervisor:
         self._stop_accepting()
         for listener in self._listeners:
             listener.close()
-        for keeper in self._keepers:
+        for keeper in self._keep_tasks:
             keeper.cancel()
         workers = tuple(self._workers.values())
         for worker in workers:
@@ -264,7 +264,7 @@ class WorkerSupervisor:
                 self._loop.remove_reader(listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        worker = self._next()
+        worker = self._least_loaded()
         if worker is None:
             self._stop_accepting()
             return
@@ -280,7 +280,7 @@ class WorkerSupervisor:
         worker.open += 1
         worker.link.send({"is": "client"}, client)
 
-    def _next(self) -> _Worker | None:
+    def _least_loaded(self) -> _Worker | None:
         """The worker with fewest sockets, of those that are ready and whose link is not full."""
         free = (w for w in self._workers.values() if w.ready and not w.link.full)
         return min(free, key=lambda w: w.open, default=None)

@@ -128,7 +128,7 @@ def copy_data(data: bytes) -> bytes:
 def row_description(
     columns: Sequence[tuple[str, WireType]], formats: Sequence[int] | None = None
 ) -> bytes:
-    """``formats`` is one code per column; None says text for all, as for a statement."""
+    """``formats`` has a code for each column, or is None for text, as for a statement."""
     parts = [_UINT16.pack(len(columns))]
     for i, (name, wire) in enumerate(columns):
         code = formats[i] if formats is not None else 0
