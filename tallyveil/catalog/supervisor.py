@@ -60,7 +60,8 @@ class CatalogSupervisor:
         """The path of the catalog's socket. Waits while it starts. Raises CatalogError if it does
         not start in time, and QueryCanceled."""
         until = time.monotonic() + PATIENCE
-        with contextlib.suppress(StatementTooComplex):  # the question is not too complex
+        # A time limit reached here is the catalog's fault, so it is reported as unavailable below.
+        with contextlib.suppress(StatementTooComplex):
             while not self._settled.wait(LOOK) and time.monotonic() < until:
                 deadline.check()
         if not self._running or self._cluster is None:

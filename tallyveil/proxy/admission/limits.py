@@ -59,7 +59,7 @@ class ServerLimits:
             if not 0 < value < float("inf"):
                 raise ValueError(f"{field.name} must be positive and finite, not {value!r}")
             if str(field.type).startswith("int") and not isinstance(value, int):
-                raise ValueError(f"{field.name} must be a whole number")
+                raise ValueError(f"{field.name} must be a whole number, not {value!r}")
 
     def shared_by(self, processes: int) -> Self:
         """The limits of each of several processes: ``max_waiting``, ``memory`` and ``heavy`` are

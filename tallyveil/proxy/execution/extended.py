@@ -198,6 +198,6 @@ def _open_portal(kept: Kept, name: str) -> Portal:
     if not isinstance(portal, Portal):
         raise FeatureNotSupported(
             "Execute cannot read a cursor that was created by DECLARE",
-            hint=f'FETCH ALL FROM "{name}".',
+            hint=f'Send FETCH ALL FROM "{name}" instead.',
         )
     return portal

@@ -96,7 +96,8 @@ class Portal:
         """
         if self.result is None or move.shown or move.direction != "forward":
             raise FeatureNotSupported(
-                "FETCH cannot read a portal that was created by Bind", hint="DECLARE a cursor."
+                "a portal that was created by Bind can only be read by Execute",
+                hint="DECLARE a cursor for FETCH and MOVE.",
             )
         if move.count is not None and move.count <= 0:
             return []
