@@ -139,6 +139,24 @@ def test_outcomes_come_as_often_as_their_law_says(monkeypatch: pytest.MonkeyPatc
         assert seen.sum() == points
 
 
+@pytest.mark.parametrize("law", TABLES.values(), ids=TABLES)
+def test_many_numbers_have_the_same_outcomes_as_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch, law: Any
+) -> None:
+    """U just below, at and just above every bound, and at both ends."""
+    table = WeightTable(*law)
+    near = {int(bound) + away for bound in table._high for away in range(-2, 3)}
+    numbers = [0, *sorted(n for n in near if 0 <= n < 2**64), 2**64 - 1]
+    monkeypatch.setattr(inversion, "decided", lambda word, _: -1 - word % 2**32)
+    few = []
+    for number in numbers:
+        Bits(monkeypatch, [number], 64)
+        few += table.draw(1).tolist()
+    many = numbers * -(-inversion._MANY // len(numbers))
+    Bits(monkeypatch, many, 64)
+    assert table.draw(len(many)).tolist() == few * (len(many) // len(few))
+
+
 def test_a_geometric_number_exceeds_others_with_their_powers() -> None:
     """e^{−n x} of n = 70,000, which has three digits; false alarm below 10⁻⁸."""
     drawn = geometric(Fraction(1, 100_000), 40_000)

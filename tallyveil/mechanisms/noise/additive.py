@@ -10,6 +10,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
@@ -19,6 +20,8 @@ from tallyveil.mechanisms.noise.inversion import Integers
 from tallyveil.mechanisms.protocol import Mechanism
 
 __all__ = ["Additive"]
+
+_TOGETHER: Final = 10_000  # rows whose noise is drawn at once: its words fit into a cache
 
 
 class Additive(Mechanism):
@@ -57,15 +60,22 @@ class Additive(Mechanism):
             calibrate.check_scale(scale)
         exact = open_answer(answer, receipt)
         return tuple(
-            _add(column, self.draw(scale, len(column))) if scale else column
+            self._perturbed(column, scale) if scale else column
             for column, scale in zip(exact, receipt.scales, strict=True)
         )
 
+    def _perturbed(self, column: Sequence[int], scale: float) -> tuple[int, ...]:
+        found: list[int] = []
+        for start in range(0, len(column), _TOGETHER):
+            exact = column[start : start + _TOGETHER]
+            found += _add(exact, self.draw(scale, len(exact)))
+        return tuple(found)
 
-def _add(column: Sequence[int], noise: Integers) -> tuple[int, ...]:
+
+def _add(column: Sequence[int], noise: Integers) -> list[int]:
     found: list[int] = []
     for exact, drawn in zip(
         deadline.portions(column), deadline.portions(noise.tolist()), strict=True
     ):
         found += map(operator.add, exact, drawn)
-    return tuple(found)
+    return found

@@ -48,6 +48,9 @@ _END: Final = 1 << _GUARD - 5
 _BASES: Final = (256, 16)
 # Numbers of less than so many bits are added in 64.
 _SHORT: Final = 62
+# Words from which on a guide pays, and how many parts its octaves have, as a power of two.
+_MANY: Final = 10_000
+_PARTS: Final = 7
 
 
 def random_words(count: int) -> RandomWords:
@@ -102,7 +105,7 @@ class WeightTable:
     def draw(self, count: int) -> IntArray:
         """Independent outcomes."""
         words = random_words(count)
-        found = np.searchsorted(self._high, words, side="left").astype(np.int64)
+        found = _first_reaching(self._high, words)
         for at in np.flatnonzero(self._low[found] <= words):
             found[at] = decided(int(words[at]), self._bounds)
         return found
@@ -171,6 +174,33 @@ def _exp(exponent: Fraction, bits: int) -> int:
     # Of these digits three stand before the point of the exponent, and the others are correct.
     with localcontext(prec=bits * 302 // 1000 + 15):
         return round(decimal(-exponent).exp() * (1 << bits))
+
+
+def _first_reaching(bounds: RandomWords, words: RandomWords) -> IntArray:
+    """For each word the place of the first bound that is no less. The bounds ascend, and the last
+    is the largest word.
+
+    Many words are not searched for one by one, which takes a processor longest where it guesses
+    wrong on which side a word lies. A guide has the first place of each part of each octave of the
+    words' complements, and from there every word takes as many steps as the fullest part needs.
+    """
+    if len(words) < _MANY:
+        return np.searchsorted(bounds, words).astype(np.int64)
+    bounds = bounds[: bounds.searchsorted(np.uint64(LARGEST_BOUND)) + 1]
+    own = np.bincount(_part(bounds), minlength=(_WORD << _PARTS) + 1)
+    guide = len(bounds) - np.cumsum(own)  # the larger the complement, the earlier the place
+    found = guide[_part(words)]
+    for _ in range(own.max()):
+        found += bounds[found] < words
+    return found
+
+
+def _part(words: RandomWords) -> IntArray:
+    """In which part of which octave a word's complement lies: never in a higher one than that of a
+    smaller word. A double's exponent and first digits say so, also if it was rounded."""
+    octaves = np.maximum(~words, np.uint64(1)).astype(np.float64).view(np.int64)
+    found: IntArray = (octaves >> 52 - _PARTS) - (1023 << _PARTS)
+    return found
 
 
 def _words(bounds: Sequence[int]) -> RandomWords:
