@@ -2,8 +2,9 @@
 
 The releases are counts with two predicates, sums and answers of ten groups, made through the
 accountant's public face. A line says how long it takes to open the ledger and to learn what it
-knows, and at how much memory, the first time and with the summary that it leaves; another how long
-a fresh count takes through `connect`, as ratio to the same without releases.
+knows, and at how much memory, the first time and with the summary that it leaves. The others are as
+in `bench.latency`, of servers with as many releases, which are asked in turn; ``x_`` are ratios to
+the server without releases. Those of ``cpu_`` are to be trusted on a machine that does other work.
 
     make bench NAME=ledger                  4,000 and 100,000 releases
     RELEASES=4000 make bench NAME=ledger
@@ -20,15 +21,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import duckdb
 import numpy as np
+import psycopg
 
-from bench.latency import POLICY, TABLE, counts
-from bench.measure import percentiles, report
-from tallyveil import connect, load_policy
+from bench.house import served
+from bench.latency import CASES, POLICY, TABLE, System, asker, measure
+from bench.measure import report, target
+from tallyveil import load_policy
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.memory import Noisy
 from tallyveil.boundary import Receipt
@@ -38,28 +42,44 @@ from tallyveil.policy import Policy
 from tallyveil.workload.workload import Column, Factor, Workload
 
 RELEASES = tuple(map(int, os.environ.get("RELEASES", "4000,100000").split(",")))
-REPEATS = int(os.environ.get("REPEATS", "200"))
 ROWS = 100_000
 _TOGETHER = 100  # charges a commit
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         with duckdb.connect() as source:
             rows = folder / "rows.parquet"
             source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{rows}'")
-        before: dict[str, float] = {}
-        for releases in (0, *RELEASES):
-            policy = folder / f"{releases}.toml"
-            policy.write_text(f'ledger = "{releases}.sqlite"\n{POLICY}')
-            _write(load_policy(policy), releases)
-            _report("opening the first time", releases, **_child("opened", policy))
-            _report("opening", releases, **_child("opened", policy))
-            figures = _child("asked", policy)
-            before = before or figures
-            ratio = round(figures["p50_ms"] / before["p50_ms"], 3)
-            _report("fresh count", releases, **figures, x_empty=ratio)
+        systems = {
+            _named(releases): stack.enter_context(_opened(folder, releases))
+            for releases in (0, *RELEASES)
+        }
+        for case in CASES:
+            found = measure(systems, case, _named(0), bench="ledger", rows=ROWS)
+            for releases in RELEASES:
+                ratio = found[_named(releases)][f"cpu_x_{_named(0)}"]
+                target(f"{case}, {_named(releases)}", ratio, most=1.1 if releases < 50_000 else 1.3)
+
+
+def _named(releases: int) -> str:
+    return f"{releases}_releases"
+
+
+@contextmanager
+def _opened(folder: Path, releases: int) -> Iterator[System]:
+    """A server with a ledger of so many releases, of which opening was measured."""
+    policy = folder / f"{releases}.toml"
+    policy.write_text(f'ledger = "{releases}.sqlite"\n{POLICY}')
+    _write(load_policy(policy), releases)
+    _report("opening the first time", releases, **_child("opened", policy))
+    _report("opening", releases, **_child("opened", policy))
+    with (
+        served(str(policy)) as (port, pid),
+        psycopg.connect(f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True) as own,
+    ):
+        yield System("person", asker(own), pid=pid)
 
 
 def _report(case: str, releases: int, **figures: float) -> None:
@@ -88,20 +108,6 @@ def opened(policy: Path) -> dict[str, float]:
         "peak_mb": _megabytes(),
         "peak_mb_before": empty,
     }
-
-
-def asked(policy: Path) -> dict[str, float]:
-    """A fresh count in process, after the first ones, in processor time."""
-    start, times = time.perf_counter(), []
-    with connect(policy) as connection:
-        questions = (q.format(table="person") for q in counts())
-        connection.execute(next(questions)).fetchall()
-        first = time.perf_counter() - start
-        for question in itertools.islice(questions, REPEATS + 10):
-            now = time.process_time()
-            connection.execute(question).fetchall()
-            times.append((time.process_time() - now) * 1e3)
-    return {"first_s": round(first, 3), **percentiles(times[10:]), "peak_mb": _megabytes()}
 
 
 def _write(policy: Policy, releases: int) -> None:
