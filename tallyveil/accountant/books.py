@@ -249,9 +249,9 @@ class Books:
         """
         covered = self._covered
         for stored, position in self._ledger.charges_after(self._charges, charges):
-            deadline.check()
             if stored.table in self._accounts:
                 if stored.id > covered.charges.number:
+                    deadline.check()
                     self._work_out(stored)
                 elif stored.table in covered.tables:
                     self.memory.expect(Release.of(stored))

@@ -9,7 +9,7 @@ missed because SQLite keeps the highest number it has ever given.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from tallyveil.mechanisms.measure import Measure
 
@@ -18,8 +18,7 @@ __all__ = ["FIELDS", "START", "Position", "StoredCharge", "linked"]
 ChainedValue = str | bytes | int
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """How far a table was read: the number of the last row, and its chain."""
 
     number: int
@@ -40,8 +39,7 @@ def linked(before: bytes, *row: ChainedValue) -> bytes:
     return hashlib.blake2b(before + ascii(plain).encode() + held, digest_size=16).digest()
 
 
-@dataclass(frozen=True)
-class StoredCharge:
+class StoredCharge(NamedTuple):
     """``cost`` is in units of 10⁻¹² of ``measure``, ``columns`` as `codec` writes them."""
 
     id: int
@@ -57,4 +55,4 @@ class StoredCharge:
 
 
 _COLUMN_NAMES = {"table": "table_name"}
-FIELDS = tuple(_COLUMN_NAMES.get(f.name, f.name) for f in fields(StoredCharge))
+FIELDS = tuple(_COLUMN_NAMES.get(name, name) for name in StoredCharge._fields)

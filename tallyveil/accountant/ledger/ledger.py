@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.ledger.chain import FIELDS, START, Position, StoredCharge, linked
@@ -45,8 +45,7 @@ _INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns
 _DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
+class StoredAnswer(NamedTuple):
     id: int
     charge_id: int
     noisy: bytes
