@@ -60,14 +60,14 @@ def decode_derivation(blob: bytes) -> Derivation:
     try:
         header, _, keys = zlib.decompress(blob).partition(b"\n")
         about = json.loads(header)
-        by, rough = _read(about["by"]), about.get("rough", True)  # what is without it may be
+        rough = about["rough"]
         if type(rough) is not bool:
             raise ValueError("rough or not")
         return Derivation(
             tuple(keys[at : at + ROW_BYTES] for at in range(0, len(keys), ROW_BYTES)),
             Basis(_numbers(about["whole"]), _numbers(about["own"]), rough),
-            by,
-            _read(about.get("at")),
+            _read(about["by"]),
+            _read(about["at"]),
         )
     except (zlib.error, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise LedgerError("a derivation in the ledger cannot be read") from error
@@ -77,8 +77,12 @@ def _written(confidence: Fraction | None) -> str | None:
     return None if confidence is None else str(confidence)
 
 
-def _read(confidence: str | None) -> Fraction | None:
-    return None if confidence is None else Fraction(confidence)
+def _read(confidence: object) -> Fraction | None:
+    if confidence is None:
+        return None
+    if not isinstance(confidence, str):
+        raise TypeError("a confidence is written as a fraction")
+    return Fraction(confidence)
 
 
 def _numbers(found: Sequence[int]) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from fractions import Fraction
 from pathlib import Path
@@ -21,6 +22,18 @@ def open_accountant(cubes: Any, tmp_path: Path) -> Any:
 
 ONE = Derivation((b"12345678", b"abcdefgh"), Basis((3, 1, 200), (7,)), Fraction(19, 20))
 
+ABOUT: dict[str, Any] = {"by": None, "at": None, "whole": [], "own": [], "rough": False}
+
+
+def written(without: str = "", **others: Any) -> bytes:
+    """A derivation of no rows: readable, except for the changed or missing entries."""
+    about = {key: value for key, value in (ABOUT | others).items() if key != without}
+    return zlib.compress(json.dumps(about).encode() + b"\n")
+
+
+def test_a_derivation_of_no_rows_is_read() -> None:
+    assert decode_derivation(written()) == Derivation((), Basis(), None)
+
 
 @pytest.mark.parametrize("derivation", [ONE, Derivation((b"12345678",), Basis((0,)), None)])
 def test_a_derivation_is_read_as_it_was_written(derivation: Derivation) -> None:
@@ -34,10 +47,14 @@ def test_a_derivation_is_read_as_it_was_written(derivation: Derivation) -> None:
         b"nothing",
         zlib.compress(b"{}\n"),
         zlib.compress(b"[]\n"),
-        zlib.compress(b'{"by": "1/0", "whole": [], "own": []}\n'),
-        zlib.compress(b'{"by": null, "whole": [-1], "own": []}\n'),
-        zlib.compress(b'{"by": null, "whole": [true], "own": []}\n'),
-        zlib.compress(b'{"by": null, "whole": 3, "own": []}\n'),
+        written(by="1/0"),
+        written(at="1/0"),
+        written(at=0.5),
+        written(whole=[-1]),
+        written(whole=[True]),
+        written(whole=3),
+        written(rough=1),
+        *(written(without=key) for key in ABOUT),
     ],
 )
 def test_anything_else_is_an_error(blob: bytes) -> None:
