@@ -8,7 +8,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
+from bench.postgres import program
 from tallyveil.cli.app import app
 from tallyveil.cli.demo import Question, tour
 from tallyveil.cli.demo_data import EXAMPLE_POLICY, copy_example, write_people
@@ -95,18 +95,18 @@ class Reader:
         return out.getvalue()
 
     def _shell(self, code: str) -> str:
-        program, *arguments = shlex.split(self._ported(code))
-        if program == "tallyveil":  # in this process: a new one takes a second to begin
+        command, *arguments = shlex.split(self._ported(code))
+        if command == "tallyveil":  # in this process: a new one takes a second to begin
             return CliRunner().invoke(app, arguments).output
-        scripts = str(Path(sys.executable).parent)
-        environment = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
+        scripts, psql = (str(Path(path).parent) for path in (sys.executable, program("psql")))
+        paths = os.pathsep.join((scripts, os.environ["PATH"], psql))
         return subprocess.run(
             self._ported(code),
             shell=True,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env={**os.environ, "PATH": paths},
         ).stdout
 
     def _ported(self, code: str) -> str:
@@ -126,8 +126,6 @@ def reader(people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_examples_of(document: Path, reader: Reader) -> None:
     for example in examples(document):
-        if example.language == "shell" and "psql" in example.code and not shutil.which("psql"):
-            continue
         printed = reader.run(example)
         failed = example.language == "sql" and printed.startswith("ERROR")
         if example.output is None:

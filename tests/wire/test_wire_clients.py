@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import Any
 
 import psycopg
 import pytest
 
+from bench.postgres import program
+
 COUNT = "SELECT count(*) FROM person WHERE age = 30 AND state = 'AL'"
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
 def test_psql(house: Any) -> None:
     with house.connect() as connection:
         ((answer,),) = connection.execute(COUNT).fetchall()
@@ -20,7 +20,7 @@ def test_psql(house: Any) -> None:
     def run(*commands: str) -> subprocess.CompletedProcess[str]:
         arguments = [part for command in commands for part in ("-c", command)]
         return subprocess.run(
-            ["psql", house.dsn, "-X", "-A", "-t", *arguments],
+            [program("psql"), house.dsn, "-X", "-A", "-t", *arguments],
             capture_output=True,
             text=True,
             timeout=60,

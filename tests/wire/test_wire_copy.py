@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from bench.postgres import program
 from tallyveil.proxy.protocol import messages as m
 from tests.proxy.raw_client import RawClient
 
@@ -186,12 +186,11 @@ def test_asyncpg_copies_a_query(house: Any) -> None:
     assert tag == "COPY 1"
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
 def test_psql_copies_into_a_file(house: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     query = "SELECT state, count(*) FROM person GROUP BY state ORDER BY state"
     found = subprocess.run(
-        ["psql", house.dsn, "-c", f"\\copy ({query}) to '{out}' csv header"],
+        [program("psql"), house.dsn, "-c", f"\\copy ({query}) to '{out}' csv header"],
         capture_output=True,
         text=True,
         check=True,
