@@ -65,7 +65,8 @@ class Outlook:
     determined: Determined | None = None
     """What the system determines of all rows together, if that is known."""
     given_up: bool = False
-    """Whether it took too much work to find out what the system determines of some row."""
+    """Whether it took too much work to find out what the system or, if ``outside``, what all of
+    them determine of some row."""
 
     @property
     def looked_at(self) -> bool:

@@ -8,7 +8,7 @@ its columns are, and so on. All of them share the work that one statement is wor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -32,6 +32,7 @@ _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # of one of several: of more, few would be solved
 _WRITTEN_OUT: Final = 2_000_000  # of one that is not solved
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
+_NARROW: Final = 4  # choices of columns about few attributes, where all are too much work
 _HALVES: Final = 3  # so many times half of the columns are left out where all are too much work
 _SHARED: Final = 4  # so many times the work of one system is shared by all of a statement's columns
 
@@ -144,15 +145,16 @@ class Looks:
         """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
         same."""
         state, seen = self._state, nothing.seen
-        taken, work = self._chosen(columns, seen, share.work, asked)
+        taken, work, whole = self._chosen(columns, seen, share.work, asked)
+        outside = replace(nothing, outside=True, given_up=not whole)
         if taken is None and asked == 1:
-            return replace(nothing, outside=True)
+            return outside
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
         sums = sum(column.height for column in columns[asked:])
         system = System.of(state, columns, taken or (), work, share.kinds, sums)
         if taken is None:
-            return None if system is None else replace(nothing, system=system, outside=True)
+            return None if system is None else replace(outside, system=system)
         if system is None:
             return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
         if not system.used:  # what follows from exact rows alone is known without it (`exact`)
@@ -165,16 +167,19 @@ class Looks:
         """What fewer recorded columns say, if it is of more rows: beside all of them there may not
         have been the work to find out what few determine."""
         used = () if found.system is None else found.system.used
-        if len(used) == found.seen and not found.given_up:
+        if not found.given_up and (found.outside or len(used) == found.seen):
             return found
         most, best = share.work // COLUMN, found
-        fewer: list[Sequence[int]] = [*self._state.relevance.narrow(columns, found.seen, most)]
-        if found.given_up:
-            fewer += [used[: len(used) >> n] for n in range(1, _HALVES + 1)]
-        for numbers in fewer:
+        narrow = self._state.relevance.narrow(columns, found.seen, most)
+        halves = _HALVES if found.given_up else 0
+        fewer: Iterator[Sequence[int]] = itertools.chain(
+            itertools.islice(narrow, _NARROW),
+            (used[: len(used) >> n] for n in range(1, halves + 1)),
+        )
+        for numbers in filter(None, fewer):
             deadline.check()
             spans = self._state.relevance.spans(numbers, columns)
-            if not numbers or self._state.outside(columns[:asked], spans):
+            if self._state.outside(columns[:asked], spans):
                 continue
             sums = sum(column.height for column in columns[asked:])
             system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
@@ -189,22 +194,23 @@ class Looks:
 
     def _chosen(
         self, columns: Sequence[Column], seen: int, work: int, asked: int
-    ) -> tuple[tuple[int, ...] | None, int]:
+    ) -> tuple[tuple[int, ...] | None, int, bool]:
         """Which recorded columns are to be looked at beside some columns, those with rows of theirs
         first, and the work they are worth; None if these can say nothing of any combination of the
-        columns' rows. Those that tell too many cells apart are left out."""
+        columns' rows, and then whether this is certain, since it was checked of all recorded
+        columns. Those that tell too many cells apart are left out."""
         state, same = self._state, self._state.holding(columns, seen)
         if not same:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
         # Nothing follows from a part of what is recorded if nothing does from all of it.
         recorded = None if same else state.relevance.every(columns, seen)
         if recorded is not None and state.outside(columns[:asked], recorded):
-            return None, work
+            return None, work, True
         every, spans = state.bearing(same, columns, seen, work)
         if not same and state.outside(columns[:asked], spans):
-            return None, work
+            return None, work, False
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
-        return tuple(itertools.compress(every, fits)), work
+        return tuple(itertools.compress(every, fits)), work, False
 
     def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:
         """The outlooks once something was bought."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +12,13 @@ import pytest
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers.estimate import NoiseWeights
 from tallyveil.knowledge.looks import Looks
+from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column, Factor
 from tests.knowledge.columns import release
 
-DAYS, PARTS = 100, 3
+DAYS, HOURS, PARTS = 100, 50, 3
 
 
 def _column(first: int, part: int | None = None) -> Column:
@@ -85,3 +88,65 @@ def test_a_quick_bound_of_an_interval_is_no_narrower() -> None:
         NoiseWeights(values, noises, rough).half_width(level) for rough in (True, False)
     )
     assert exact <= rough <= 2 * exact
+
+
+def _ranged(**ranges: tuple[int, int]) -> Column:
+    """A count over ranges, each from its low value to before its high one."""
+    factors = []
+    for axis, (low, high) in ranges.items():
+        cells = np.arange(low, high, dtype=np.int64)
+        factors.append(Factor((axis,), (HOURS,), 1, cells * 0, cells, cells * 0 + 1))
+    return Column(tuple(factors))
+
+
+@pytest.fixture
+def narrowed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The columns about few attributes that are looked at, as they are taken."""
+    taken: list[list[int]] = []
+    narrow = Relevance.narrow
+
+    def noted(*arguments: Any) -> Iterator[list[int]]:
+        for numbers in narrow(*arguments):
+            taken.append(numbers)
+            yield numbers
+
+    monkeypatch.setattr(Relevance, "narrow", noted)
+    return taken
+
+
+def test_where_nothing_follows_from_all_columns_no_fewer_are_looked_at(
+    narrowed: list[list[int]],
+) -> None:
+    state = State()
+    for number in range(100):
+        state.learn(release(number, _ranged(**{f"part{number % 9}": (1 + number // 9, 50)})))
+    (found,) = Looks(state).at([_ranged(hour=(3, 9))], [0], state.recorded, 1)
+    assert found.outside
+    assert found.rows == ((None,),)
+    assert not narrowed
+
+
+def test_where_nothing_follows_from_most_columns_the_others_are_looked_at(
+    narrowed: list[list[int]],
+) -> None:
+    """They come after very many more precise ones, which determine nothing."""
+    state = State()
+    for number in range(1_200):
+        state.learn(release(number, _ranged(hour=(0, 50), part=(1 + number % 40, 50))))
+    hours = [_ranged(hour=(0, 20)), _ranged(hour=(20, 50))]
+    state.learn(release(1_200, *hours, scale=5e5))
+    (found,) = Looks(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
+    ((row,),) = found.rows
+    assert row is not None
+    assert row.basis.whole == (1_201, 1_200)
+    assert narrowed == [[1_201, 1_200]]  # and no more, once all rows are known
+
+
+def test_few_of_many_choices_of_columns_are_looked_at(narrowed: list[list[int]]) -> None:
+    state = State()
+    for number in range(1_200):
+        other = {f"part{number % 12}": (1 + number % 40, 50)}
+        state.learn(release(number, _ranged(hour=(0, 50), **other)))
+    (found,) = Looks(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
+    assert found.rows == ((None,),)
+    assert 0 < len(narrowed) <= 4
