@@ -20,7 +20,7 @@ from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import ANY_WORK, KINDS, System
+from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["Looks", "is_large"]
@@ -30,7 +30,6 @@ _EVERY_ROW: Final = 4_000  # of a statement; of more, rows have their own answer
 _COLUMNS: Final = 100  # of a statement with more as well
 _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # of one of several: of more, few would be solved
-_WRITTEN_OUT: Final = 2_000_000  # of one that is not solved
 _UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
 _NARROW: Final = 4  # choices of columns about few attributes, where all are too much work
 _HALVES: Final = 3  # so many times half of the columns are left out where all are too much work
@@ -104,7 +103,7 @@ class Looks:
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()
-        share = _Share(_WRITTEN_OUT, 0 if is_large(some) else KINDS)
+        share = _Share(WRITTEN_OUT, 0 if is_large(some) else KINDS)
         key = _key(some, share)
         found = self._outlooks.find(key)
         if found is None:

@@ -26,7 +26,7 @@ from tallyveil.knowledge.answers.own_answer import said
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.totals import Totals
-from tallyveil.knowledge.system import ANY_KINDS, ANY_WORK, KINDS, System
+from tallyveil.knowledge.system import ANY_KINDS, KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["TOGETHER", "Reported", "better"]
@@ -156,7 +156,8 @@ class Reported:
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
             return
         kinds = KINDS if basis.rough else ANY_KINDS
-        system = System.of(state, [part], basis.whole, ANY_WORK, kinds)  # it was done before
+        # A sum is made from all that its parts are, which were looked at a few at a time.
+        system = System.of(state, [part], basis.whole, WRITTEN_OUT, kinds)
         estimates = [None] * part.height if system is None else system.solved()[0]
         for key, first in zip(part.row_keys, estimates, strict=True):
             estimate = first

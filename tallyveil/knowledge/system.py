@@ -27,11 +27,14 @@ from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["ANY_KINDS", "ANY_WORK", "KINDS", "System"]
+__all__ = ["ANY_KINDS", "ANY_WORK", "KINDS", "WRITTEN_OUT", "System"]
 
 ANY_WORK: Final = 1 << 62
 ANY_KINDS: Final = 1 << 62
 
+WRITTEN_OUT: Final = 2_000_000
+"""Entries of a system that no statement's share bounds: one of exact rows alone, or one of all that
+a reported estimate was made from."""
 KINDS: Final = 64
 """Of a question's estimates with more laws, the others' intervals are bounds."""
 _KINDS_TOGETHER: Final = 8  # where noises are drawn together, whose laws take longer

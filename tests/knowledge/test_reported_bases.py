@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tallyveil.accountant import Basis, Derivation
+import numpy as np
+import pytest
+
+from tallyveil.accountant import ROW_BYTES, Basis, Derivation
+from tallyveil.inference import Solved
+from tallyveil.knowledge import Aim
+from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.system import System
+from tallyveil.mechanisms import mechanism
+from tallyveil.workload.workload import Column, Factor
+from tests.knowledge.columns import release
+from tests.matrices import factor
 
 BY, KEY = Fraction(19, 20), b"12345678...."
+SIZE, MANY = 300, 1_000
 
 
 def test_the_latest_basis_by_each_criterion_is_the_best() -> None:
@@ -36,3 +49,29 @@ def test_so_many_are_kept() -> None:
         state.derive(Derivation((b"12345678",), Basis((number,)), None, at))
     assert len(state.bases(KEY)) == 8
     assert state.bases(KEY)[None] == state.bases(KEY)[BY] == Basis((19,))
+
+
+def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sum is made from all that its parts are from, each of which had a bounded system."""
+    state, random, column = State(), np.random.default_rng(1), Column(())
+
+    def any_range(axis: str) -> Factor:
+        values, (low, high) = np.arange(SIZE), np.sort(random.choice(SIZE + 1, 2, replace=False))
+        return factor([(values >= low) & (values < high)], [axis])
+
+    for number in range(MANY):
+        state.learn(release(number, Column((any_range("a"), any_range("b")))))
+    state.derive(Derivation((column.row_keys[0][:ROW_BYTES],), Basis(tuple(range(MANY))), BY))
+    entries = []
+
+    def counted(system: System) -> tuple[list[Estimate | None], Solved]:
+        entries.append(system.history.nnz)
+        return [None], Solved([None])
+
+    monkeypatch.setattr(System, "solved", counted)
+    aim = Aim(mechanism("laplace"), 20.0, None, BY)
+    assert Reported(state).at_least(column, [None], aim) == (None,)
+    assert len(entries) == 1
+    assert 200_000 < entries[0] <= 2_000_000
