@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises, best_combinations
-from tallyveil.inference.estimates import combinations
-from tallyveil.inference.estimates.exchangeable import LARGEST
+from tallyveil.inference.estimates import combinations, together
+from tallyveil.inference.estimates.least_norm import LARGEST
 from tests.inference.exact import best_combination, least_variances
 
 SLOW = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(100)]
@@ -50,8 +50,9 @@ def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.Mo
     dense = history.toarray()
     queries = _queries(rng, dense)
     least = least_variances(dense, _short(noises.variances), queries)
-    for name, value in (("_SMALL", 4096), ("_SMALL", 0), ("_TOGETHER", 99)):
-        monkeypatch.setattr(combinations, name, value)
+    limits = ((together, "_SMALL", 4096), (together, "_SMALL", 0), (combinations, "_TOGETHER", 99))
+    for module, name, value in limits:
+        monkeypatch.setattr(module, name, value)
         found_all = best_combinations(history, noises, _sparse(queries))
         for query, best, found in zip(queries, least, found_all, strict=True):
             if found is None:
@@ -135,7 +136,8 @@ def test_few_rows_over_many_cells_have_the_least_variances(
 ) -> None:
     """Some rows are sums of others, so that there are many combinations to choose from. Above the
     largest system that is decomposed, products of its rows find them."""
-    monkeypatch.setattr(combinations, "LARGEST", largest)
+    for module in (combinations, together):
+        monkeypatch.setattr(module, "LARGEST", largest)
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (int(rng.integers(2, 7)), 20))
     sums = rng.integers(-1, 2, (2, len(rows))) @ rows

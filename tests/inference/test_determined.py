@@ -17,8 +17,9 @@ from tallyveil.inference import (
     best_combinations,
     solved,
 )
-from tallyveil.inference.estimates import combinations, exchangeable
 from tests.inference.exact import least_variances
+
+NOT_SMALL = {"together._SMALL": 0}
 
 
 def _system(rng: np.random.Generator) -> tuple[np.ndarray, Noises, np.ndarray, Determined | None]:
@@ -48,13 +49,13 @@ def _dense(found: Combination, rows: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 150, 50)])
 @pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("limits", [{}, {"_SMALL": 0}, {"_SMALL": 0, "_TOGETHER": 99}])
+@pytest.mark.parametrize("limits", [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}])
 def test_they_are_those_of_the_whole_system(
     seeds: range, every: bool, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found over all cells, over those that are told apart, and by colours."""
     for name, value in limits.items():
-        monkeypatch.setattr(combinations, name, value)
+        monkeypatch.setattr(f"tallyveil.inference.estimates.{name}", value)
     compared = 0
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -145,8 +146,8 @@ def test_two_answers_of_a_row_take_a_solve() -> None:
 
 def test_what_is_too_large_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the answers beside it, it would be larger still."""
-    for module, name in ((combinations, "_SMALL"), (exchangeable, "LARGEST")):
-        monkeypatch.setattr(module, name, 0)
+    for name in (*NOT_SMALL, "exchangeable.LARGEST"):
+        monkeypatch.setattr(f"tallyveil.inference.estimates.{name}", 0)
     history = np.concatenate([np.eye(3, dtype=np.int64), np.ones((1, 3), dtype=np.int64)])
     noises = Noises.of(DiscreteLaplaceLaw, np.ones(4))
     found = solved(_sparse(history), noises, _sparse(history[:2]))

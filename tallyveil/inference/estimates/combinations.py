@@ -27,32 +27,21 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.alike import alike, scrambled
 from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.blocks import Blocks, Parts
 from tallyveil.inference.estimates.determined import Combination, Determined
-from tallyveil.inference.estimates.exchangeable import (
-    LARGEST,
-    Exchangeable,
-    Nearest,
-    by_products,
-    least_norm_work,
-    least_weighed,
-    weighed,
-    without_dust,
-)
+from tallyveil.inference.estimates.exchangeable import Exchangeable
+from tallyveil.inference.estimates.least_norm import LARGEST, Nearest, least_norm_work
 from tallyveil.inference.estimates.partitions import Partition
 from tallyveil.inference.estimates.pruning import Pruned
+from tallyveil.inference.estimates.together import WORK, Together, is_small
 from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Solved", "best_combinations", "solved"]
 
-_WORK: Final = 2e8  # floating point operations, roughly
 _ALONE: Final = 4e6  # of one query solved by itself, about
 _TOGETHER: Final = 3
-_PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
 _FEW: Final = 64  # rows of a question that take a block update
-_SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
 
 _Ints = npt.NDArray[np.int64]
 
@@ -154,9 +143,9 @@ def _determined(
     height, width = np.sum([*shapes.values()], axis=0).tolist()
     cells = sum(each.shape[1] for each in off.values())
     entries = len(blocks.entries.rows) + len(parts.ranks)
-    if not _is_small(len(rows) + number, cells, number) and (
+    if not is_small(len(rows) + number, cells, number) and (
         least_norm_work(height + number, width) > LARGEST
-        or number * (_ALONE + 100 * entries) > _WORK
+        or number * (_ALONE + 100 * entries) > WORK
     ):
         return None
     return Determined.of(asked, weights, np.concatenate([*off.values()], axis=1))
@@ -183,7 +172,7 @@ class _Solutions:
             wanted.setdefault(like, []).append(sort)
         for block, own in wanted.items():
             deadline.check()
-            if self.work > _WORK:
+            if self.work > WORK:
                 self.given_up = True
                 self.found |= dict.fromkeys(own)
             else:
@@ -194,7 +183,7 @@ class _Solutions:
         matrix = self.blocks.matrix(block)
         noises = self.blocks.noises.take(self.blocks.rows.of(block))
         cells = matrix.shape[1]
-        if len(own) * cells >= _WORK:
+        if len(own) * cells >= WORK:
             self.work += len(own) * _ALONE
             self.given_up = True
             self.found |= dict.fromkeys(own)
@@ -219,19 +208,19 @@ class _Solutions:
     ) -> Sequence[FloatArray | None]:
         """Of each of some queries of one block; None for all of them if there is not the work."""
         number, variances = queries.shape[0], noises.variances
-        small = _Together.small(matrix, queries)
-        if small is not None and self.work + small.work <= _WORK:
+        small = Together.small(matrix, queries)
+        if small is not None and self.work + small.work <= WORK:
             nearest = small.solve(variances)
             if nearest is not None:
                 self.work += small.work
                 return self._noted(own, nearest)
         history = Exchangeable(matrix, variances)
         many = number >= _TOGETHER and not history.too_large
-        together = _Together.of(matrix, queries) if many else None
-        if together is not None and self.work + together.work > _WORK:
+        together = Together.of(matrix, queries) if many else None
+        if together is not None and self.work + together.work > WORK:
             together = None
         self.work += number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
-        if self.work > _WORK or (together is None and history.too_large):
+        if self.work > WORK or (together is None and history.too_large):
             self.given_up = True
             return [None] * number
         asked = queries.toarray()
@@ -249,71 +238,3 @@ class _Solutions:
         for sort, *one in zip(own, nearest.weights, nearest.off, strict=True):
             self.nearest[sort] = one[0], one[1], nearest.shape
         return nearest.combinations
-
-
-def _is_small(rows: int, cells: int, queries: int) -> bool:
-    """Whether a block is solved over all its cells."""
-    work = least_norm_work(rows, cells)
-    each = 0.5 if work > LARGEST else 2
-    return (
-        rows * cells <= _SMALL
-        and work <= _PRODUCTS
-        and each * work + 4 * queries * rows * cells <= _WORK
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Together:
-    """Several queries of one block, solved at once, over cells that rows and queries tell apart,
-    or all cells of a small block: cells that are alike ask the same of A."""
-
-    matrix: FloatArray
-    queries: FloatArray
-
-    @classmethod
-    def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
-        """Over all cells, of a small block; None if that is too much work even by products."""
-        rows, cells = matrix.shape
-        if not _is_small(rows, cells, queries.shape[0]):
-            return None
-        return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> _Together | None:
-        """None if that is too much work. Cells that are equal have equal sums, so that by sums
-        there are no more cells than by comparing them, and the sums alone can show it."""
-        marks = scrambled(np.arange(1, matrix.shape[0] + 1))  # that of 0 is 0
-        least = len(np.unique(matrix.T.astype(np.uint64) @ marks))
-        if least_norm_work(matrix.shape[0], least) > LARGEST:
-            return None
-        stacked = sparse.vstack([matrix, queries], format="csc")
-        stacked.sort_indices()
-        starts = stacked.indptr.astype(np.int64)
-        columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
-        first = np.unique(alike([], (starts, columns)))
-        if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
-            return None
-        dense = stacked[:, first].toarray().astype(np.float64)
-        return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
-
-    @property
-    def work(self) -> float:
-        m, n = self.matrix.shape
-        each = 0.5 if self._only_by_products else 2
-        return float(each * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
-
-    @property
-    def _only_by_products(self) -> bool:
-        return least_norm_work(*self.matrix.shape) > LARGEST
-
-    def solve(self, variances: FloatArray) -> Nearest | None:
-        """None where it would be too much work, and by products of rows it is not clear."""
-        solve = by_products if self._only_by_products else least_weighed
-        spreads = weighed(variances)
-        weights = solve(self.matrix, spreads, self.queries)
-        if weights is None:
-            return None
-        weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
-        most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
-        off = self.queries - weights @ self.matrix
-        return Nearest.of(weights, self.queries, off, most, self.matrix.shape)

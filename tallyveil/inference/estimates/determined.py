@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.inference.estimates.exchangeable import EXACT, without_dust
+from tallyveil.inference.estimates.least_norm import EXACT, without_dust
 from tallyveil.inference.laws.noise import Noises
 from tallyveil.inference.roots import one_thread
 

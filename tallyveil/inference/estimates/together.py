@@ -1,0 +1,95 @@
+"""Several queries of one block of a history that are solved by one dense system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import sparse
+
+from tallyveil.alike import alike, scrambled
+from tallyveil.arrays import FloatArray
+from tallyveil.inference.estimates.least_norm import (
+    LARGEST,
+    Nearest,
+    by_products,
+    least_norm_work,
+    least_weighed,
+    weighed,
+    without_dust,
+)
+
+__all__ = ["WORK", "Together", "is_small"]
+
+WORK: Final = 2e8  # floating point operations for all rows of a question, roughly
+_PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
+_SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
+
+
+def is_small(rows: int, cells: int, queries: int) -> bool:
+    """Whether a block is solved over all its cells."""
+    work = least_norm_work(rows, cells)
+    each = 0.5 if work > LARGEST else 2
+    return (
+        rows * cells <= _SMALL
+        and work <= _PRODUCTS
+        and each * work + 4 * queries * rows * cells <= WORK
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Several queries of one block, solved at once, over cells that rows and queries tell apart,
+    or all cells of a small block: cells that are alike ask the same of A."""
+
+    matrix: FloatArray
+    queries: FloatArray
+
+    @classmethod
+    def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
+        """Over all cells, of a small block; None if that is too much work even by products."""
+        rows, cells = matrix.shape
+        if not is_small(rows, cells, queries.shape[0]):
+            return None
+        return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
+        """None if that is too much work. Cells that are equal have equal sums, so that by sums
+        there are no more cells than by comparing them, and the sums alone can show it."""
+        marks = scrambled(np.arange(1, matrix.shape[0] + 1))  # that of 0 is 0
+        least = len(np.unique(matrix.T.astype(np.uint64) @ marks))
+        if least_norm_work(matrix.shape[0], least) > LARGEST:
+            return None
+        stacked = sparse.vstack([matrix, queries], format="csc")
+        stacked.sort_indices()
+        starts = stacked.indptr.astype(np.int64)
+        columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
+        first = np.unique(alike([], (starts, columns)))
+        if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
+            return None
+        dense = stacked[:, first].toarray().astype(np.float64)
+        return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
+
+    @property
+    def work(self) -> float:
+        m, n = self.matrix.shape
+        each = 0.5 if self._only_by_products else 2
+        return float(each * least_norm_work(m, n) + 4 * len(self.queries) * m * n)
+
+    @property
+    def _only_by_products(self) -> bool:
+        return least_norm_work(*self.matrix.shape) > LARGEST
+
+    def solve(self, variances: FloatArray) -> Nearest | None:
+        """None where it would be too much work, and by products of rows it is not clear."""
+        solve = by_products if self._only_by_products else least_weighed
+        spreads = weighed(variances)
+        weights = solve(self.matrix, spreads, self.queries)
+        if weights is None:
+            return None
+        weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
+        most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
+        off = self.queries - weights @ self.matrix
+        return Nearest.of(weights, self.queries, off, most, self.matrix.shape)
