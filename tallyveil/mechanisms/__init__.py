@@ -1,9 +1,9 @@
 """Noise: how much a statement needs, what it costs, and drawing it.
 
 `noise` is added to answers, `matrix` is for counts with a public range, `records` perturb one
-record, and `losses` say exactly what a release costs each cell and each pair of cells. `registry`
-has the families' names. This is the only room that opens a `TrueAnswer`, and it does so against a
-`Receipt`. It knows no ledger, no SQL and no policy.
+record, and `losses` compute exactly what a release costs each cell and each pair of cells.
+`registry` has the families' names. This is the only room that opens a `TrueAnswer`, and it does so
+against a `Receipt`. It knows no ledger, no SQL and no policy.
 
 Scales are in units of a column's integer lattice: a column's multiplier scales answer and noise
 alike and cancels from the cost.

@@ -2,12 +2,12 @@
 
 At scale b, α is e^{−1/b} rounded to the private side, so a step of one in the truth costs at most
 1/b in ε, and s steps s/b by chaining: a cell pays Σ_i |C_ij| / b under add/remove and a pair
-Σ_i |C_ij − C_ik| / b under replace, as for discrete Laplace noise, and in ρ what `measure` says of
-it. A truth outside 0..n counts as the nearer end. That brings no two truths further apart, so it
-costs nothing; but it is a bias, if n was chosen too small.
+Σ_i |C_ij − C_ik| / b under replace, as for discrete Laplace noise, and in ρ as `measure` states.
+A truth outside 0..n counts as the nearer end. That moves no two truths further apart, so it costs
+nothing; but it biases answers if n was chosen too small.
 
-What a release costs follows from scale and workload alone. The matrix is worked out where an
-answer is drawn or read, and not where a ledger is.
+The cost of a release follows from scale and workload alone. So reading a ledger does not compute
+the matrix; drawing or interpreting an answer does.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ FAMILIES: Final = MappingProxyType(
     {
         "truncated_geometric": "discrete Laplace noise, cut off at the ends of 0..n",
         "fair": "the explicit fair mechanism on 0..n: the truth is equally likely whatever it is",
-        "weakly_honest": "the best mechanism on 0..n that gives the truth with a probability of at"
-        " least 1/(n+1)",
+        "weakly_honest": "the best mechanism on 0..n that reports the truth with a probability of"
+        " at least 1/(n+1)",
         "designed": "the best mechanism on 0..n for an objective, with the properties asked for",
     }
 )
@@ -54,10 +54,10 @@ _SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class CountMechanism(Mechanism):
-    """Of one family, one n and, if it is designed, one program.
+    """A mechanism of one family for one n.
 
-    ``properties`` are closed under what follows from them; they and ``objective`` are for the
-    family ``designed``.
+    ``properties`` and ``objective`` are for the family ``designed``; ``properties`` include all
+    that follow from them.
     """
 
     family: str
@@ -68,7 +68,7 @@ class CountMechanism(Mechanism):
 
     @property
     def name(self) -> str:
-        """The canonical text: equal mechanisms have equal names."""
+        """The canonical name: equal mechanisms have equal names."""
         return f"{self.family}({', '.join([f'n={self.n}', *self._design])})"
 
     @property
@@ -97,7 +97,8 @@ class CountMechanism(Mechanism):
         )
 
     def unfit(self, workload: Workload) -> str | None:
-        """It answers counts: every coefficient is 0 or 1, and a step of the lattice a record."""
+        """As declared. It answers counts: all coefficients are 0 or 1, and a lattice step is one
+        record."""
         plain = all(
             column.multiplier == 1 and all((f.coefficients == 1).all() for f in column.factors)
             for column in workload.columns
@@ -105,16 +106,16 @@ class CountMechanism(Mechanism):
         return None if plain else "answers counts only, in which each record counts 0 or 1"
 
     def matrix(self, scale: float) -> CountMatrix:
-        """The law at ``scale``, proved to cost at most 1/scale for each step.
+        """Return the law at ``scale``, proved to cost at most 1/scale for each step.
 
         Raises InvalidParameterValue for a scale or an n out of range, StatementTooComplex if the
-        program has no solution in time, and ReceiptError if it would cost more.
+        program is not solved in time, and ReceiptError if a step would cost more.
         """
         return _matrix(self, scale)
 
     def spread(self, scale: float) -> float:
-        """2b². Its kind are its own answers: the error of another mechanism is another function
-        of the truth.
+        """Return 2b². Only this mechanism's own answers compare by it, since the errors of other
+        mechanisms depend on the truth in other ways.
         """
         return 2 * scale**2
 
@@ -122,14 +123,14 @@ class CountMechanism(Mechanism):
         return _worst_error(self, scale) if scale else 0.0
 
     def interval(self, scale: float, value: int, confidence: Fraction) -> tuple[int, int]:
-        """The narrowest interval of truths with this probability, given the answer ``value`` and
-        a flat prior on 0..n.
+        """Return the narrowest interval of truths with probability ≥ ``confidence``, given the
+        answer ``value`` and a flat prior on 0..n.
         """
         return _interval(self, scale, value, confidence)
 
     def probability(self, scale: float, value: int, low: int | None, high: int | None) -> Fraction:
-        """Of low ≤ truth ≤ high, given the answer ``value`` and a flat prior on 0..n; None for no
-        bound. Exact.
+        """Return P(low ≤ truth ≤ high), exactly, given the answer ``value`` and a flat prior on
+        0..n; None means no bound.
         """
         least, most = (0 if low is None else low), (self.n if high is None else high)
         return posterior(self.matrix(scale), value).probability(least, most)
@@ -144,7 +145,7 @@ class CountMechanism(Mechanism):
         return max(high - low for low, high in ends)
 
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-        # It is paid for: what is left to be worked out is worked out, come what may.
+        # It is charged, so computing the matrices must not be cancelled.
         with deadline.unlimited():
             matrices = [self.matrix(scale) if scale != 0 else None for scale in receipt.scales]
         exact = open_answer(answer, receipt)
@@ -174,7 +175,7 @@ def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
             raise ValueError(f"no law is known for {unknown}")
     if not matrix.epsilon <= charged:
         raise ReceiptError("the mechanism is less private than what was charged")
-    _ = matrix.bounds  # now, and not once something is paid for
+    _ = matrix.bounds  # computed before anything is charged
     return matrix
 
 

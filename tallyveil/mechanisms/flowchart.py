@@ -1,7 +1,7 @@
 """``auto(properties=wh+cm)``: the mechanism with a public range that COUNT Fig. 5 leads to.
 
-Which one that is depends on n and on α, so it is known only where a statement's scales are. What
-is charged, recorded and told is the mechanism's own name.
+The choice depends on n and α, so it is made once a statement's scales are known. The chosen
+mechanism's own name is charged, recorded and reported.
 """
 
 from __future__ import annotations
@@ -49,22 +49,28 @@ KNORM: Final = "knorm"
 TOGETHER: Final = (CONDITIONED, KNORM)
 IMAGED: Final = "imaged"
 BY_INVARIANTS: Final = (PROJECTED, EXTENDED, *BY_DESIGN, *TOGETHER, IMAGED)
-"""Ways to use exact counts: noise on the rows as asked, told as the estimate that agrees with these
-counts. Projected (SUBSPACE), what is charged is the rows (Cor. 11); extended, it is Gaussian noise,
-and their projection is (Thm 12, whose answer has the same law). Optimal, Gaussian noise is on other
-rows, which tell those asked at nearly the least variance that any covariance has; correlated, at
-that of SUBSPACE's Algorithms 2 and 3. Imaged (TWO-VIEWS) is projected, by another name;
-conditioned, the noise is drawn given that it agrees (`constrained.conditioned`), and for disjoint
-groups and Laplace noise that is the k-norm mechanism."""
+"""Ways to use counts that are published exactly.
 
-# What `designing.choose` solves at WM; at the other leaves it is what has their name.
+- projected (SUBSPACE): noise on the rows as asked; the answer is the estimate that agrees with the
+  exact counts, and the rows are charged (Cor. 11).
+- extended: the same with Gaussian noise, where the projection of the rows is charged (Thm 12, whose
+  answer has the same law).
+- optimal: Gaussian noise on other rows, which determine the rows asked for at nearly the least
+  variance that any covariance has.
+- correlated: as optimal, at the variance of SUBSPACE's Algorithms 2 and 3.
+- imaged (TWO-VIEWS): another name for projected.
+- conditioned: noise drawn given that it agrees with the exact counts (`constrained.conditioned`).
+- knorm: the k-norm mechanism, which is conditioned for disjoint groups with Laplace noise.
+"""
+
+# What `designing.choose` solves at WM; the other leaves are families of their own (`NAMED`).
 _WM: Final = CountMechanism("designed", 1, closure(("WH", "RM", "CM", "S")))
 
 
 @dataclass(frozen=True)
 class Flowchart:
-    """The properties asked for, closed under what follows from them, and n unless a policy is to
-    say it.
+    """The properties asked for with all that follow from them, and n, or None if the policy's n is
+    to be used.
     """
 
     properties: frozenset[Property]
@@ -72,16 +78,16 @@ class Flowchart:
 
     @property
     def name(self) -> str:
-        """The canonical text."""
+        """The canonical name."""
         properties = "properties=" + "+".join(sorted(p.lower() for p in self.properties))
         return f"{AUTO}({properties if self.n is None else f'n={self.n}, {properties}'})"
 
     def chosen(self, n: int, scales: Sequence[float]) -> CountMechanism:
-        """One mechanism for columns at these scales, of which 0 stands for an exact answer; if all
-        are exact, what is chosen at α ≤ 1/2.
+        """Choose one mechanism for columns at these scales, where 0 stands for an exact answer.
 
-        The mechanisms of programs are GM wherever that has their properties, so where columns
-        differ the program's is the one for all.
+        If all answers are exact, the choice is that for α ≤ 1/2. The programs for WH and WM have GM
+        as their solution wherever GM has the properties; so if the choices for the columns differ,
+        the program's mechanism serves all.
 
         Raises InvalidParameterValue for an n or a scale out of range.
         """
@@ -96,17 +102,17 @@ class Flowchart:
 
 
 def chart_of(text: str) -> Flowchart | None:
-    """What ``auto(…)`` asks for; None for any other text.
+    """Return what ``auto(…)`` asks for, or None for any other text.
 
-    Raises InvalidParameterValue for parameters other than n and properties, values that are
-    none of theirs, and for no properties.
+    Raises InvalidParameterValue for parameters other than n and properties, for invalid values,
+    and if properties are missing.
     """
     asked = read(text)
     if asked.name != AUTO:
         return None
     given = asked.given(
         ("n", "properties"),
-        "It takes n and properties; an objective can be chosen for designed.",
+        "It takes n and properties; designed takes an objective, too.",
     )
     if "properties" not in given:
         raise InvalidParameterValue(
@@ -119,8 +125,8 @@ def chart_of(text: str) -> Flowchart | None:
 
 
 def canonical_choice(text: str) -> str:
-    """What a setting keeps: "auto", ``auto(…)``, a name of `BY_INVARIANTS`, or a mechanism's
-    canonical text.
+    """Return the text that a setting stores: "auto", ``auto(…)``, a name of `BY_INVARIANTS`, or a
+    mechanism's canonical name.
 
     Raises InvalidParameterValue as `canonical` and `chart_of`.
     """

@@ -1,6 +1,6 @@
-"""In what a privacy loss is counted: ε of pure differential privacy, or ρ of zCDP.
+"""The measure of a privacy loss: ε of pure differential privacy, or ρ of zCDP.
 
-A ledger is kept in one of the two. Both add up over releases, also adaptively chosen ones.
+A ledger uses one of the two. Both add up over releases, also adaptively chosen ones.
 
 - ``epsilon``: Pr[M(x) ∈ S] ≤ e^ε Pr[M(x′) ∈ S] for all neighbours x, x′ and events S.
 - ``rho``: D_a(M(x) ‖ M(x′)) ≤ ρa for all orders a > 1, D_a the Rényi divergence (Bun & Steinke
@@ -30,5 +30,5 @@ MEASURES: Final[tuple[Measure, ...]] = ("epsilon", "rho")
 
 
 def power(measure: Measure) -> int:
-    """The p in Σ_i |C_ij|^p · rate_i: 1 for ε, 2 for ρ."""
+    """Return the p in Σ_i |C_ij|^p · rate_i: 1 for ε, 2 for ρ."""
     return 1 if measure == "epsilon" else 2

@@ -1,4 +1,4 @@
-"""What a mechanism has to say for itself."""
+"""The interface of mechanisms, and the part of it that a ledger needs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Releasing: TypeAlias = Callable[[TrueAnswer, Receipt], tuple[tuple[int, ...], ..
 
 
 class Charged(Protocol):
-    """What a ledger has to know of what it charged for: its name and its cost."""
+    """What a ledger needs of a mechanism: its name and its cost."""
 
     @property
     def name(self) -> str:
-        """What policies, settings and ledgers call it, parameters included: by it the ledger finds
-        it again, for good.
+        """Its name in policies, settings and ledgers, parameters included. Ledgers store it, so a
+        name must keep its meaning for good.
         """
         ...
 
     def loss(
         self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
-        """What a release at ``scales`` costs each cell, or each pair of cells, in ``measure``.
+        """Return what a release at ``scales`` costs each cell or pair of cells, in ``measure``.
 
         Raises FeatureNotSupported if it has no cost in ``measure``.
         """
@@ -44,15 +44,15 @@ class Charged(Protocol):
 class Mechanism(ABC):
     """A way to release the integer lattice of each column as integers; a scale is in lattice units.
 
-    A scale is all that a mechanism is told for a column besides its own name; what else it
-    depends on is part of the name. Scale 0.0 means an exact answer, for columns that no record
-    can move. A step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`).
+    The noise of a column depends only on the mechanism's name, which includes its parameters, and
+    on the column's scale. Scale 0.0 means an exact answer, for columns that no record can move. A
+    step costs 1/scale in ε, and 1/(2 scale²) in ρ (`measure`).
     """
 
     needs_delta: ClassVar[bool] = False
-    """Whether it is private with a δ > 0 only, so that a ledger of pure ε cannot pay for it."""
+    """Whether it is private only with a δ > 0, so that a ledger of pure ε cannot charge for it."""
     needs_range: ClassVar[bool] = False
-    """Whether each answer has a public range 0..n; then its answers do not add up."""
+    """Whether each answer has a public range 0..n; then answers of groups do not add up."""
 
     @property
     @abstractmethod
@@ -71,10 +71,11 @@ class Mechanism(ABC):
         relation: Adjacency,
         measure: Measure,
     ) -> tuple[float, ...]:
-        """One scale per column, such that the statement costs at most ``cost`` in ``measure``.
+        """Return one scale per column, such that the statement costs at most ``cost`` in
+        ``measure``.
 
-        Raises InvalidParameterValue for a cost that is not positive and finite, and
-        FeatureNotSupported for a workload it is unfit for, or if it has no cost in ``measure``.
+        Raises InvalidParameterValue if the cost is not positive and finite, and FeatureNotSupported
+        if the mechanism is `unfit` for the workload or has no cost in ``measure``.
         """
         reason = self.unfit(workload)
         if reason is not None:
@@ -99,24 +100,27 @@ class Mechanism(ABC):
             )
 
     def unfit(self, workload: Workload) -> str | None:
-        """Why it does not answer ``workload``, as the end of a sentence; None if it does."""
+        """Return why it cannot answer ``workload``, as a predicate for an error message ("answers
+        counts only"), or None if it can.
+        """
         return None
 
     @abstractmethod
     def spread(self, scale: float) -> float:
-        """By what its recorded answers are compared with others of their kind: less is better."""
+        """Return the number by which recorded answers of one kind compare: lower is better."""
 
     @abstractmethod
     def worst_error(self, scale: float) -> float:
-        """The mean squared error of an answer in lattice units, for the truth where it is largest.
+        """Return the mean squared error of an answer, for the truth with the largest, in squared
+        lattice units.
 
-        Raises StatementTooComplex if the mechanism cannot be worked out.
+        Raises StatementTooComplex if the mechanism's law cannot be computed.
         """
 
     @abstractmethod
     def release(self, answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
         """Open ``answer`` and release it at ``receipt.scales``: a tuple of integers per column.
 
-        Raises ReceiptError unless the receipt is unused and paid for this answer, and
+        Raises ReceiptError unless the receipt is unused and was issued for this answer, and
         InvalidParameterValue for a scale that cannot be drawn; then the answer stays sealed.
         """

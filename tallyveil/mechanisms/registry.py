@@ -1,4 +1,4 @@
-"""The mechanisms by name, and what else a ledger may name."""
+"""The mechanisms by name, including those that only ledgers name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ _others: dict[str, Charged] = {one.name: one for one in (Sanitiser(), AgentNoise
 
 
 def register(family: Additive) -> None:
-    """Make a family available under its name, once: a ledger refers to it for good."""
+    """Make a family available under its name, for good: ledgers refer to it.
+
+    Raises ValueError if the name is taken.
+    """
     if family.name in _families or family.name in _others or family.name in FAMILIES:
         raise ValueError(f"there is a mechanism {family.name} already")
     _families[family.name] = family
@@ -54,10 +57,11 @@ def register(family: Additive) -> None:
 
 
 def mechanism(spec: str, *, besides: Sequence[str] = ()) -> AnyMechanism:
-    """The mechanism a policy, a setting or a ledger means. Its ``name`` is the canonical text.
-    ``besides``: what else could have been written, for the hint.
+    """Return the mechanism that ``spec`` names in a policy, a setting or a ledger.
 
-    Raises InvalidParameterValue for an unknown one, or parameters it does not have.
+    ``besides`` are other valid texts that the hint should list.
+
+    Raises InvalidParameterValue for an unknown name or unknown parameters.
     """
     if spec in _families:
         return _families[spec]
@@ -75,16 +79,19 @@ def mechanism(spec: str, *, besides: Sequence[str] = ()) -> AnyMechanism:
 
 
 def law_name(name: str) -> str | None:
-    """What a ledger calls the law of the noise that a mechanism adds, for good; None where the
-    error depends on the truth, records are released, or the mechanism is unknown."""
+    """Return the name by which ledgers record the law of the noise that a mechanism adds.
+
+    None if the error depends on the truth, if records are released, or if the mechanism is unknown.
+    """
     return _families[name].law_type.name if name in _families else None
 
 
 def additive_by_law(name: str) -> Additive:
-    """A mechanism that adds noise of this law, and costs what such noise costs, whatever name it
-    was charged under.
+    """Return a mechanism that adds noise of the law with this name.
 
-    Raises InvalidParameterValue for an unknown one.
+    Its cost is the same as that of any mechanism with this law.
+
+    Raises InvalidParameterValue for an unknown law.
     """
     if name not in _by_law:
         raise InvalidParameterValue(
@@ -95,8 +102,10 @@ def additive_by_law(name: str) -> Additive:
 
 @lru_cache(maxsize=4096)
 def law_of(spec: str, scale: float) -> NoiseLaw | None:
-    """The law of the noise a mechanism adds, `EXACT_LAW` at scale 0; None for a mechanism with a
-    public range, whose error depends on the truth."""
+    """Return the law of the noise a mechanism adds, `EXACT_LAW` at scale 0.
+
+    None for a mechanism with a public range, whose error depends on the truth.
+    """
     if scale == 0:
         return EXACT_LAW
     noise = mechanism(spec)
@@ -105,18 +114,18 @@ def law_of(spec: str, scale: float) -> NoiseLaw | None:
 
 @lru_cache(maxsize=4096)
 def recorded_law(name: str | None, scale: float) -> NoiseLaw | None:
-    """As `law_of`, by what a ledger calls the law."""
+    """As `law_of`, by the law's name in ledgers (`law_name`); None for no name."""
     if scale == 0:
         return EXACT_LAW
     return None if name is None else additive_by_law(name).law(scale)
 
 
 def canonical(spec: str, *, besides: Sequence[str] = ()) -> str:
-    """The text ``spec`` is kept as: what takes its n from the policy stays without. ``besides`` as
-    for `mechanism`.
+    """Return the canonical text of ``spec``. A mechanism without an n, which it takes from the
+    policy, stays without. ``besides`` as for `mechanism`.
 
-    Raises InvalidParameterValue as `mechanism`, for an n beyond what is offered, and for a distance
-    that no two counts of 0..n exceed: any law would be as good, and its answers worth nothing.
+    Raises InvalidParameterValue as `mechanism`, for an n out of range, and for a distance
+    (``beyond``) that no two counts of 0..n exceed: then every law would score equally.
     """
     if lacks_range(spec):
         return with_range(spec, 1).kind
@@ -126,38 +135,38 @@ def canonical(spec: str, *, besides: Sequence[str] = ()) -> str:
         if not found.objective.beyond < found.n:
             raise InvalidParameterValue(
                 f"beyond={found.objective.beyond}: no answer in 0..{found.n} is off by more",
-                hint=f"It is less than n: beyond={found.n - 1} at most.",
+                hint=f"Choose a distance less than n: beyond={found.n - 1} at most.",
             )
     return found.name
 
 
 def family_of(spec: str) -> str | None:
-    """The family of mechanisms with a public range that a canonical text belongs to, if any."""
+    """Return the family with a public range that a canonical text belongs to, or None."""
     name = spec.partition("(")[0]
     return name if name in FAMILIES else None
 
 
 def lacks_range(spec: str) -> bool:
-    """Whether it is a mechanism with a public range that does not say which."""
+    """Whether ``spec`` is a mechanism with a public range but does not give n."""
     asked = read(spec)
     return asked.name in FAMILIES and "n" not in dict(asked.parameters)
 
 
 def with_range(spec: str, n: int) -> CountMechanism:
-    """What ``spec``, which lacks a range, means on 0..n. Raises as `mechanism`."""
+    """Return the mechanism on 0..n for a ``spec`` that lacks a range. Raises as `mechanism`."""
     asked = read(spec)
     return count_mechanism(Spec(asked.name, (("n", str(n)), *asked.parameters)))
 
 
 def answered(name: str) -> bool:
-    """Whether a ledger keeps the answers of what it charged, for estimates. A sanitised copy and an
-    agent's part leave by themselves."""
+    """Whether a ledger stores the answers of this mechanism, for estimates. It stores neither
+    sanitised copies nor agents' parts."""
     return name not in _others
 
 
 def charged(name: str) -> Charged:
-    """Whatever a ledger may have charged for: noise for queries, a sanitised copy, or
-    an agent's part.
+    """Return what a ledger charged for under this name: noise for queries, a sanitised copy, or an
+    agent's part.
 
     Raises InvalidParameterValue for an unknown name.
     """
@@ -165,12 +174,12 @@ def charged(name: str) -> Charged:
 
 
 def additive() -> tuple[Additive, ...]:
-    """Those that add noise to any answer."""
+    """Return the mechanisms that add noise to any answer."""
     return tuple(_families.values())
 
 
 def mechanism_names() -> tuple[str, ...]:
-    """The names of all; those of families with a public range need an n besides."""
+    """Return the names of all mechanisms; families with a public range also need an n."""
     return (*_families, *FAMILIES)
 
 

@@ -24,7 +24,7 @@ PARAMETERS: Final = MappingProxyType(
 )
 
 _ONE_OF: Final = MappingProxyType({"objective": ("l0", "l1", "l2"), "over": ("sum", "max")})
-# Longer than any that says something; whoever reads it has no more to do than that.
+# Longer than any valid text; a longer one is refused before it is parsed.
 _LONGEST: Final = 200
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
@@ -38,7 +38,7 @@ class Spec:
     parameters: tuple[tuple[str, str], ...] = ()
 
     def given(self, allowed: Sequence[str], hint: str) -> dict[str, str]:
-        """The parameters. Raises InvalidParameterValue for one that is not ``allowed``."""
+        """Return the parameters. Raises InvalidParameterValue if one is not ``allowed``."""
         for key, _ in self.parameters:
             if key not in allowed:
                 raise InvalidParameterValue(f"{self.name} has no parameter {key}", hint=hint)
@@ -47,7 +47,7 @@ class Spec:
 
 @lru_cache(maxsize=4096)
 def read(text: str) -> Spec:
-    """The names of COUNT are read as the family's own. Takes time in proportion to the text.
+    """Parse ``text``. COUNT's names, such as EM, become names of families. Takes linear time.
 
     Raises InvalidParameterValue for text of another form.
     """
@@ -60,8 +60,8 @@ def read(text: str) -> Spec:
     known = NAMED.get(name.upper())
     if known is not None and known.family is None:
         raise InvalidParameterValue(
-            f"{known.name} is there to be compared with, and answers no query",
-            hint="To look at it: tallyveil mechanism show. To ask with: fair or weakly_honest.",
+            f"{known.name} is for comparison only and cannot answer queries",
+            hint=f"Use fair or weakly_honest, or see tallyveil mechanism show {known.name}.",
         )
     found: dict[str, str] = {}
     for part in rest[:-1].split(",") if rest[:-1].strip() else ():
@@ -73,7 +73,8 @@ def read(text: str) -> Spec:
     if known is not None and known.properties:
         if "properties" in found:
             raise InvalidParameterValue(
-                f"{known.name} has the properties it has", hint="They are chosen for designed."
+                f"{known.name} takes no properties: its own are fixed",
+                hint="Use designed to choose properties.",
             )
         found["properties"] = "+".join(known.properties)
     return Spec("designed" if name == "best" else family, tuple(found.items()))
@@ -81,10 +82,12 @@ def read(text: str) -> Spec:
 
 @lru_cache(maxsize=4096)
 def count_mechanism(spec: Spec) -> CountMechanism:
-    """The mechanism of a family of `FAMILIES`. n may be anything from 1; what it is used at is
-    checked there, so that a ledger stays readable whatever is offered now.
+    """Return the mechanism of a family of `FAMILIES`.
 
-    Raises InvalidParameterValue for parameters that are unknown, missing or no value of theirs.
+    n may be any integer from 1. `CountMechanism.matrix` checks it against the range on offer, so
+    that ledgers stay readable when that range changes.
+
+    Raises InvalidParameterValue for parameters that are unknown, missing or invalid.
     """
     family = spec.name
     given = spec.given(PARAMETERS[family], f"It takes {', '.join(PARAMETERS[family])}.")
@@ -94,8 +97,8 @@ def count_mechanism(spec: Spec) -> CountMechanism:
         )
     for key, values in _ONE_OF.items():
         if given.get(key, values[0]) not in values:
-            *some, last = values
-            raise _wrong(key, given[key], f"{', '.join(some)} or {last}")
+            *others, last = values
+            raise _wrong(key, given[key], f"{', '.join(others)} or {last}")
     objective = Objective(
         cast(Penalty, given.get("objective", "l0").upper()),
         beyond=_whole("beyond", given.get("beyond", "0")),
@@ -120,6 +123,6 @@ def _wrong(key: str, value: str, expected: str) -> InvalidParameterValue:
 
 def _malformed(text: str) -> InvalidParameterValue:
     return InvalidParameterValue(
-        f'"{text[:60]}" is no mechanism',
+        f'"{text[:60]}" is not a mechanism',
         hint="Write a name, such as laplace, or a name with parameters, such as fair(n=20).",
     )

@@ -1,7 +1,7 @@
 """Privacy loss in whole units of 10⁻¹² ε or ρ, always rounded up.
 
 Losses are added thousands of times and compared with a budget. In integers that is exact: sixty
-charges of 0.05 use up a budget of 3, and no order of summation matters.
+charges of 0.05 use up a budget of 3, and the order of summation does not matter.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = [
 ]  # fmt: skip
 
 UNIT = 10**12
-# A loss is cut off here, beyond any budget; two of them still add up within 64 bits.
+# Losses are cut off here, beyond any budget; the sum of two still fits in 64 bits.
 CEILING = 1 << 60
 
-# Its exp and ln are correctly rounded; what rounding and the argument's own rounding can do
-# together is far less than the 10⁻⁸⁰, or more, that is taken off on the private side.
+# Its exp and ln are correctly rounded. The rounding of results and arguments together is far less
+# than the relative margin of at least 10⁻⁸⁰ that is subtracted on the private side.
 CONTEXT: Final = Context(prec=90, Emin=-(10**15), Emax=10**15)
 
 _ENDLESS = re.compile(r"[eE][+-]?[\d_]{5}")
 
 
 def positive(value: float | str | Fraction | Decimal, what: str) -> Fraction:
-    """The exact value of a positive finite number; a float means its decimal text.
+    """Return the exact value of a positive finite number; a float means its decimal text.
 
     Raises InvalidParameterValue for NaN, infinities, zero, negative numbers and other text, and
-    for text with an exponent of more than four digits, which would take long to spell out.
+    for text with an exponent of more than four digits, which would take long to convert.
     """
     if isinstance(value, str) and _ENDLESS.search(value):
         raise InvalidParameterValue(f"{what} has too large an exponent: {value[:40]}")
@@ -46,20 +46,20 @@ def positive(value: float | str | Fraction | Decimal, what: str) -> Fraction:
     except (ValueError, OverflowError, ZeroDivisionError):
         exact = Fraction(0)
     if not exact > 0:
-        raise InvalidParameterValue(f"{what} is a positive finite number, not {value}")
+        raise InvalidParameterValue(f"{what} must be a positive finite number, not {value}")
     return exact
 
 
 def below_one(value: float | str | Fraction, what: str) -> Fraction:
-    """As `positive`. Raises InvalidParameterValue also for 1 and more."""
+    """As `positive`. Also raises InvalidParameterValue for 1 and more."""
     exact = positive(value, what)
     if not exact < 1:
-        raise InvalidParameterValue(f"{what} lies strictly between 0 and 1, not {value}")
+        raise InvalidParameterValue(f"{what} must lie strictly between 0 and 1, not {value}")
     return exact
 
 
 def rounded_up(exact: Fraction) -> float:
-    """The least float that is no less; infinity beyond them all."""
+    """Return the least float that is at least ``exact``; infinity if no finite float is."""
     try:
         nearest = float(exact)
     except OverflowError:
@@ -68,29 +68,29 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def rounded_down(exact: Fraction) -> float:
-    """The largest float that is no more."""
+    """Return the largest float that is at most ``exact``."""
     nearest = float(exact)
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def decimal(value: Fraction) -> Decimal:
-    """In the precision of the context."""
+    """Convert to Decimal, in the precision of the context."""
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
 def exp_below(exponent: Fraction) -> Fraction:
-    """A rational just below eˣ, for 0 ≤ x ≤ 1000; too small by about 10⁻⁸⁰ of it.
+    """Return a rational just below eˣ, for 0 ≤ x ≤ 1000; too small by about 10⁻⁸⁰ of it.
 
     Raises InvalidParameterValue for any other x.
     """
     if not 0 <= exponent <= 1000:
-        raise InvalidParameterValue(f"an exponent is a number from 0 to 1000, not {exponent}")
+        raise InvalidParameterValue(f"an exponent must be from 0 to 1000, not {exponent}")
     with localcontext(CONTEXT):
         return Fraction(decimal(exponent).exp()) * (1 - Fraction(1, 10**80))
 
 
 def units(loss: Fraction) -> int:
-    """⌈10¹² loss⌉."""
+    """Return ⌈10¹² loss⌉."""
     return math.ceil(loss * UNIT)
 
 
@@ -99,7 +99,7 @@ def from_units(count: int) -> Fraction:
 
 
 def loss_units(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray:
-    """⌈10¹² Σ_c moves_c · rates_c⌉ elementwise, cut off at `CEILING`.
+    """Return ⌈10¹² Σ_c moves_c · rates_c⌉ elementwise, cut off at `CEILING`.
 
     ``moves`` (at least one, all ≥ 0) broadcast together; ``rates`` are the loss per step. The sum
     is rational and rounded once.

@@ -1,28 +1,28 @@
-"""From ρ and δ to ε and back, as tightly as is known (MATH §2); and from (ε, δ) to a pure ε.
+"""Conversion of ρ and δ to ε and back, as tightly as is known (MATH §2), and of (ε, δ) to a pure ε.
 
 ρ-zCDP implies (ε, δ)-DP for every order a > 1 (Canonne, Kamath & Steinke 2020, Proposition 12) with
 
     δ = exp((a−1)(aρ − ε)) / (a−1) · (1 − 1/a)^a,
 
-so also for the best a. Solved for ε and for ρ:
+hence also for the best a. Solved for ε and for ρ:
 
     ε = aρ + t(a),   ρ = (ε − t(a)) / a,   t(a) = (ln(1/δ) − ln(a−1) + a ln(1 − 1/a)) / (a−1).
 
-The best a is looked for in floating point; what is then returned is worked out for that a in
-decimals and rounded to the private side. So it holds whatever the search found, and the search
-decides only how tight it is.
+The best a is searched in floating point; the result is then computed for that a in decimals and
+rounded to the private side. So it is valid for any a that the search finds; the search only decides
+how tight it is.
 
-What is ε′-DP (pure) with ε′ = ε − ln(1−δ) is (ε, δ)-DP: for any event
+A mechanism that is ε′-DP (pure) with ε′ = ε − ln(1−δ) is (ε, δ)-DP: for any event
 
     P = (1−δ)P + δP ≤ (1−δ) e^{ε′} P′ + δ = e^ε P′ + δ.
 
-This is the whole of METRIC Ex. 5: its Laplace noise of scale b = diam(D)/(ε − ln(1−δ)) is that of a
+METRIC Ex. 5 is no more than this: its Laplace noise of scale b = diam(D)/(ε − ln(1−δ)) is that of a
 mechanism which is ε′-DP. Its Ex. 6, too, with p = (1−δ)/(m + e^ε), is randomised response at
-ln((e^ε + mδ)/(1−δ)). So a ledger need not keep δs apart: charged for ε′ it composes them as pure
-ε, and everything else it holds as before.
+ln((e^ε + mδ)/(1−δ)). So a ledger need not track these δs: it charges ε′, and composes it as pure ε
+with everything else.
 
-In a budget (ε_B, δ_B) that is kept in ρ one could charge ε²/2 instead of ε′²/2, and set δ apart
-from δ_B. That would take more from the budget than it leaves: for ε_B from 0.1 to 10 and δ_B from
+In a budget (ε_B, δ_B) that is kept in ρ one could charge ε²/2 instead of ε′²/2, and subtract δ from
+δ_B. That would take more from the budget than it saves: for ε_B from 0.1 to 10 and δ_B from
 10⁻⁹ to 0.1 the ρ of (ε_B, δ_B − δ) is less than that of (ε_B, δ_B) by more than (ε′² − ε²)/2.
 """
 
@@ -48,7 +48,9 @@ _NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
 
 
 def epsilon_of(rho: Fraction | float | str, delta: Fraction | float | str) -> float:
-    """The least ε with (ε, δ)-DP for everything that is ρ-zCDP, rounded up; 0 for ρ = 0.
+    """Return the least ε such that ρ-zCDP implies (ε, δ)-DP by the formula above, rounded up.
+
+    0 for ρ = 0.
 
     Raises InvalidParameterValue unless 0 ≤ ρ < ∞ and 0 < δ < 1.
     """
@@ -71,7 +73,7 @@ def _epsilon_of(rho: Fraction, delta: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def rho_for(epsilon: Fraction | float | str, delta: Fraction | float | str) -> Fraction:
-    """The largest ρ whose ε at δ is at most ``epsilon``, rounded down.
+    """Return the largest ρ whose ε at δ is at most ``epsilon``, rounded down.
 
     Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
     """
@@ -96,7 +98,7 @@ def _exact_t(a1: Decimal, delta: Fraction) -> Decimal:
 
 
 def _search(objective: Callable[[FloatArray], FloatArray]) -> float:
-    """The a − 1 of the largest value, by looking ever closer around the best of some points."""
+    """Return the a − 1 of the largest value, by refining a grid around its best point."""
     low, high = math.log(_NEAREST), math.log(_FARTHEST)
     best = low
     for _ in range(_ROUNDS):
@@ -108,7 +110,7 @@ def _search(objective: Callable[[FloatArray], FloatArray]) -> float:
 
 
 def pure_epsilon(epsilon: Fraction | str, delta: Fraction | str) -> Fraction:
-    """ε − ln(1−δ), rounded down, but no less than ε.
+    """Return ε − ln(1−δ), rounded down, but no less than ε.
 
     Raises InvalidParameterValue unless 0 < ε < ∞ and 0 < δ < 1.
     """

@@ -13,10 +13,10 @@ WOMEN = "SELECT count(*) FROM person WHERE sex = 'F'"
 
 SANITISE = [
     ("nobody --epsilon 1 --out c.parquet", "no protected table"),
-    ("person --epsilon 0 --out c.parquet", "epsilon is a positive"),
-    ("person --epsilon nan --out c.parquet", "epsilon is a positive"),
+    ("person --epsilon 0 --out c.parquet", "epsilon must be a positive"),
+    ("person --epsilon nan --out c.parquet", "epsilon must be a positive"),
     ("person --epsilon 1 --delta 1 --out c.parquet", "between 0 and 1"),
-    ("person --epsilon 1 --delta nan --out c.parquet", "delta is a positive"),
+    ("person --epsilon 1 --delta nan --out c.parquet", "delta must be a positive"),
     ("person --epsilon 4 --out c.parquet", "ERROR 53400"),
     ("person --epsilon 1 --out c.csv", "no Parquet file"),
     ("person --epsilon 1 --split sex --out c.parquet", "no share"),
@@ -25,7 +25,7 @@ WARM = [
     ("nobody --strategy identity --epsilon 1", "no protected table"),
     ("person --strategy identity --epsilon 1", "counts, more than 100,000"),
     ("person --strategy tree:sex --epsilon 1", "has no order"),
-    ("person --strategy tree:age --epsilon nan", "epsilon is a positive"),
+    ("person --strategy tree:age --epsilon nan", "epsilon must be a positive"),
     ("person --strategy tree:age", "either --epsilon or --rho"),
     ("person --strategy tree:age --rho 1", "Give --epsilon instead"),
     ("person --strategy tree:age --epsilon 4", "ERROR 53400"),
@@ -73,7 +73,7 @@ MECHANISM = [
 ]
 AUDIT = [
     ("nonsense", "Known: "),
-    ("EM --epsilon 0", "epsilon is a positive"),
+    ("EM --epsilon 0", "epsilon must be a positive"),
     ("EM --draws 3", "draws are from"),
 ]
 REFUSED = [

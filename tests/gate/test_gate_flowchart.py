@@ -113,7 +113,7 @@ def test_columns_at_different_scales_share_one_mechanism() -> None:
         ("auto(properties=wh, objective=l1)", "auto has no parameter objective"),
         ("auto(n=501, properties=wh)", "from 1 to 500"),
         ("auto(n=0, properties=wh)", "n=0"),
-        ("auto(WH, CM)", "is no mechanism"),
+        ("auto(WH, CM)", "is not a mechanism"),
     ],
 )
 def test_what_is_no_question_to_the_flowchart(connect: Connect, text: str, says: str) -> None:
@@ -131,7 +131,7 @@ def test_what_is_no_question_to_the_flowchart(connect: Connect, text: str, says:
         ({}, ONE_AGE, "needs a public range", "'auto(n=…, properties=wh)'"),
         ({"n": 9}, "SELECT sum(age) FROM person WHERE age = 7", "counts only", "laplace"),
         ({"n": 9, "half": 5}, ONE_AGE, "dp.half_width is set", "dp.epsilon"),
-        ({"n": 151}, ONE_AGE, "too many to design", "ask for F"),
+        ({"n": 151}, ONE_AGE, "too many to design", "Ask for property F"),
         ({"n": 9, "mechanisms": ["laplace"]}, ONE_AGE, "not among the mechanisms", "laplace"),
     ],
 )

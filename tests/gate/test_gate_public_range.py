@@ -266,7 +266,7 @@ def test_a_wrong_range_is_a_mistake_of_the_policy(
     [
         (["fair(n=20"], "expected the name of a mechanism"),
         (["fair(m=20)"], "fair has no parameter m"),
-        (["RR"], "RR is there to be compared with"),
+        (["RR"], "RR is for comparison only"),
     ],
 )
 def test_a_wrong_mechanism_is_a_mistake_of_the_policy(

@@ -127,7 +127,7 @@ def test_a_budget_of_epsilon_and_delta_never_tells_more(connect: Connect) -> Non
                 "SET dp.calibration = subspace",
                 "SET dp.mechanism = gaussian",
             ],
-            "does not suffice",
+            "constant of Lemma 13 is too small",
         ),
         ({"mechanisms": ["laplace"]}, ["SET dp.mechanism = geometric"], "not among"),
         (

@@ -100,14 +100,14 @@ def test_groups_of_many_shapes_have_no_more_tables_than_one_may_have(
     numbers = [Conditioned(tree).numbers for tree in trees]
     assert Conditioned(both).numbers == sum(numbers)
     monkeypatch.setattr(conditioned, "MOST", sum(numbers) - 1)
-    with pytest.raises(StatementTooComplex, match="too many to be tabled"):
+    with pytest.raises(StatementTooComplex, match="too many possible sums"):
         Conditioned(both)
 
 
 def test_too_large_tables_are_refused_before_any_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[Tables]()
     monkeypatch.setattr(Tables, "_made", lambda tables, *_: made.append(tables))
-    with pytest.raises(StatementTooComplex, match="too many to be tabled"):
+    with pytest.raises(StatementTooComplex, match="too many possible sums"):
         Conditioned(one(2_000, DiscreteLaplaceLaw(1e4), DiscreteLaplaceLaw(1e4)))
     assert not made
 

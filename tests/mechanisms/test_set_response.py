@@ -145,7 +145,7 @@ def test_what_is_drawn_has_the_law(shape: tuple[int, ...], code: int) -> None:
 
 @pytest.mark.parametrize("shape", [(), (2, 1)])
 def test_what_is_no_set(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="elements"):
+    with pytest.raises(ValueError, match="needs at least one element"):
         SetResponse(shape, Fraction(1))
 
 

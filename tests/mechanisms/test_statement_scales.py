@@ -157,7 +157,7 @@ def test_the_constant_of_the_lemma_is_refused_where_it_does_not_suffice() -> Non
     delta = mpmath.ncdf(1 / (2 * c) - c) - mpmath.e * mpmath.ncdf(-1 / (2 * c) - c)
     assert delta > mpmath.mpf(10) ** -12
     for epsilon, least in ((1, "1e-12"), (5, "1e-6"), (20, "0.01")):
-        with pytest.raises(InvalidParameterValue, match="does not suffice"):
+        with pytest.raises(InvalidParameterValue, match="constant of Lemma 13 is too small"):
             statement_scales(workload([[1]]), epsilon, least, ADD_REMOVE, "subspace")
 
 

@@ -7,16 +7,16 @@ mass at 0 where it is exact. It is the law of independent noise on all counts, g
 of each is the sum of those inside it (INVARIANTS §5.1): whole numbers, symmetric about 0, and
 independent of the counts. x + u satisfies the constraints, and moving a record from cell to cell
 multiplies P by at most e^{Σ 1/b} over the counts that this moves and that are not exact; for
-Gaussian noise ρ is Σ 1/2σ² over them. So it costs what the independent noises cost together, and
-nothing for what is exact, for tables that agree on that.
+Gaussian noise ρ is Σ 1/2σ² over them. So it costs what the independent noises cost together; exact
+counts cost nothing, for tables that agree on them.
 
-It is drawn by rejection. A proposal q₁ goes down the tables (`tables`), with the chances of each
-step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the sum
-telescopes, and M has room for the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of all cases,
-proposes what the tables leave out: independent noise, of which the leaves in a set B are tilted
-(`weights`), where B is any of the sets whose sums are bounded. An outcome of q₁ is kept with
-probability p / (e^{K̂ + M} q₁), about 1 − 10⁻⁶, and one of q₂ beyond the tables likewise; so what is
-kept has the law P, to the last bit and without end.
+It is drawn by rejection. A proposal q₁ goes down the tables (`tables`), with the probabilities of
+each step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the sum
+telescopes, and M covers the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of all cases,
+proposes what the tables leave out: independent noise, tilted (`weights`) on the leaves of a set B,
+where B is any of the sets whose sums are bounded. An outcome of q₁ is accepted with probability
+p / (e^{K̂ + M} q₁), about 1 − 10⁻⁶, and one of q₂ beyond the tables likewise; so accepted outcomes
+have exactly the law P, without any cut-off.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ __all__ = ["Atom", "Conditioned"]
 _BITS: Final = 61
 _ALL: Final = 1 << _BITS
 _DRAWN: Final = 10_000  # in about 0.2 s
-_GUARD: Final = 1 << 10  # of 2^61, for what sums of doubles can be off by
+_GUARD: Final = 1 << 10  # of 2^61, covers the rounding of sums of doubles
 _ROOM: Final = 1 << 13
 _M: Final = 1e-6
-_ERROR: Final = 2.0**-49  # relative, of each number of a table that a step looks at
-_NEAR: Final = 1e-8  # more than a difference of logarithms can be off by
+_ERROR: Final = 2.0**-49  # relative, of each number of a table that a step uses
+_NEAR: Final = 1e-8  # exceeds the error of a difference of logarithms
 _FALLBACKS: Final = 1 << 6  # of 2^64
-_LIKELY: Final = 20.0  # at most ln Σ ∏ f − ln Σ p, as a first guess
+_LIKELY: Final = 20.0  # first guess of an upper bound of ln Σ ∏ f − ln Σ p
 
 
 class Conditioned:
-    """The noise of a tree's leaves. Building it takes time, drawing little. Threads may share it.
+    """The noise of a tree's leaves. Building it is slow, drawing is fast. Threads may share it.
 
-    Raises FeatureNotSupported for laws that cannot be conditioned, ValueError for an atom whose
-    leaves have several, and StatementTooComplex where the tables would be too large.
+    Raises FeatureNotSupported for laws that cannot be conditioned, ValueError if the leaves of an
+    atom have different laws, and StatementTooComplex if the tables would be too large.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -72,7 +72,7 @@ class Conditioned:
         if sum(len(root.leaves) for root in others) > _DRAWN:
             raise StatementTooComplex(
                 f"more than {_DRAWN:,} counts add up at several levels, or have Gaussian noise: "
-                "they are drawn one by one, and nobody can stop what is charged",
+                "they are drawn one by one, which cannot be cancelled once it is charged",
                 hint="Ask for fewer counts at a time, or SET dp.mechanism = imaged.",
             )
         self._groups = Groups(groups)
@@ -81,7 +81,7 @@ class Conditioned:
         self._atoms = [(self._atom(root, _shape(root, shapes)), root) for root in others]
 
     def _atom(self, root: Node, shape: int) -> Atom:
-        """Atoms of one shape have one law, place by place."""
+        """Return the atom for ``root``. Atoms of one shape are shared: their laws are equal."""
         atom = self._kinds.get(shape)
         if atom is None:
             deadline.check()
@@ -92,11 +92,11 @@ class Conditioned:
 
     @property
     def numbers(self) -> int:
-        """How many there are in the tables."""
+        """How many numbers the tables hold."""
         return sum(atom.tables.numbers for atom in self._kinds.values())
 
     def draw(self) -> list[int]:
-        """One draw for each leaf, in the tree's order."""
+        """Draw the noise of each leaf, in the tree's order."""
         found = dict.fromkeys(self._tree.leaves, 0)
         found.update(zip(self._groups.leaves, self._groups.draw(), strict=True))
         for atom, root in self._atoms:
@@ -106,15 +106,15 @@ class Conditioned:
 
 
 def _shape(node: Node, shapes: dict[tuple[object, ...], int]) -> int:
-    """A number for the laws of a node and of all inside it, in their order."""
+    """Return a number that equals another node's iff their subtrees have equal laws in order."""
     own = (node.law, *(_shape(child, shapes) for child in node.children))
     return shapes.setdefault(own, len(shapes))
 
 
 @dataclass(frozen=True)
 class _Set:
-    """Leaves, by their places, whose sum the tables bound; ``last`` is the place of a leaf outside
-    that the others determine if the root is exact, −1 if it is not."""
+    """Leaves, by index, whose sum the tables bound. If the root is exact, ``last`` is the index of
+    a leaf outside that all other leaves determine, else −1."""
 
     leaves: tuple[int, ...]
     outside: tuple[int, ...]
@@ -122,8 +122,11 @@ class _Set:
 
 
 class Atom:
-    """Of one root. ``bounds`` are those of the tables, unless they are given, and ``scale`` is
-    K̂ + M. The fallback proposes in ``fallbacks`` of 2⁶⁴ cases."""
+    """The noise of the leaves of one root.
+
+    ``bounds`` default to those that suit the tables; ``scale`` is K̂ + M. The fallback proposes in
+    ``fallbacks`` of 2⁶⁴ cases.
+    """
 
     def __init__(self, root: Node, bounds: TailBounds | None = None, fallbacks: int = _FALLBACKS):
         self.root, self._fallbacks = root, fallbacks
@@ -145,7 +148,7 @@ class Atom:
         self._guard = _GUARD * np.arange(1, widest + 1, dtype=np.int64)
 
     def _built(self, law: NoiseLaw, bounds: TailBounds | None, sets: int) -> Tables:
-        """Tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
+        """Build tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
         if bounds is not None:
             return Tables(self.root, law, bounds)
         free = len(self._places) * float(self._weights.log_total())
@@ -171,7 +174,7 @@ class Atom:
         return _Set(tuple(leaves), tuple(outside), last)
 
     def draw(self) -> list[int]:
-        """One for each leaf of the root, in their order."""
+        """Draw the noise of each leaf of the root, in their order."""
         while True:
             beyond = secrets.randbits(64) < self._fallbacks
             values = self._beyond() if beyond else self._inside()
@@ -179,7 +182,7 @@ class Atom:
                 return values
 
     def _inside(self) -> list[int] | None:
-        """A proposal of the tables, if it is kept."""
+        """Propose from the tables; None if the proposal is rejected."""
         values = [0] * len(self._places)
         words = random_words(len(self.tables.of) + 2)
         draws, counts = iter((words >> np.uint64(64 - _BITS)).astype(np.int64)), list[int]()
@@ -202,10 +205,10 @@ class Atom:
                 todo.append((other, left - mine))
                 left = mine
             todo.append((first, left))
-        return values if self._kept(values, counts, int(words[-1])) else None
+        return values if self._accepted(values, counts, int(words[-1])) else None
 
     def _split(self, one: int, other: int, total: int, draw: np.int64) -> tuple[int, int]:
-        """How much of a total the one of two nodes has, and of how many draws, as `_step`."""
+        """Return what node ``one`` gets of ``total``, and the number of draws for it (`_step`)."""
         mine, rest = self.tables.of[one], self.tables.of[other]
         low, high = max(-mine.bound, total - rest.bound), min(mine.bound, total + rest.bound)
         left = rest.weights[rest.bound + total - high : rest.bound + total - low + 1][::-1]
@@ -214,8 +217,8 @@ class Atom:
         return low + place, count
 
     def _step(self, weights: FloatArray, draw: np.int64) -> tuple[int, int]:
-        """An outcome by its weight, and of how many draws of 2⁶¹ it is the outcome: at least its
-        share of the weights, but for the error that M has room for."""
+        """Return the outcome of ``draw``, and how many of the 2⁶¹ draws lead to it: at least its
+        share of the weights, up to the error that M covers."""
         sums = weights.cumsum()
         ends = (sums * ((_ALL - _GUARD * len(sums) - _ROOM) / sums[-1])).astype(np.int64)
         ends += self._guard[: len(ends)]
@@ -223,8 +226,8 @@ class Atom:
         place = int(ends.searchsorted(draw, side="right"))
         return place, int(ends[place] - ends[place - 1] if place else ends[0])
 
-    def _kept(self, values: Sequence[int], counts: Sequence[int], word: int) -> bool:
-        """With probability p / (e^{K̂ + M} q₁), where q₁ is the product of the counts / 2⁶¹."""
+    def _accepted(self, values: Sequence[int], counts: Sequence[int], word: int) -> bool:
+        """Accept with probability p / (e^{K̂ + M} q₁), where q₁ is the product of counts / 2⁶¹."""
         proposed = math.fsum(map(math.log, counts)) - len(counts) * _BITS * math.log(2)
         exact = self.exponent(values)
         chance = math.exp(min(0.0, -float(exact) - self.scale - proposed))
@@ -248,7 +251,7 @@ class Atom:
         return found
 
     def _beyond(self) -> list[int] | None:
-        """A proposal of the fallback, if it lies beyond the tables and is kept."""
+        """Propose from the fallback; None if it lies within the tables or is rejected."""
         one = self._sets[secrets.randbelow(len(self._sets))]
         sign = 1 - 2 * secrets.randbits(1)
         values = [0] * len(self._places)
@@ -271,7 +274,7 @@ class Atom:
         return values if happens(chance, secrets.randbits(64)) else None
 
     def proposed(self, values: Sequence[int]) -> Decimal:
-        """q₂(u), in the precision of the context."""
+        """Return q₂(u), in the precision of the context."""
         total, each = Decimal(0), self._weights.log_total()
         for one in self._sets:
             tilt = self.bounds.tilt(len(one.leaves))
@@ -283,7 +286,7 @@ class Atom:
         return total / (2 * len(self._sets))
 
     def within(self, values: Sequence[int]) -> bool:
-        """Whether the tables have the outcome."""
+        """Whether the tables cover the outcome."""
         if max(map(abs, values)) > self.bounds.bound(1):
             return False
         sums: dict[int, int] = dict(zip(self.root.leaves, values, strict=True))

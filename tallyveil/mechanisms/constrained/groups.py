@@ -1,11 +1,11 @@
-"""Discrete Laplace noise of groups whose totals are exact, of all of them at once: drawn exactly.
+"""Discrete Laplace noise of groups whose totals are exact, drawn exactly, for all groups at once.
 
 For each group T is drawn (`inversion`), and then how T divides among the geometric numbers of the
-cells: T stars and n − 1 bars in a row, where each order is equally likely. The bars of all groups
-are the places of the smallest of as many random words as there are places.
+cells: T stars and n − 1 bars in a row, where each order is equally likely. Each position in a row
+gets a random word, and the n − 1 positions with the smallest words are the bars.
 
-T comes from a table in floats where its random word is farther from each step of the table than the
-table can be off, and else from as many digits as it takes.
+T is looked up in a table of floats. If the random word is closer to a step of the table than the
+table's error, T is computed from as many digits as are needed instead.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tallyveil.mechanisms.noise.inversion import random_words
 
 __all__ = ["Groups"]
 
-_LEFT_OUT: Final = 1e-12  # of T's law, by its table
+_LEFT_OUT: Final = 1e-12  # the probability that the table of T leaves out
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """P(T ≤ ``first`` + i) is ``sums[i]``, but for ``error``, of ``cells`` noises."""
+    """For ``cells`` noises, P(T ≤ ``first`` + i) is ``sums[i]``, up to ``error``."""
 
     cells: int
     scale: float
@@ -65,8 +65,11 @@ def _table(cells: int, scale: float) -> _Table:
 
 
 def _tabled(cells: int, scale: float) -> _Table:
-    """Of n ≥ 2 noises. ln P(t + 1)/P(t) = 2 ln (n + t)/(t + 1) − 2/b falls with t: what is left out
-    at an end is less than a geometric series."""
+    """Build the table for n ≥ 2 noises.
+
+    ln P(t + 1)/P(t) = 2 ln (n + t)/(t + 1) − 2/b falls with t, so a geometric series bounds what is
+    left out at an end.
+    """
     mode = max(0, math.floor((cells * math.exp(-1 / scale) - 1) / -math.expm1(-1 / scale)))
     bend = 2 / (mode + 1) - 2 / (mode + cells)
     reach = math.ceil(8 / math.sqrt(bend) + 8 * scale) + 8
@@ -82,16 +85,16 @@ def _tabled(cells: int, scale: float) -> _Table:
         if after + before <= _LEFT_OUT * whole:
             break
         reach *= 2
-    # Each step of the logarithms is rounded, by no more than a double as large as all of them.
+    # Each step of the logarithms is rounded by at most the rounding of the largest of them.
     error = len(t) * (8 + float(np.abs(logs).max())) * 2.0**-52 + 2 * _LEFT_OUT
     return _Table(cells, scale, first, np.cumsum(weights) / whole, error)
 
 
 class Groups:
-    """The noise of the leaves of some ``roots``, of which each is exact, and has leaves alone, of
-    one Laplace law (`Groups.has`).
+    """The noise of the leaves of ``roots``. Each root is exact, its children are leaves, and they
+    share one Laplace law (`Groups.has`).
 
-    Raises StatementTooComplex for too many leaves of too wide noise.
+    Raises StatementTooComplex if there are too many leaves for the width of the noise.
     """
 
     def __init__(self, roots: Sequence[Node]) -> None:
@@ -100,7 +103,7 @@ class Groups:
         self._cells = np.array([len(root.children) for root in roots], dtype=np.int64)
         if sum(n * (law.scale + 1) for n, law in zip(self._cells, laws, strict=True)) > MOST:
             raise StatementTooComplex(
-                "the sums that noise under constraints can have are too many to be drawn",
+                "noise under constraints has too many possible sums to draw from",
                 hint="Ask for fewer counts at a time, or for less noise.",
             )
         alike: dict[tuple[int, float], list[int]] = {}
@@ -113,7 +116,7 @@ class Groups:
 
     @staticmethod
     def has(root: Node) -> bool:
-        """Whether such an atom is one of these groups."""
+        """Whether this class can draw the noise of the atom below ``root``."""
         laws = {child.law for child in root.children}
         law = next(iter(laws), None)
         return (
@@ -125,7 +128,7 @@ class Groups:
         )
 
     def draw(self) -> list[int]:
-        """By leaf."""
+        """Draw the noise of each leaf, in the order of ``leaves``."""
         totals = np.zeros(len(self._cells), dtype=np.int64)
         for table, places in self._alike:
             totals[places] = table.draw(len(places))
@@ -133,8 +136,10 @@ class Groups:
         return found
 
     def _divided(self, totals: IntArray) -> IntArray:
-        """Of each group a total over its cells, all divisions equally likely. The last place of a
-        group is a bar, so that each cell has the stars before its bar."""
+        """Divide each group's total among its cells, all divisions equally likely.
+
+        The last position of a group is a bar too: each cell gets the stars before its bar.
+        """
         lengths = totals + self._cells
         ends = np.cumsum(lengths)
         groups = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)

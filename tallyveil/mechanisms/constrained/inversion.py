@@ -21,21 +21,21 @@ from tallyveil.mechanisms.units import decimal
 
 __all__ = ["LEAST_SCALE", "MOST", "inverted", "law_of_total", "total"]
 
-MOST: Final = 1_000_000  # steps that T takes
+MOST: Final = 1_000_000  # steps of computing T
 LEAST_SCALE: Final = 0.125
 _CHUNK: Final = 1 << 12
 
 
 def total(words: Iterator[int], cells: int, scale: float) -> int:
-    """T for so many noises of scale b ≥ `LEAST_SCALE`, by words of 64 bits that nobody has seen."""
+    """Return T for ``cells`` noises of scale b ≥ `LEAST_SCALE`, from secret random 64-bit words."""
     if cells == 1:
         return 0
-    # q is off by 1 + 2/b units; 1 − q by b + 2, and its power by 2n times as many.
+    # The error of q is 1 + 2/b units, that of 1 − q b + 2, and that of its power 2n times as much.
     return inverted(words, partial(law_of_total, cells, scale), cells * (int(scale) + 16))
 
 
 def law_of_total(cells: int, scale: float) -> Iterator[Decimal]:
-    """P(T = 0), P(T = 1), …, in the precision of the context."""
+    """Yield P(T = 0), P(T = 1), …, in the precision of the context."""
     q = decimal(-2 / Fraction(scale)).exp()
     # Σ_s C(n+s−1, s)² q^s = (1−q)^{1−2n} Σ_{k<n} C(n−1, k)² q^k, by Euler.
     term = whole = Decimal(1)
@@ -50,8 +50,11 @@ def law_of_total(cells: int, scale: float) -> Iterator[Decimal]:
 
 
 def inverted(words: Iterator[int], law: Callable[[], Iterator[Decimal]], errors: int) -> int:
-    """The least t with U < F(t), U of these words. ``law`` gives the chances of 0, 1, …, in the
-    precision of the context, each off by less than 4 (errors + 2t + 4) units in the last place."""
+    """Return the least t with U < F(t), where ``words`` are the bits of U.
+
+    ``law`` yields the probabilities of 0, 1, …, in the precision of the context; each has an error
+    of less than 4 (errors + 2t + 4) units in the last place.
+    """
     word, count = next(words), 64
     while True:
         with localcontext(prec=count // 3 + 40, Emax=MAX_EMAX, Emin=MIN_EMIN) as context:
@@ -64,7 +67,7 @@ def inverted(words: Iterator[int], law: Callable[[], Iterator[Decimal]], errors:
                 if high <= found - room:
                     return t
                 if low < found + room:
-                    break  # these bits, or these digits, do not tell
+                    break  # more bits, or more digits, are needed
                 if not t % _CHUNK:
                     deadline.check()
         word, count = word << 64 | next(words), count + 64

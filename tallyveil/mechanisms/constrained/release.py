@@ -1,4 +1,4 @@
-"""Releases of counts that are exact, or whose noise was drawn before, together."""
+"""Releases of counts that are published exactly, or whose noise is drawn jointly."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["AgentNoise", "published", "release_together"]
 
 
 def published(answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-    """Counts that the policy publishes exactly, against a receipt for no noise.
+    """Open counts that the policy publishes exactly, against a receipt for scale 0.
 
-    Raises ReceiptError for any other.
+    Raises ReceiptError if the receipt is for noise, and as `open_answer`.
     """
     if any(receipt.scales):
         raise ReceiptError("the receipt is for noise")
@@ -30,13 +30,14 @@ def published(answer: TrueAnswer, receipt: Receipt) -> tuple[tuple[int, ...], ..
 def release_together(
     answer: TrueAnswer, receipt: Receipt, tree: Tree, noise: Conditioned
 ) -> tuple[tuple[int, ...], ...]:
-    """x + u: the first counts of the tree are the answer's rows, column by column. It adds up as
-    the tree's counts do, exact counts stay exact, and u is independent of x. What it costs to move
-    records among cells is what the tree's own noises cost together (`Tree.epsilon`, `Tree.rho`),
-    for tables that agree on what is exact.
+    """Open the answer x and return x + u, with noise u.
 
-    Raises ReceiptError unless the receipt paid for this answer, at the tree's scales; the noise is
-    drawn before the answer is opened.
+    The first counts of the tree are the answer's rows, column by column. The result adds up as the
+    tree's counts do, exact counts stay exact, and u is independent of x. Moving records among cells
+    costs what the tree's own noises cost together (`Tree.epsilon`, `Tree.rho`), for tables that
+    agree on what is exact. The noise is drawn before the answer is opened.
+
+    Raises ReceiptError unless the receipt paid for this answer at the tree's scales.
     """
     drawn = tree.sums(noise.draw())
     exact = open_answer(answer, receipt)
@@ -49,11 +50,12 @@ def release_together(
 
 
 class AgentNoise:
-    """The part that one agent releases of counts that add up over several (`shared`).
+    """The part that one agent releases of counts that add up over several agents (`shared`).
 
-    What an agent's part costs in a ledger: that of Laplace noise on each of its counts, drawn
-    together, for tables that agree on the totals over all agents. It is answered once, outside the
-    ledger."""
+    A ledger charges for Laplace noise on each of the agent's counts, drawn jointly; the guarantee
+    is for tables that agree on the totals over all agents. The part is released once, and the
+    ledger does not store it.
+    """
 
     name = "agents"
 
@@ -66,6 +68,6 @@ class AgentNoise:
     def release(
         self, answer: TrueAnswer, receipt: Receipt, noise: Sequence[int]
     ) -> tuple[int, ...]:
-        """The counts of one column and noise for each. Raises ReceiptError as `open_answer`."""
+        """Open the counts of one column and add ``noise``. Raises ReceiptError as `open_answer`."""
         (counts,) = open_answer(answer, receipt)
         return tuple(count + drawn for count, drawn in zip(counts, noise, strict=True))

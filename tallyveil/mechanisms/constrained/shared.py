@@ -1,4 +1,4 @@
-"""Noise that several agents derive from one secret, such that all of it adds up to 0.
+"""Noise that several agents derive from one secret, and that adds up to 0 over all of them.
 
 The cells of one group, whose total is published exactly, are divided among agents. The noise has
 the law of `conditioned` with an exact root, that of independent discrete Laplace noises given that
@@ -11,11 +11,11 @@ The noise of n cells is drawn as the sum T of the geometric numbers it is made o
 
 both for G and for G′ by themselves.
 
-All agents have to find the same T, and the same division. So a number is a function of the key's
-bits alone, as if these were a U in [0, 1) without end, and F the exact distribution function: it is
-the least t with U < F(t). Sums are worked out to as many digits as it takes to tell; no float, and
-no rounding of a processor, has a part in it. The key of each step is derived from the release's by
-HKDF, with the step's name: none of them says anything about another.
+All agents must compute the same T and the same division. So every number depends on the key's bits
+alone. They are read as the binary digits of a U in [0, 1); with F the exact distribution function,
+the number is the least t with U < F(t). Sums are computed to as many digits as are needed to decide
+this; no floats, and so no rounding of a processor, are involved. The key of each step is derived
+from the release's key by HKDF, with the step's name: none of them reveals anything about another.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ _CHUNK: Final = 1 << 12
 
 
 def derived(key: bytes, *name: str | int) -> bytes:
-    """32 bytes that say nothing about the key, or about those of another name."""
+    """Return 32 bytes that reveal nothing about the key, or about the bytes of another name."""
     info = json.dumps(["tallyveil agents", 1, *name]).encode()
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(key)
 
 
 class SharedNoise:
-    """For the cells of one ``group``: ``sizes`` are how many of them each agent has, and ``scale``
-    is b. The same for all that have the key of the release.
+    """The noise of the cells of one ``group``, the same for all holders of the release's key.
 
-    Raises StatementTooComplex for more cells, or a larger scale, than T is found for.
+    ``sizes`` are the numbers of cells of each agent, and ``scale`` is b.
+
+    Raises StatementTooComplex if there are too many cells, or too large a scale, to compute T.
     """
 
     def __init__(self, key: bytes, group: str, sizes: Sequence[int], scale: float) -> None:
@@ -62,13 +63,15 @@ class SharedNoise:
         if not (scale >= LEAST_SCALE and cells * (scale + 1) <= MOST):
             raise StatementTooComplex(
                 f"{cells:,} counts that add up cannot be given noise of scale {scale:g} by agents",
-                hint=f"The scale is {LEAST_SCALE} at least, and its product with the counts"
-                f" {MOST:,} at most: count by less, or take another epsilon.",
+                hint=f"The scale must be at least {LEAST_SCALE}, and scale times counts at most"
+                f" {MOST:,}: count by fewer attributes, or choose another epsilon.",
             )
 
     def part(self, agent: int) -> list[int]:
-        """The noise of an agent's cells, in their order. It takes the steps down to that agent, and
-        none for the cells of others."""
+        """Return the noise of an agent's cells, in their order.
+
+        Computes the divisions up to that agent, and nothing for the cells of others.
+        """
         if not self._sizes[agent]:
             return []
         over = under = total(self._bits("total").words, sum(self._sizes), self._scale)
@@ -86,7 +89,7 @@ class SharedNoise:
 
 
 def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
-    """How much of a sum falls to ``own`` of ``own + rest`` cells."""
+    """Draw how much of ``total`` the first ``own`` of ``own + rest`` cells get."""
     if not own or not total:
         return 0
     if not rest:
@@ -105,8 +108,11 @@ def _share(bits: _Bits, total: int, own: int, rest: int) -> int:
 
 
 def _division(bits: _Bits, total: int, cells: int) -> list[int]:
-    """A sum over cells, each division equally likely: the gaps between ``cells − 1`` distinct ones
-    of ``total + cells − 1`` places, which are chosen by Floyd's algorithm."""
+    """Divide ``total`` among cells, each division equally likely.
+
+    The parts are the gaps between ``cells − 1`` distinct ones of ``total + cells − 1`` places,
+    which are chosen by Floyd's algorithm.
+    """
     places = total + cells - 1
     chosen: set[int] = set()
     for last in range(total, places):
@@ -124,7 +130,7 @@ class _Bits:
         self._ready, self._at = b"", 0
 
     def take(self, count: int) -> int:
-        """So many bits, a multiple of 8, as an integer."""
+        """Return the next ``count`` bits, a multiple of 8, as an integer."""
         size = count // 8
         if self._at + size > len(self._ready):
             more = self._stream.update(bytes(max(size, _CHUNK)))
@@ -134,11 +140,11 @@ class _Bits:
 
     @property
     def words(self) -> Iterator[int]:
-        """64 bits at a time, without end."""
+        """Yield 64 bits at a time, without end."""
         return iter(partial(self.take, 64), None)
 
     def below(self, bound: int) -> int:
-        """Any of 0 … bound − 1, equally likely."""
+        """Draw one of 0 … bound − 1, all equally likely."""
         width = (bound - 1).bit_length()
         count = (width + 7) // 8 * 8
         while True:

@@ -1,13 +1,15 @@
-"""The sums of an atom's noise, from the leaves up: how likely each is, up to a constant.
+"""Tables of the weights of the sums of an atom's noise, from the leaves up.
+
+A weight is a probability up to a constant factor:
 
     π_v = g_v · (π_1 ∗ … ∗ π_m) over the children of v,   π = f at a leaf,   f(0) = g(0) = 1.
 
-The children of a count are joined in two halves, and these in two, so that of a hundred alike few
-joins differ; those of one kind share a table. A table ends where the sum of a half, or one leaf, is
-beyond a bound B; `TailBounds` chooses it such that what lies beyond is as unlikely as `conditioned`
-needs. All sums are of positive terms, so
-that each number has a small relative error, however small it is. Tables are kept near 1 by powers
-of two, which change no digit: of 250 leaves the weights would be larger than any float.
+The children of a count are split in two halves, and each half in two again; equal halves share a
+table, so a hundred equal children need few tables. A table ends where the sum of a half, or one
+leaf, exceeds a bound B; `TailBounds` chooses B such that what lies beyond is as unlikely as
+`conditioned` needs. All sums are of positive terms, so each number has a small relative error,
+however small it is. Tables are scaled to about 1 by powers of two, which is exact: the weights of
+250 leaves would overflow a float.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, weights_o
 
 __all__ = ["LOG_FALLBACK", "MOST", "SumTable", "Tables", "TailBounds", "too_many_sums"]
 
-LOG_FALLBACK: Final = -58 * math.log(2)  # ln of how often what lies beyond the tables is proposed
+LOG_FALLBACK: Final = -58 * math.log(2)  # ln of the probability of proposing from the fallback
 MOST: Final = 10_000_000  # numbers of all tables
 _WORK: Final = 6_000_000_000  # multiplications: about 2 s
 _PIECE: Final = 200_000_000
@@ -42,8 +44,8 @@ _Pair: TypeAlias = tuple[int, Node]
 
 @dataclass(frozen=True)
 class TailBounds:
-    """For sums of leaves of one law: P(|S| > B) times e^{``excess``} is less than the chance of the
-    fallback."""
+    """Bounds B for sums S of leaves of one law: P(|S| > B) times e^{``excess``} is less than the
+    probability of the fallback."""
 
     weights: LawWeights
     excess: float
@@ -60,7 +62,7 @@ class TailBounds:
 
 @dataclass(frozen=True, eq=False)
 class SumTable:
-    """``weights`` of −B … B of the sum of ``size`` leaves, times 2^``power`` for all."""
+    """Weights of the values −B … B of the sum of ``size`` leaves: ``weights`` · 2^``power``."""
 
     weights: FloatArray
     size: int
@@ -72,9 +74,11 @@ class SumTable:
 
 
 class _Plan(NamedTuple):
-    """A table that is still to be made: of a leaf, or of the sum of one or two tables ``inside``,
-    by their numbers, the second no longer than the first. ``law`` is that of the sum's own noise.
-    ``plain``: of leaves without noise on their sums. ``by_leaf``: the second is added leaf by leaf.
+    """A table to build: of a leaf, or of the sum of one or two tables ``inside``, by their numbers,
+    the second no longer than the first.
+
+    ``law`` is that of the sum's own noise. ``plain``: no sum inside has noise of its own.
+    ``by_leaf``: the second table is added leaf by leaf.
     """
 
     size: int
@@ -90,12 +94,13 @@ class _Plan(NamedTuple):
 
 
 class Tables:
-    """Of an atom, whose leaves have noise of one ``law``: ``of[number]`` is a node's table, and
-    ``halves[number]`` are the one or two nodes it is the sum of; those that are nobody's count have
-    negative numbers.
+    """The tables of an atom whose leaves have noise of one ``law``.
 
-    Raises ValueError for leaves of several laws, and StatementTooComplex for too large tables:
-    before any is made.
+    ``of[number]`` is a node's table, and ``halves[number]`` are the one or two nodes that it is the
+    sum of. Halves that are not counts themselves have negative numbers.
+
+    Raises ValueError if the leaves have several laws, and StatementTooComplex if the tables would
+    be too large; both before any table is built.
     """
 
     def __init__(self, root: Node, law: NoiseLaw, bounds: TailBounds) -> None:
@@ -113,17 +118,17 @@ class Tables:
         self.of = {node: made[number] for node, number in self._numbers.items()}
         table = made[kind]
         weights = table.weights
-        # ln of the sum of all weights, as far as the tables go.
+        # ln of the sum of all weights within the tables.
         whole = float(weights[len(weights) // 2] if root.exact else weights.sum())
         self.log_total = math.log(whole) + table.power * math.log(2)
 
     @property
     def numbers(self) -> int:
-        """How many there are in the tables."""
+        """How many numbers the tables hold."""
         return MOST - self._left
 
     def _add(self, node: Node) -> int:
-        """The number of the node's kind."""
+        """Return the number of the node's kind, and plan its table."""
         pairs = sorted(((self._add(child), child) for child in node.children), key=itemgetter(0))
         return self._join(node, None if node.exact else node.law, pairs)
 
@@ -154,8 +159,11 @@ class Tables:
         return plan
 
     def _sum(self, law: NoiseLaw | None, inside: Sequence[int]) -> _Plan:
-        """The shorter of two is added leaf by leaf if that is less work. Then the sum is of all
-        that the halves can add up to, or a little more: what is drawn needs no less."""
+        """Plan the sum of one or two tables.
+
+        The shorter one is added leaf by leaf if that is less work. The table then covers every sum
+        of the two halves, or a little more, as drawing requires.
+        """
         inside = tuple(sorted(inside, key=lambda number: self._plans[number].bound)[::-1])
         one, *others = (self._plans[number] for number in inside)
         plan = _Plan(one.size, one.bound, law, inside, one.plain and law is None)
@@ -177,7 +185,7 @@ class Tables:
         return plan
 
     def _made(self, plan: _Plan, made: Sequence[SumTable]) -> SumTable:
-        """The ``made`` are those before it."""
+        """Build the table of ``plan``; ``made`` are the tables before it."""
         if not plan.inside:
             return SumTable(weights_of(self._law).at(_steps(plan.bound)), 1)
         one, *others = (made[number] for number in plan.inside)
@@ -196,7 +204,7 @@ class Tables:
         return SumTable(weights, plan.size, power)
 
     def _longer(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
-        """With so many leaves more, divided by a power of two."""
+        """Add ``leaves`` leaves to a sum. Return the scaled weights and the power of two."""
         law, leaf, power = weights_of(self._law), self.bounds.bound(1), 0
         for left in reversed(range(leaves)):
             deadline.check()
@@ -213,25 +221,25 @@ class Tables:
 
 def too_many_sums() -> StatementTooComplex:
     return StatementTooComplex(
-        "the sums that noise under constraints can have are too many to be tabled",
+        "noise under constraints has too many possible sums for its tables",
         hint="Ask for fewer counts at a time, or for less noise.",
     )
 
 
 def _near_1(weights: FloatArray) -> tuple[FloatArray, int]:
-    """Divided by a power of two, and which."""
+    """Divide the weights by 2^power such that the largest is about 1; return them and power."""
     power = math.frexp(float(weights.max()))[1]
     return np.ldexp(weights, -power), power
 
 
 def _cut(weights: FloatArray, bound: int) -> FloatArray:
-    """Without what lies beyond a bound."""
+    """Return the weights of −bound … bound."""
     middle = len(weights) // 2
     return weights if bound >= middle else weights[middle - bound : middle + bound + 1]
 
 
 def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
-    """By pieces of the other, so that a cancelled statement ends soon."""
+    """Convolve piece by piece, so that a cancelled statement stops soon."""
     found = np.zeros(len(one) + len(other) - 1)
     step = max(1, _PIECE // len(one))
     for start in range(0, len(other), step):

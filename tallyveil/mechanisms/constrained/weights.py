@@ -1,7 +1,7 @@
-"""The laws of integer noise up to a constant, f(k) = e^{−x(k)} with a rational x, and tilted ones.
+"""Laws of integer noise up to a constant factor, f(k) = e^{−x(k)} with rational x, and tilted ones.
 
-A tilted law has weights about f(k) e^{tk}: it goes far out one way, and is drawn exactly. It
-proposes the outcomes that lie beyond the tables of `conditioned`.
+A tilted law has weights of about f(k) e^{tk}: it shifts probability far to one side, and is drawn
+exactly. It proposes the outcomes that lie beyond the tables of `conditioned`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from tallyveil.mechanisms.units import decimal
 
 __all__ = ["LawWeights", "Tilt", "happens", "weights_of"]
 
-_SHARES: Final = tuple(n / 20 for n in range(1, 20))  # of 1/b that a rate is
-_SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # of σ that a law is shifted by
+_SHARES: Final = tuple(n / 20 for n in range(1, 20))  # rates t, in 1/b
+_SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # shifts of a law, in σ
 
 
 @dataclass(frozen=True)
 class Tilt:
-    """``rate`` is t, ``cost`` is ln Σ f(k) e^{tk} − ln Σ f(k), ``by`` what the law is told."""
+    """``rate`` is t, ``cost`` is ln Σ f(k) e^{tk} − ln Σ f(k), and ``parameter`` is the law's own:
+    a share of 1/b for Laplace, a shift for Gaussian noise."""
 
     rate: float
     cost: float
-    by: float
+    parameter: float
 
 
 class LawWeights(ABC):
-    """Of ``noise`` of one law with a scale above 0."""
+    """The weights of ``noise`` of one law with a scale above 0."""
 
     noise: Additive
 
@@ -59,12 +60,14 @@ class LawWeights(ABC):
 
     @abstractmethod
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """Σ_k f(k) · others[s − k] of symmetric others, over |k| ≤ ``bound`` or more, by sums of
-        positive terms; ``bound`` longer on each side."""
+        """Return Σ_k f(k) · others[s − k] over |k| ≤ ``bound`` or more, by sums of positive terms.
+
+        ``others`` must be symmetric. The result is ``bound`` longer on each side.
+        """
 
     @abstractmethod
     def work(self, reach: int, bound: int) -> int:
-        """About how many operations that takes, of numbers of −reach … reach."""
+        """About how many operations `convolved` takes for results from −reach to reach."""
 
     @abstractmethod
     def log_total(self) -> Decimal:
@@ -75,21 +78,21 @@ class LawWeights(ABC):
     def tilts(self) -> Sequence[Tilt]: ...
 
     def draw(self, count: int) -> list[int]:
-        """Independent draws, exactly."""
+        """Draw ``count`` independent values exactly."""
         found: list[int] = self.noise.draw(self.scale, count).tolist()
         return found
 
     @abstractmethod
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
-        """Independent draws of the tilted law, exactly."""
+        """Draw ``count`` independent values of the tilted law exactly."""
 
     @abstractmethod
     def log_chance(self, values: Sequence[int], tilt: Tilt) -> Decimal:
-        """ln P of such draws, in the precision of the context."""
+        """Return ln P of these values under the tilted law, in the precision of the context."""
 
 
 class _Laplace(LawWeights):
-    """f(k) = e^{−|k|/b}. Tilted, k = G − G′ with two geometric numbers of other scales."""
+    """f(k) = e^{−|k|/b}. Tilted, k = G − G′ with geometric numbers of two other scales."""
 
     noise = DiscreteLaplace()
 
@@ -101,8 +104,8 @@ class _Laplace(LawWeights):
         return result
 
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """Σ_{k≥0} a^k x_{s−k}, in steps of twice as many terms, and the same from the other end:
-        ``others`` are symmetric."""
+        """As declared. Sums Σ_{k≥0} a^k x_{s−k} by doubling the number of terms, and mirrors the
+        result for k ≤ 0, since ``others`` are symmetric."""
         found, reach = np.pad(others, bound), 1
         plain = found.copy()
         while reach < len(found):
@@ -130,13 +133,13 @@ class _Laplace(LawWeights):
         return self.scale / (1 - share), self.scale / (1 + share)
 
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
-        over, under = self._ends(tilt.by)
+        over, under = self._ends(tilt.parameter)
         drawn = geometric_numbers(over, count) - geometric_numbers(under, count)
         found: list[int] = drawn.tolist()
         return found
 
     def log_chance(self, values: Sequence[int], tilt: Tilt) -> Decimal:
-        over, under = self._ends(tilt.by)
+        over, under = self._ends(tilt.parameter)
         up, down = sum(k for k in values if k > 0), -sum(k for k in values if k < 0)
         each = decimal(up / Fraction(over) + down / Fraction(under))
         return -each - len(values) * _log_both(over, under)
@@ -168,18 +171,19 @@ class _Gaussian(LawWeights):
     def tilts(self) -> Sequence[Tilt]:
         shifts = sorted({max(1, round(share * self.scale)) for share in _SHIFTS})
         square = self.scale**2
-        return tuple(Tilt(by / square, by * by / (2 * square), by) for by in shifts)
+        return tuple(Tilt(shift / square, shift * shift / (2 * square), shift) for shift in shifts)
 
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:
-        return [k + int(tilt.by) for k in self.draw(count)]
+        return [k + int(tilt.parameter) for k in self.draw(count)]
 
     def log_chance(self, values: Sequence[int], tilt: Tilt) -> Decimal:
-        around = self.exponent([k - int(tilt.by) for k in values])
+        around = self.exponent([k - int(tilt.parameter) for k in values])
         return -decimal(around) - len(values) * self.log_total()
 
 
 def _log_both(over: float, under: float) -> Decimal:
-    """Of weights e^{−k/over} for k ≥ 0 and e^{k/under} below: ln (1 − ab) / (1 − a)(1 − b)."""
+    """Return ln of the sum of weights e^{−k/over} for k ≥ 0 and e^{k/under} for k < 0, which is
+    ln (1 − ab) / (1 − a)(1 − b)."""
     return _known_log_both(over, under, getcontext().prec)
 
 
@@ -191,7 +195,7 @@ def _known_log_both(over: float, under: float, digits: int) -> Decimal:
 
 @lru_cache(maxsize=256)
 def _log_sum(rate: Fraction, digits: int) -> Decimal:
-    """ln Σ_k e^{−k² rate}."""
+    """Return ln Σ_k e^{−k² rate}."""
     each, total, k = decimal(rate), Decimal(1), 1
     while total + (term := 2 * (-k * k * each).exp()) != total:
         total, k = total + term, k + 1
@@ -203,7 +207,10 @@ _KINDS: Final = {DiscreteLaplaceLaw: _Laplace, DiscreteGaussianLaw: _Gaussian}
 
 @lru_cache(maxsize=256)
 def weights_of(law: NoiseLaw) -> LawWeights:
-    """Raises FeatureNotSupported for a law whose weights are not known up to a constant."""
+    """Return the weights of ``law``.
+
+    Raises FeatureNotSupported for laws other than Laplace and Gaussian, and for scale 0.
+    """
     kind = _KINDS.get(type(law))
     if kind is None or not law.scale:
         raise FeatureNotSupported(f"{law.name} noise of scale {law.scale:g} cannot be conditioned")
@@ -211,8 +218,10 @@ def weights_of(law: NoiseLaw) -> LawWeights:
 
 
 def happens(chance: Callable[[], Decimal], word: int) -> bool:
-    """Whether a U that begins with the 64 bits of ``word`` is less than a chance, which is worked
-    out to as many digits as that takes."""
+    """Whether U < chance, for a uniform U that begins with the 64 bits of ``word``.
+
+    The chance is computed to as many digits as are needed to decide.
+    """
 
     def bounds(bits: int) -> QuantileBounds:
         with localcontext(prec=bits // 3 + 40):

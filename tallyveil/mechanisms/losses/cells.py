@@ -1,7 +1,7 @@
 """What a release costs each cell: the loss of one record more or less (BAYES Theorem 5.5).
 
-A column of rate_c makes a record in cell j pay Σ_i |C_ij|^p · rate_c, p = 1 in ε and 2 in ρ
-(`measure`); a workload's columns add up. The statement's cost is the largest cell's (MATH §2).
+Column c costs a record in cell j Σ_i |C_ij|^p · rate_c, p = 1 in ε and 2 in ρ (`measure`); the
+costs of a workload's columns add up. The statement's cost is the largest cell's (MATH §2).
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["CellLoss", "cell_losses", "midrange_losses"]
 
-# So many weights of one rate are added up as matrices, while their sums are less than this.
+# This many weights of one rate are added up as matrices of doubles.
 _MANY: Final = 8
+# Doubles represent integers below this exactly.
 _EXACT: Final = 2**53
 
 
 @dataclass(frozen=True)
 class CellLoss:
-    """Units each cell pays, as the sum of ``tensors``.
+    """The loss of each cell in units, as the sum of ``tensors``.
 
     ``bound``, the sum of their maxima, is at least the largest cell's loss, and equal to it when
-    ``exact``. An empty sum is a release that depends on no record.
+    ``exact``. There are no tensors if the release depends on no record.
     """
 
     tensors: tuple[Tensor, ...]
@@ -55,7 +56,7 @@ class CellLoss:
 
     @property
     def cells(self) -> int:
-        """About what it holds."""
+        """The number of entries it holds, for caches."""
         return sum(tensor.values.size for tensor in self.tensors)
 
     @property
@@ -64,7 +65,7 @@ class CellLoss:
 
     @property
     def average(self) -> float:
-        """Units, over all cells."""
+        """The mean loss in units, over all cells."""
         return float(sum(tensor.values.mean() for tensor in self.tensors))
 
     @property
@@ -75,10 +76,10 @@ class CellLoss:
 def cell_losses(
     columns: Sequence[Column], rates: Sequence[Fraction], measure: Measure, *, merge: bool
 ) -> tuple[Tensor, ...]:
-    """The cells' losses; columns are summed exactly and rounded up once per tensor.
+    """Return the cells' losses. Columns are summed exactly and rounded up once per tensor.
 
-    One tensor over all axes that matter if that is small enough, else one per group of columns.
-    ``merge`` as in `from_zero`.
+    The result is one tensor over all axes that matter if that is small enough, else one per group
+    of columns. ``merge`` as in `from_zero`.
     """
     p = power(measure)
     for column in columns:
@@ -89,8 +90,10 @@ def cell_losses(
 def midrange_losses(
     columns: Sequence[Column], rates: Sequence[Fraction], measure: Measure, closed: bool
 ) -> tuple[Tensor, ...]:
-    """Σ_i |C_ij − m_i| · rate in ε and Σ_i 2 (C_ij − m_i)² · rate in ρ, m_i half way between row
-    i's least and greatest coefficient: half of |2 C_ij − 2 m_i| or of its square, in either case.
+    """Return Σ_i |C_ij − m_i| · rate in ε and Σ_i 2 (C_ij − m_i)² · rate in ρ for every cell j.
+
+    m_i is half way between row i's least and greatest coefficient. Both are computed in integers,
+    as half of |2 C_ij − 2 m_i| or of its square.
     """
     p = power(measure)
     halves = [rate / 2 for rate in rates]
@@ -104,7 +107,7 @@ def _tensors(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> tuple
 
 
 def _groups(weights: Sequence[CellWeights]) -> list[list[int]]:
-    """What to sum into one tensor: everything, unless its axes are too many."""
+    """Return which weights to sum into one tensor: all, unless their axes have too many cells."""
     sizes = {name: size for w in weights for name, size in w.sizes.items()}
     if math.prod(sizes.values()) <= CELL_LIMIT:
         return [list(range(len(weights)))] if weights else []
@@ -119,7 +122,7 @@ def _groups(weights: Sequence[CellWeights]) -> list[list[int]]:
 
 
 def _sum(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> Tensor:
-    """Worked out once for coordinates that no weight tells apart."""
+    """Sum the weights, once for all coordinates that no weight distinguishes."""
     axes = join_axes(*(w.axes for w in weights))
     codes, kinds = _kinds([part for w in weights for part in w.parts])
     alike: dict[Fraction, list[CellWeights]] = {}
@@ -144,8 +147,10 @@ def _sum(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> Tensor:
 
 
 def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
-    """For axes on which some coordinates have the same weights in every part: the kind of each
-    coordinate, and a coordinate of each kind.
+    """Return the kind of each coordinate, and one coordinate of each kind, by axis.
+
+    Coordinates of one kind have the same weights in every part. Axes on which all coordinates
+    differ are left out.
     """
     codes: dict[str, IntArray] = {}
     for part in parts:
@@ -162,12 +167,12 @@ def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntA
 def _totals(
     weights: Sequence[CellWeights], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> Iterator[IntArray]:
-    """Arrays that add up to the sum of some weights, over ``axes``, for one coordinate of each
+    """Yield arrays that add up to the sum of ``weights``, over ``axes``, for one coordinate of each
     kind.
 
-    Many are added up as a product of matrices, of what they are along the longest axis that each
-    has for itself and of what they are along the others: in doubles, which integers of less than 53
-    bits are exact in.
+    Many weights are added up as one product of two matrices: their factors along the longest axis
+    that no part shares with other axes, times their factors along all other axes. That is computed
+    in doubles, which is exact for integers of less than 53 bits.
     """
     sizes = {name: size for w in weights for name, size in w.sizes.items()}
     sizes |= {name: len(kind) for name, kind in kinds.items() if name in sizes}
@@ -181,14 +186,14 @@ def _totals(
     total = np.zeros((sizes[along], math.prod(shape)))
     together = max(1, CELL_LIMIT // math.prod(shape))
     for start in range(0, len(weights), together):
-        some = [w.parts for w in weights[start : start + together]]
-        lines, others = np.ones((len(some), sizes[along])), np.empty((len(some), *shape))
-        for n, parts in enumerate(some):
+        chunk = [w.parts for w in weights[start : start + together]]
+        lines, others = np.ones((len(chunk), sizes[along])), np.empty((len(chunk), *shape))
+        for n, parts in enumerate(chunk):
             others[n] = _multiplied([p for p in parts if p.axes != (along,)], kinds, axes)
             for own in (part for part in parts if part.axes == (along,)):
                 lines[n] = _multiplied([own], kinds, [along])
         deadline.check()
-        total += lines.T @ others.reshape(len(some), -1)
+        total += lines.T @ others.reshape(len(chunk), -1)
     place = axes.index(along)
     whole = total.reshape(-1, *shape[:place], *shape[place + 1 :])
     yield np.moveaxis(whole, 0, place).astype(np.int64)
@@ -197,7 +202,7 @@ def _totals(
 def _multiplied(
     parts: Sequence[Tensor], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> IntArray:
-    """Over ``axes``, for one coordinate of each kind."""
+    """Multiply the parts out over ``axes``, for one coordinate of each kind."""
     product: IntArray = np.ones((1,) * len(axes), dtype=np.int64)
     for part in parts:
         deadline.check()

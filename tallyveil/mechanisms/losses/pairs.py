@@ -1,13 +1,13 @@
 """What a release costs each pair of cells: the loss of one record replaced by another.
 
 The pair (j, k) pays Σ_c rate_c Σ_i |C_ij − C_ik|^p, p = 1 in ε and 2 in ρ; the cost is the
-largest pair's (MATH §2). It is exact while the cells fall into few classes. Otherwise two upper
-bounds serve: the pair's loss is at most B_j + B_k, and so at most the sum of the two largest B of
-different cells, with B_j = Σ_c rate_c Σ_i of
+largest pair's (MATH §2). It is exact if the cells fall into few classes. Otherwise it is the lesser
+of two upper bounds: a pair's loss is at most B_j + B_k, and so at most the sum of the two largest B
+of different cells, with B_j = Σ_c rate_c Σ_i of
 
 - p = 1, any centre m_i: |C_ij − m_i|, by the triangle inequality;
 - p = 2, any centre m_i: 2 (C_ij − m_i)², since (u − v)² ≤ 2u² + 2v²;
-- p = 2, if no coefficient of the column is of the other sign: C_ij², since then u v ≥ 0 and
+- p = 2, if all coefficients of a row have one sign: C_ij², since then u v ≥ 0 and
   (u − v)² ≤ u² + v².
 
 The centres are
@@ -16,11 +16,11 @@ The centres are
 - m_i = midrange of row i: tight for one row, since then every cell is at most half its range
   (max − min) away, and B_j + B_k at most (max − min)^p · rate.
 
-Tensors do not spell out all axes. Cells of the cube that project to one entry of a tensor are
-alike to every query in it and pay nothing for their pair, so the two largest entries of the
-tensor bound all pairs. Where the axes of a product were too many to spell out, cells of one entry
-may differ; each still pays at most its entry, so twice the largest entry bounds all pairs. For a
-sum of tensors the bounds add up.
+Tensors do not have all axes. No query in a tensor distinguishes cells of the cube that project to
+one entry, so their pair pays nothing, and the two largest entries of the tensor bound all pairs.
+Where a product had too many cells to multiply out, cells of one entry may differ; each still pays
+at most its entry, so twice the largest entry bounds all pairs. For a sum of tensors the bounds add
+up.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ClassLoss:
 
 @dataclass(frozen=True, eq=False)
 class PairLoss:
-    """The loss of a release under replace-one; each form is computed when it is asked for."""
+    """The loss of a release under replace-one. Each form is computed on first use."""
 
     columns: tuple[Column, ...]
     rates: tuple[Fraction, ...]
@@ -73,7 +73,7 @@ class PairLoss:
 
     @property
     def cells(self) -> int:
-        """About what it may hold once it is looked at, and what its columns do."""
+        """About how many entries it and its columns may hold once computed, for caches."""
         return sum(min(column.size, CELL_LIMIT) + column.nbytes // 8 for column in self.columns)
 
     @property
@@ -88,7 +88,7 @@ class PairLoss:
 
     @property
     def average(self) -> float:
-        """Units: those of the pair worst off, since pairs are too many to go through."""
+        """``bound``, in units, since there are too many pairs to average over."""
         return float(self.bound)
 
     @property
@@ -97,7 +97,7 @@ class PairLoss:
 
     @cached_property
     def by_class(self) -> ClassLoss | None:
-        """All pairs of classes, or None where there are too many to look at."""
+        """The losses of all pairs of classes, or None if there are too many."""
         parts, rows = list[CellClasses](), list[ClassRows]()
         for column in self.columns:
             found = partition(column, self.closed)
@@ -132,8 +132,8 @@ class PairLoss:
         )
 
     def _spelled(self, losses: Callable[[Sequence[Column]], Sequence[Tensor]]) -> Sequence[Tensor]:
-        """The cells' losses, worked out once for cells that no row tells apart where all are
-        spelled out."""
+        """Return the cells' losses. If all cells fit into one tensor, ``losses`` is computed once
+        for all cells that no row distinguishes."""
         sizes = dict(size for c in self.columns for size in zip(c.axes, c.shape, strict=True))
         if math.prod(sizes.values()) > CELL_LIMIT:
             return losses(self.columns)
@@ -142,5 +142,5 @@ class PairLoss:
 
 
 def _of_one_sign(column: Column) -> bool:
-    """Whether no row holds coefficients of both signs: so if no factor does."""
+    """Whether no row has coefficients of both signs. It checks each factor, which suffices."""
     return all((f.coefficients > 0).all() or (f.coefficients < 0).all() for f in column.factors)

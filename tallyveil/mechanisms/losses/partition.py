@@ -1,9 +1,9 @@
-"""Cells in classes that no query so far tells apart, and the distances between classes.
+"""Classes of cells that no query distinguishes, and the distances between classes.
 
-Under replace-one the loss of a pair of cells depends only on what the queries say about the two.
-Cells on which all rows agree form one class; there are few classes even where there are very
-many cells, and all pairs of classes can be looked at. Nothing is spelled out for all cells: where
-no row of a column tells values of an attribute apart, they are one kind.
+Under replace-one the loss of a pair of cells depends only on the coefficients that the queries have
+on the two. Cells on which all rows agree form one class. There are few classes even where there are
+very many cells, so all pairs of classes can be examined. Nothing is stored for every cell: values
+of an attribute that no row of a column distinguishes are one kind.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ WORK_LIMIT = 20_000_000  # additions: about 0.2 s
 
 @dataclass(frozen=True, eq=False)
 class CellClasses:
-    """``kinds[n]`` has the kind of each coordinate of ``axes[n]`` (in any order), and ``labels``,
-    over kinds, the number of each cell's class, 0..count−1, each occurring.
+    """A partition of the cells. ``kinds[n]`` is the kind of each coordinate of ``axes[n]`` (in any
+    order); ``labels``, over kinds, is each cell's class, 0..count−1, each occurring.
 
     ``outside`` is the class of a record outside the cube, or None if there is no such record.
     """
@@ -48,8 +48,8 @@ class CellClasses:
 
 
 class ClassRows(NamedTuple):
-    """Row ``rows[t]`` has ``coefficients[t]`` on each cell of class ``classes[t]``; of other
-    classes it has none. In the order of the rows."""
+    """Row ``rows[t]`` has ``coefficients[t]`` on each cell of class ``classes[t]``, and 0 on
+    classes not listed for it. Ordered by row."""
 
     rows: IntArray
     classes: IntArray
@@ -57,8 +57,10 @@ class ClassRows(NamedTuple):
 
 
 def partition(column: Column, closed: bool) -> tuple[CellClasses, ClassRows] | None:
-    """Cells with equal columns C e_j in one class; None if there are more than `CLASS_LIMIT`, or
-    if they cannot be multiplied out."""
+    """Group cells with equal columns C e_j into classes, and return each class's coefficients.
+
+    None if there are more than `CLASS_LIMIT` classes, or if the column cannot be multiplied out.
+    """
     return _KEPT.get((column, closed), lambda: (column, _partition(column, closed)))[1]
 
 
@@ -66,7 +68,7 @@ _Kept: TypeAlias = tuple[Column, tuple[CellClasses, ClassRows] | None]
 
 
 def _bytes(_: object, kept: _Kept) -> int:
-    """Of a few kinds of each attribute there may be millions of combinations."""
+    """The bytes that an entry holds: a few kinds of each attribute can make millions of labels."""
     column, found = kept
     if found is None:
         return column.nbytes
@@ -78,15 +80,18 @@ _KEPT: Final[Cache[_Kept]] = Cache(1024, 1 << 27, _bytes)
 
 
 def too_many(column: Column) -> bool:
-    """Whether its cells fall into more than `CLASS_LIMIT` classes, as a look at the first row that
-    touches each cell shows. In a product, as many pairs of factors' cells differ in theirs."""
+    """Whether a quick check shows that its cells fall into more than `CLASS_LIMIT` classes.
+
+    Cells whose first rows differ are in different classes. In a product, the numbers of different
+    first rows multiply.
+    """
     if column.selected is not None or column.product_height <= CLASS_LIMIT:
         return False
     return math.prod(map(_first_rows, column.factors)) > CLASS_LIMIT
 
 
 def _first_rows(factor: Factor) -> int:
-    """How many rows are the first one that touches some cell."""
+    """Return how many rows are the first to touch some cell."""
     first = np.full(factor.size, -1, dtype=np.int64)
     first[factor.cells[::-1]] = factor.rows[::-1]
     deadline.check()
@@ -101,14 +106,14 @@ def _partition(column: Column, closed: bool) -> tuple[CellClasses, ClassRows] | 
     if factor is None:
         return None
     cells, of_cell, firsts = kinds_of_cells(factor)
-    rest = len(cells) < factor.size  # the class of the cells that no row touches comes first
+    rest = len(cells) < factor.size  # class 0 holds the cells that no row touches, if any
     labels, count = np.zeros(factor.size, dtype=np.int64), len(firsts) + rest
     if count > CLASS_LIMIT:
         return None
     labels[cells] = of_cell + rest
     outside = None
     if not closed:
-        outside = 0 if rest else count  # as a cell that no row touches
+        outside = 0 if rest else count  # no row touches the outside
         count = max(count, outside + 1)
     number = np.full(factor.size, -1, dtype=np.int64)
     number[firsts] = labels[firsts]
@@ -122,11 +127,11 @@ def _partition(column: Column, closed: bool) -> tuple[CellClasses, ClassRows] | 
 
 
 def distances(entries: ClassRows, count: int, power: int) -> IntArray | None:
-    """D[a, b] = Σ_i |C_ij − C_ik|^p for cells j of class a and k of class b.
+    """Return D[a, b] = Σ_i |C_ij − C_ik|^p for cells j of class a and k of class b.
 
     |u − v|^p = |u|^p + |v|^p except in rows where both have entries, so the sum of the norms is
-    corrected row by row; a row costs the square of the number of classes it touches. None if that
-    is more than `WORK_LIMIT` in all.
+    corrected row by row. A row takes time in the square of the number of classes it touches. None
+    if these squares add up to more than `WORK_LIMIT`.
     """
     rows, members, values = entries
     if int((np.bincount(rows, minlength=1) ** 2).sum()) > WORK_LIMIT:
@@ -149,9 +154,10 @@ def distances(entries: ClassRows, count: int, power: int) -> IntArray | None:
 
 
 def join(parts: Sequence[CellClasses]) -> tuple[CellClasses, tuple[IntArray, ...]] | None:
-    """The coarsest partition finer than all ``parts``, and each part's label of its classes.
+    """Return the coarsest common refinement of ``parts``, and, for each part, the part's class of
+    each class of the refinement.
 
-    None if that means more than `CLASS_LIMIT` classes, or `CELL_LIMIT` combinations of kinds.
+    None if it has more than `CLASS_LIMIT` classes, or `CELL_LIMIT` combinations of kinds.
     """
     axes = join_axes(*(part.axes for part in parts))
     found: dict[str, IntArray] = {}

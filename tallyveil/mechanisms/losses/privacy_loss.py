@@ -26,9 +26,10 @@ Loss: TypeAlias = CellLoss | PairLoss
 def privacy_loss(
     columns: Sequence[Column], rates: Sequence[Fraction], relation: Adjacency, measure: Measure
 ) -> Loss:
-    """The loss to one privacy unit if output i of column c, moved by d, costs |d|^p · ``rates[c]``.
+    """Return the loss of one privacy unit if moving an output of column c by d costs
+    |d|^p · ``rates[c]``.
 
-    p and the loss's unit are ``measure``'s; a unit of r rows loses up to r^p times as much
+    ``measure`` determines p and the loss's unit. A unit of r rows loses up to r^p times as much
     (`Adjacency`).
     """
     scaled = tuple(rate * relation.max_rows ** power(measure) for rate in rates)
@@ -40,11 +41,11 @@ def privacy_loss(
 def together_loss(
     columns: Sequence[Column], rates: Sequence[Fraction], relation: Adjacency, measure: Measure
 ) -> Loss:
-    """As `privacy_loss`, of noise that is not independent, and of which only the ε is known to add
-    up over the outputs, as of Laplace noise given that it adds up.
+    """As `privacy_loss`, for noise that is not independent, such as Laplace noise conditioned on
+    its sum. Of such noise only the ε is known to add up over the outputs.
 
     In ρ that is (Σ_i ε_i)²/2 ≤ m Σ_i ε_i²/2 (Bun & Steinke, Proposition 1.4; Cauchy and Schwarz),
-    where a record moves m outputs at most, and a replaced one twice as many.
+    where adding a record moves at most m outputs; replacing one moves at most twice as many.
     """
     if measure == "rho":
         once, alone = Adjacency("add_remove"), [Fraction(1, UNIT)] * len(columns)
@@ -56,25 +57,26 @@ def together_loss(
 
 
 def _alike(column: Column) -> Column:
-    """With 1 for each coefficient, none of which is 0."""
+    """Return the column with every stored coefficient, none of which is 0, replaced by 1."""
     factors = (replace(f, coefficients=np.ones_like(f.coefficients)) for f in column.factors)
     return replace(column, factors=tuple(factors))
 
 
 @kept_with
 def sensitivity(column: Column, relation: Adjacency, measure: Measure) -> int:
-    """Δ₁ in ε, Δ₂² in ρ: how far one record moves C, in lattice steps (BAYES Lemma 2.1; MATH §1).
+    """Return Δ₁ in ε, Δ₂² in ρ: how far one record moves C, in lattice steps (BAYES Lemma 2.1;
+    MATH §1).
 
-    add/remove: max_j Σ_i |C_ij|^p, of a product of factors the product of theirs. Replace:
+    add/remove: max_j Σ_i |C_ij|^p; for a product of factors it is the product of theirs. Replace:
     max_{j,k} Σ_i |C_ij − C_ik|^p, or an upper bound where there are too many classes of cells.
-    Kept while the column is.
+    Cached as long as the column exists.
     """
     if relation.neighbours == "add_remove":
         check_magnitude(column, power(measure))
         return from_zero(column, power(measure), merge=False).highest
     one_record = Adjacency(relation.neighbours, complete=relation.closed)
-    # A step at 10⁻¹² is one unit, so the bound counts steps, or their halves: bounds from the
-    # midrange are whole in these, and would be rounded up in steps.
+    # A step at rate 10⁻¹² is one unit, so at twice this rate the bound counts half steps. Bounds
+    # from the midrange are whole in half steps, but would be rounded up in steps.
     halves = privacy_loss([column], [Fraction(2, UNIT)], one_record, measure).bound
     if halves < CEILING:
         return -(-halves // 2)

@@ -3,14 +3,14 @@
 Each r_c is q_c + f_c with an integer q_c and 0 ≤ f_c < 1. The integers add up as they are. The
 fractions are written with n digits to a base B, rounded up by at most B⁻ⁿ each, so that the sum of
 their multiples is too large by less than ε = B⁻ⁿ Σ_c max x_c. Where the sum ends in a fraction of 0
-or beyond ε, its ceiling is that of the exact sum; the few elements that remain are worked out one
-by one in Python's integers. With the fractions' common denominator for a base, where that is small
-enough, ε is 0.
+or beyond ε, its ceiling is that of the exact sum; the few elements that remain are computed one by
+one in Python's integers. If the fractions' common denominator is small enough, it is the base, and
+ε is 0.
 
-B is so small that no sum of a digit's multiples leaves 64 bits. The result is worked out by slices,
-which stay in the processor's cache, and between which a statement can be stopped.
+B is so small that no sum of a digit's multiples exceeds 64 bits. The result is computed in slices,
+which fit the processor's cache, and between which a statement can be cancelled.
 
-Few elements, as of a column with two kinds of cells, are all worked out one by one.
+If there are few elements, as for a column with two kinds of cells, all are computed one by one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["ceiling_of_sum"]
 
 # Sums of products stay below 2^62.
 _BITS: Final = 62
-# A multiple is cut in two at so many bits: the smaller it is, the larger the base may be.
+# Values are split at this many bits: the smaller they are, the larger the base may be.
 _HALF: Final = 31
-# About one in 2^_RARE elements, besides those that are all but integers, takes Python's integers.
+# About one in 2^_RARE elements needs Python's integers, besides sums very close to an integer.
 _RARE: Final = 32
-# So many elements take Python's integers no longer than numpy takes to begin.
+# Up to this many elements, Python's integers are as fast as numpy.
 _FEW: Final = 16
-# Elements of a slice, about.
+# About how many elements a slice has.
 _SLICE: Final = 1 << 16
 
 
@@ -52,14 +52,14 @@ class _Term:
 
 @dataclass(frozen=True)
 class _Base:
-    """Fractions as ``places`` digits to a base; ``exact`` if none has to be rounded up."""
+    """Fractions written as ``places`` digits to a base; ``exact`` if none needs rounding up."""
 
     base: int
     places: int
     exact: bool
 
     def digits(self, rate: Fraction) -> list[int]:
-        """Of ⌈rate · baseᵖˡᵃᶜᵉˢ⌉: the whole number, and the digits of the fraction."""
+        """Return the whole part and the digits of the fraction of ⌈rate · baseᵖˡᵃᶜᵉˢ⌉."""
         number = math.ceil(rate * self.base**self.places)
         found: list[int] = []
         for _ in range(self.places):
@@ -68,7 +68,7 @@ class _Base:
         return [number, *reversed(found)]
 
     def carry(self, parts: IntArray) -> None:
-        """Bring each digit below the base, in place; ``parts`` are the integers and the digits."""
+        """Carry in place until each digit is below the base; ``parts`` are integers and digits."""
         for place in range(self.places, 0, -1):
             deadline.check()
             digit = parts[place]
@@ -81,7 +81,7 @@ class _Base:
 
 
 def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: int) -> IntArray:
-    """⌈Σ_c rates_c · values_c⌉ elementwise, cut off at ``most`` < 2^61.
+    """Return ⌈Σ_c rates_c · values_c⌉ elementwise, cut off at ``most`` < 2^61.
 
     ``values`` (at least one, all ≥ 0) broadcast together; the rates are positive. The sum is
     rounded once.
@@ -116,7 +116,10 @@ def ceiling_of_sum(values: Sequence[IntArray], rates: Sequence[Fraction], most: 
 
 
 def _ceilings(parts: IntArray, base: _Base, together: int) -> tuple[IntArray, BoolArray]:
-    """Of integers and their digits, which it works on in place; and where they may be too large."""
+    """Return the ceilings of integers and their digits, and where they may be too large.
+
+    It changes ``parts`` in place.
+    """
     base.carry(parts)
     result, *digits = parts
     rest = np.zeros(result.shape, dtype=np.bool_)
@@ -130,7 +133,7 @@ def _ceilings(parts: IntArray, base: _Base, together: int) -> tuple[IntArray, Bo
 
 
 def _slices(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Of an array, along its longest axis."""
+    """Yield the slices of an array, along its longest axis."""
     size = math.prod(shape)
     if size <= _SLICE:
         yield (slice(None),) * len(shape)
@@ -146,7 +149,7 @@ def _slices(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _cut(values: IntArray, place: tuple[slice, ...]) -> IntArray:
-    """The part of an array that is spread over a slice of the result."""
+    """Return the part of an array that broadcasts to a slice of the result."""
     own = place[len(place) - values.ndim :]
     return values[
         tuple(s if n > 1 else slice(None) for s, n in zip(own, values.shape, strict=True))
@@ -154,7 +157,7 @@ def _cut(values: IntArray, place: tuple[slice, ...]) -> IntArray:
 
 
 def _halves(values: IntArray, rate: Fraction) -> list[_Term]:
-    """The same product, as one or two with lesser values."""
+    """Return rate · values as terms whose values are below 2^_HALF."""
     most = int(values.max(initial=0))
     if most < 1 << _HALF:
         return [_Term(values, rate, most)]
@@ -165,7 +168,7 @@ def _halves(values: IntArray, rate: Fraction) -> list[_Term]:
 
 
 def _base(rates: Sequence[Fraction], together: int) -> _Base:
-    """``together`` is at least the sum of what one element multiplies the rates by."""
+    """Choose the base. ``together`` is at least the sum of one element's multiples of the rates."""
     room = _BITS - together.bit_length()
     common = 1
     for denominator in {rate.denominator for rate in rates}:
@@ -177,7 +180,7 @@ def _base(rates: Sequence[Fraction], together: int) -> _Base:
 
 
 def _product(values: IntArray, highest: int, factor: int, most: int) -> IntArray:
-    """values · factor, or most + 1 where that is more than ``most``; no value is above the
+    """Return values · factor, or most + 1 where that exceeds ``most``; no value exceeds
     ``highest``."""
     factor = min(factor, most + 1)
     limit = most // factor if factor else highest
@@ -193,7 +196,7 @@ def _one_by_one(
     most: int,
     where: BoolArray,
 ) -> list[int]:
-    """The exact ceilings of some elements."""
+    """Return the exact ceilings of the elements that ``where`` marks."""
     denominator = math.lcm(*(rate.denominator for rate in rates))
     weights = [int(rate * denominator) for rate in rates]
     chosen = [np.broadcast_to(v, where.shape)[where].tolist() for v in values]

@@ -1,8 +1,8 @@
 """Losses per cell as small tensors over the attributes that matter.
 
-A tensor's axes are attribute names in alphabetical order, so that two tensors over the same
-attributes have the same layout whoever made them. A cell of the cube has the value of the
-tensor's entry it projects to, or at most that where the tensor is not exact.
+A tensor's axes are attribute names in alphabetical order, so that all tensors over the same
+attributes have the same layout. A cell of the cube has the value of the tensor's entry it projects
+to, or at most that where the tensor is not exact.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tallyveil.mechanisms.units import CEILING
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]
 
-# More cells than this are not multiplied out: 32 MB, and 15 ms a pass.
+# Products with more cells than this are not multiplied out: 32 MB, and 15 ms a pass.
 CELL_LIMIT = 4_000_000
 
-_COMPARED = 1 << 16  # entries of a tensor whose coordinates are
+_COMPARED = 1 << 16  # the largest number of entries of a tensor whose coordinates are compared
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """Units of loss, or steps, over ``axes``; ``outside`` is what a record outside the cube pays.
 
-    ``exact``: a cell of the cube pays the entry it projects to, and not less.
-    ``alike``: no query in it tells the cells that project to one entry apart.
+    ``exact``: each cell of the cube pays exactly the entry it projects to.
+    ``alike``: no query in it distinguishes cells that project to one entry.
     """
 
     axes: tuple[str, ...]
@@ -51,8 +51,8 @@ class Tensor:
 
     @cached_property
     def kinds(self) -> tuple[IntArray, ...]:
-        """For each axis the kind of each coordinate, from 0: those of one kind have the same
-        entries. Of a large tensor of several axes all are told apart."""
+        """For each axis, the kind of each coordinate, from 0. Coordinates of one kind have the same
+        entries. In a large tensor of several axes each coordinate is its own kind."""
         if len(self.axes) == 1:
             return (coded(self.values)[0],)
         if self.values.size > _COMPARED:
@@ -67,7 +67,7 @@ class Tensor:
 
     @cached_property
     def merged(self) -> Tensor:
-        """Without the axes along which nothing changes."""
+        """The tensor without the axes along which its values are constant."""
         axes, values = self.axes, self.values
         for n in reversed(range(len(axes))):
             first = values.take([0], axis=n)
@@ -77,9 +77,9 @@ class Tensor:
 
     @cached_property
     def two_highest(self) -> int:
-        """At least the sum of the values of any two cells that a query in it tells apart.
+        """At least the sum of the values of any two cells that a query in it distinguishes.
 
-        That is the two largest entries, the outside included; where cells of one entry may
+        It is the sum of the two largest entries, including ``outside``; if cells of one entry may
         differ, twice the largest.
         """
         if not self.alike:
@@ -91,7 +91,7 @@ class Tensor:
         return int(flat[first]) + second
 
     def spread(self, kinds: Mapping[str, IntArray]) -> Tensor:
-        """Over the coordinates of the axes, from those of their kinds."""
+        """Return the tensor over all coordinates, from one over kinds of coordinates."""
         values = self.values
         for n, name in enumerate(self.axes):
             if len(kinds[name]) > values.shape[n]:
@@ -100,7 +100,7 @@ class Tensor:
         return self if values is self.values else replace(self, values=values)
 
     def plus(self, other: Tensor) -> Tensor:
-        """The sum, over the union of the axes, cut off at `CEILING`."""
+        """Return the sum, over the union of the axes, cut off at `CEILING`."""
         axes = join_axes(self.axes, other.axes)
         total = align(self.values, self.axes, axes) + align(other.values, other.axes, axes)
         if self.highest + other.highest > CEILING:
@@ -115,7 +115,8 @@ def join_axes(*axes: Iterable[str]) -> tuple[str, ...]:
 
 
 def align(values: IntArray, axes: Sequence[str], target: Sequence[str]) -> IntArray:
-    """A view with one dimension per name in ``target`` (ascending), of size 1 where absent."""
+    """Return a view with one dimension per name in ``target`` (ascending), of size 1 where
+    ``axes`` lack it."""
     names = list(axes)
     ascending = np.transpose(values, sorted(range(len(names)), key=names.__getitem__))
     size = dict(zip(sorted(names), ascending.shape, strict=True))
@@ -125,10 +126,10 @@ def align(values: IntArray, axes: Sequence[str], target: Sequence[str]) -> IntAr
 def place(
     groups: Sequence[Sequence[str]], axes: Sequence[str], sizes: Mapping[str, int]
 ) -> list[int]:
-    """Which groups to multiply out with a tensor over ``axes``, within `CELL_LIMIT`.
+    """Return which groups to multiply out with a tensor over ``axes``, within `CELL_LIMIT`.
 
-    All that share an axis, if the product allows. Else the groups are tried one by one, the one
-    with most axes in common first.
+    These are all groups that share an axis, if the product is small enough. Otherwise groups are
+    added one by one while it is, the one with most axes in common first.
     """
 
     def fits(chosen: Iterable[int]) -> bool:

@@ -1,10 +1,10 @@
-"""How far a record moves a column's rows, cell by cell, over as few axes as say it.
+"""How far a record moves a column's rows, cell by cell, over as few axes as possible.
 
 The weight of cell j is Σ_i |C_ij|^p, with the power p = 1 for losses in ε and 2 for losses in ρ.
 For a product of factors |C_ij|^p = ∏_f |F_f[i_f, j_f]|^p, so the weight is the product of the
 factors' weights, w_j = ∏_f w_f(j_f), and its maximum the product of the maxima. Where the axes
-have too many cells to spell out, the weights are projected: an axis is left out, and each entry is
-the maximum over it, so that no cell pays more than its entry.
+have too many cells to multiply out, the weights are projected: an axis is left out, and each entry
+is the maximum over it, so that no cell pays more than its entry.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class CellWeights:
     """The product of ``parts``, of which no two have an axis in common; ``outside`` is the weight
     of a record outside the cube.
 
-    ``exact``: a cell of the cube has the weight of the entry it projects to, and not less.
-    ``alike``: no row tells the cells that project to one entry apart.
+    ``exact``: each cell of the cube has exactly the weight of the entry it projects to.
+    ``alike``: no row distinguishes cells that project to one entry.
     """
 
     parts: tuple[Tensor, ...]
@@ -53,34 +53,34 @@ class CellWeights:
 
 
 def can_account(column: Column, power: int) -> bool:
-    """Whether its coefficients are so small that no sum of their powers leaves 64 bits, which could
-    understate a cost.
+    """Whether its coefficients are so small that no sum of their powers overflows 64 bits, which
+    could understate a cost.
 
-    Whatever is summed here is at most four times Σ_i max_j |C_ij|^p, which for a product of factors
-    is ∏_f Σ_i max_j |F_f[i, j]|^p: a sum over rows, however many cells a row has.
+    Every sum in this module is at most four times Σ_i max_j |C_ij|^p, a sum over rows, however many
+    cells a row has. For a product of factors this is ∏_f Σ_i max_j |F_f[i, j]|^p.
     """
     sums = [f.magnitudes[power - 1] for f in column.factors]
     return math.prod(sums) < 2.0**60 and all(total < 2.0**60 for total in sums)
 
 
 def check_magnitude(column: Column, power: int) -> None:
-    """Raises StatementTooComplex unless it `can_account` for the column."""
+    """Raise StatementTooComplex unless `can_account`."""
     deadline.check()
     if not can_account(column, power):
         raise StatementTooComplex(
-            "the coefficients of this aggregate are too large to account for",
+            "the coefficients of this aggregate are too large to compute a privacy cost",
             hint="Sum up smaller values, or ask for fewer groups at a time.",
         )
 
 
 def from_zero(column: Column, power: int, *, merge: bool) -> CellWeights:
-    """Σ_i |C_ij|^p of every cell j.
+    """Return Σ_i |C_ij|^p for every cell j.
 
-    With ``merge``, axes that make no difference to the weight are left out: right where a cell
-    pays for itself (add/remove). Rows may still tell the merged cells apart.
+    With ``merge``, axes that make no difference to the weight are left out. That is right for
+    add/remove, where each cell pays for itself. Rows may still distinguish the merged cells.
 
-    Of some rows of a product the weights are worked out if they can be multiplied out; else those
-    of all its rows are a bound.
+    If only some rows of a product are selected, their weights are computed if they can be
+    multiplied out; else the weights of all rows of the product serve as a bound.
     """
     joint = None if column.selected is None else column.multiplied_out(CELL_LIMIT)
     exact = column.selected is None or joint is not None
@@ -97,12 +97,12 @@ def from_zero(column: Column, power: int, *, merge: bool) -> CellWeights:
 
 
 def from_midrange(column: Column, power: int, closed: bool) -> CellWeights:
-    """Σ_i |2 C_ij − s_i|^p of every cell j, s_i = least + greatest coefficient of row i.
+    """Return Σ_i |2 C_ij − s_i|^p for every cell j, s_i = least + greatest coefficient of row i.
 
-    Every cell counts for the range, so also 0 where a row leaves a cell untouched or, unless
-    ``closed``, for a record outside the cube.
+    All cells count for least and greatest: a coefficient is 0 where a row does not touch a cell
+    and, unless ``closed``, for a record outside the cube.
 
-    Where the product cannot be multiplied out, one bound serves all cells: |2 C_ij − s_i| is at
+    If the product cannot be multiplied out, one bound serves all cells: |2 C_ij − s_i| is at
     most row i's range, and that at most ∏_f max_j |F_f[i_f, j]|, or twice that if coefficients
     may be negative. Summed over all rows i of the product, the p-th powers of this are
     ∏_f Σ_i max_j |F_f[i, j]|^p.
@@ -118,11 +118,12 @@ def from_midrange(column: Column, power: int, closed: bool) -> CellWeights:
 
 
 def _plain(factor: Factor, power: int) -> Tensor:
-    """Kept for a small factor: columns share those of an attribute's conditions."""
-    return (_kept if factor.size <= _SMALL else _spelled)(factor, power)
+    """Return the factor's weights. They are cached for small factors, since columns share the
+    factors of an attribute's conditions."""
+    return (_cached if factor.size <= _SMALL else _computed)(factor, power)
 
 
-def _spelled(factor: Factor, power: int) -> Tensor:
+def _computed(factor: Factor, power: int) -> Tensor:
     deadline.check()
     if factor.largest <= 1:
         weights = np.bincount(factor.cells, minlength=factor.size)
@@ -130,21 +131,21 @@ def _spelled(factor: Factor, power: int) -> Tensor:
         weights = np.zeros(factor.size, dtype=np.int64)
         for start in range(0, len(factor.cells), _PORTION):
             deadline.check()
-            some = slice(start, start + _PORTION)
-            np.add.at(weights, factor.cells[some], np.abs(factor.coefficients[some]) ** power)
+            part = slice(start, start + _PORTION)
+            np.add.at(weights, factor.cells[part], np.abs(factor.coefficients[part]) ** power)
     return Tensor(factor.axes, weights.reshape(factor.shape))
 
 
-_kept = kept_with(_spelled)
+_cached = kept_with(_computed)
 _SMALL: Final = 1 << 14
 _PORTION: Final = 1 << 18
-"""Entries between two looks at the deadline."""
+"""Entries between two checks of the deadline."""
 
 
 def _fitting(parts: Sequence[Tensor]) -> list[bool]:
-    """Which factors to multiply out within `CELL_LIMIT`, the smallest first.
+    """Return which factors to multiply out within `CELL_LIMIT`, the smallest first.
 
-    A factor that is alone is kept whatever its size: it is spelled out already.
+    A single factor is kept whatever its size, since its weights are computed already.
     """
     kept, cells = [False] * len(parts), 1
     for n in sorted(range(len(parts)), key=lambda n: parts[n].values.size):

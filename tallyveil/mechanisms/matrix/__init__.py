@@ -1,9 +1,9 @@
 """Mechanisms for one count with a public range 0..n (COUNT), as exact matrices.
 
-A `CountMatrix` is a law in integers: what is drawn is what was proved. `designing` finds the one
-that fits the properties wanted, or minimises any of the paper's objectives; `explicit` and
-`exponential` are known by name, and `named` lists those that COUNT names. `credible` says what an
-output is worth.
+A `CountMatrix` is a law in integers, so the law that is drawn from is the law that was proved
+private. `designing` finds the best matrix with given properties for any of the paper's objectives;
+`explicit` and `exponential` build matrices with a formula, and `named` lists those that COUNT
+names. `credible` computes what an output reveals about the truth.
 
-Here live numbers and exact sampling. Whoever calls `draw` has opened an answer and paid for it.
+This room holds numbers and exact sampling only. Callers of `draw` open and charge the answer.
 """

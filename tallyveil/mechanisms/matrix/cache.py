@@ -1,8 +1,8 @@
-"""Designs kept on disk, because a large one takes seconds to solve.
+"""Designs cached on disk, because a large one takes seconds to solve.
 
-What is read back is a suggestion: `CountMatrix` proves its privacy again and `design` its
-properties, so a file that is damaged or tampered with costs accuracy or time, never privacy. The
-files hold public facts only: n, α, what was asked, and the matrix.
+A cached design is not trusted: `CountMatrix` proves its privacy again and `design` its properties,
+so a file that is damaged or tampered with costs accuracy or time, never privacy. The files hold
+public facts only: n, α, the properties and objective asked for, and the matrix.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class DesignCache:
-    """A directory with a file for each design, named after what it depends on.
+    """A directory with a file for each design, named by a hash of its key.
 
     ``directory`` defaults to the user's cache directory (XDG on Linux). Several processes can
-    share one: a file appears whole or not at all. Of more than ``size`` designs the ones stored
-    first are dropped, since whoever asks questions decides how many there are.
+    share one: a file appears whole or not at all. Since analysts decide how many designs there are,
+    the cache keeps the ``size`` designs stored last and drops older ones.
     """
 
     def __init__(self, directory: str | Path | None = None, *, size: int = 256) -> None:
@@ -41,7 +41,7 @@ class DesignCache:
         self._size = size
 
     def load(self, key: Mapping[str, Any], name: str, alpha: Fraction) -> CountMatrix | None:
-        """The design stored under ``key``, proved α-DP; None if there is none that is whole."""
+        """Return the design stored under ``key``, proved α-DP, or None if there is no valid one."""
         try:
             found = json.loads(self._path(key).read_bytes())
             if found["key"] != dict(key) or found["sha256"] != _digest(found["weights"]):
@@ -51,11 +51,11 @@ class DesignCache:
         except (OSError, UnprovenPrivacy, InvalidParameterValue):
             return None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            # Whatever else is in the file, it is no design.
+            # The file holds something other than a design.
             return None
 
     def store(self, key: Mapping[str, Any], matrix: CountMatrix) -> None:
-        """Keep it if the directory can be written; a design is no less good if it cannot."""
+        """Store the design. If the directory cannot be written, it only logs a warning."""
         weights = [[format(weight, "x") for weight in column] for column in matrix.weights]
         text = json.dumps({"key": dict(key), "sha256": _digest(weights), "weights": weights})
         try:
@@ -66,7 +66,7 @@ class DesignCache:
                 os.replace(whole, self._path(key))
             self._drop_oldest()
         except OSError as error:
-            _log.warning("a mechanism's design was not kept in %s: %s", self.directory, error)
+            _log.warning("could not cache a mechanism's design in %s: %s", self.directory, error)
 
     def _drop_oldest(self) -> None:
         kept = sorted(self.directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)

@@ -1,10 +1,10 @@
 """A mechanism for one count with a public range: a column-stochastic matrix of exact integers, and
-drawing from it, exactly and without floats: many numbers at once.
+drawing many outputs from it at once, exactly and without floats.
 
-By inversion, as `noise.inversion` has it: the output for a truth is the first i with U < C_i, where
-U is uniform on [0, 1) and C_i the probability of the outputs 0 … i. 64 bits of U decide that but
-once in 2⁵⁰ draws or so; then it is continued. The bounds for all truths are worked out together
-(`CountMatrix.bounds`), and looked up in as many steps for each.
+Outputs are drawn by inversion, as in `noise.inversion`: the output for a truth is the first i with
+U < C_i, where U is uniform on [0, 1) and C_i the probability of the outputs 0 … i. 64 bits of U
+decide that except about once in 2⁵⁰ draws; then more bits are drawn. The bounds for all truths are
+computed once (`CountMatrix.bounds`), and searched in the same number of steps for each.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = ["CountMatrix", "draw", "prove_pure"]
 class CountMatrix:
     """P[i|j], output i for truth j, both from 0 to n (COUNT Def. 1), proved α-DP.
 
-    ``weights[j][i]`` are integers, and P[i|j] = weights[j][i] / total is not an approximation: it
-    is the law that is drawn from. Every column adds up to the same ``total``.
+    ``weights[j][i]`` are integers, and P[i|j] = weights[j][i] / total is exactly the law that is
+    drawn from. Every column adds up to the same ``total``.
 
     Neighbours are truths that differ by one, and α ≤ P[i|j] / P[i|j+1] ≤ 1/α (COUNT Def. 2): a
     step of one costs at most ``epsilon`` ≥ −ln α. By chaining, truths that differ by s cost at
     most s times that; under add/remove that is s for a record that adds s to this count.
 
-    The constructor goes through every pair of neighbours in integers, whatever the matrix came
-    from. Raises UnprovenPrivacy if one fails, or if it is not a matrix of probabilities;
-    InvalidParameterValue for α outside (0, 1) and n outside 1..`MAX_RANGE`.
+    The constructor checks every pair of neighbours in integers. It raises UnprovenPrivacy if a pair
+    fails or the weights are not a square matrix of probabilities, and InvalidParameterValue for α
+    outside (0, 1) and n outside 1..`MAX_RANGE`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class CountMatrix:
         checked_range(self.n)
         if len(self.weights[0]) != len(self.weights):
             raise UnprovenPrivacy(
-                f"{len(self.weights)} truths have {len(self.weights[0])} outputs, not as many"
+                f"{len(self.weights)} truths have {len(self.weights[0])} outputs; expected as many"
             )
 
     def __repr__(self) -> str:
@@ -77,34 +77,35 @@ class CountMatrix:
 
     @cached_property
     def bounds(self) -> tuple[RandomWords, RandomWords]:
-        """By truth, for the probabilities C_i of the outputs 0 … i < n: the largest integers that
-        are at most 2⁶⁴ C_i, and that are less. More stand for C_i = 1, up to a power of two.
+        """Two arrays by truth and i < n, with C_i the probability of the outputs 0 … i: the
+        largest integers that are at most 2⁶⁴ C_i, and those that are less than it. Rows are padded
+        to a power of two with the bounds for C_i = 1.
         """
         size = 1 << self.n.bit_length()
         low = np.full((self.n + 1, size), 2**64 - 1, dtype=np.uint64)
         high = low.copy()
-        known: dict[int, tuple[int, int]] = {}  # where outputs depend on their distance alone
+        known: dict[int, tuple[int, int]] = {}  # in many matrices, truths share their sums
         for truth, column in enumerate(self.weights):
             sums = [*accumulate(column[:-1])]
             for one in sums:
                 if one not in known:
                     at_most, less = self.bounded(one, 64)
                     known[one] = min(at_most, 2**64 - 1), min(max(less, 0), 2**64 - 1)
-            told = np.array([known[one] for one in sums], dtype=np.uint64)
-            low[truth, : self.n], high[truth, : self.n] = told.T
+            found = np.array([known[one] for one in sums], dtype=np.uint64)
+            low[truth, : self.n], high[truth, : self.n] = found.T
         return low, high
 
     def bounded(self, weight: int, bits: int) -> tuple[int, int]:
-        """The largest integers that are at most 2^bits times a probability, and that are less."""
+        """Return the largest integers ≤ and < 2^bits · weight / total."""
         whole, rest = divmod(weight << bits, self.total)
         return whole, whole if rest else whole - 1
 
     def probability(self, output: int, truth: int) -> Fraction:
-        """P[output | truth], exactly."""
+        """Return P[output | truth], exactly."""
         return Fraction(self.weights[truth][output], self.total)
 
     def probabilities(self) -> FloatArray:
-        """The (n+1)×(n+1) array P[i, j] in floats, each entry correctly rounded."""
+        """Return the (n+1)×(n+1) array P[i, j] in floats, each entry correctly rounded."""
         columns = [[weight / self.total for weight in column] for column in self.weights]
         return np.array(columns, dtype=np.float64).T
 
@@ -113,10 +114,10 @@ ColumnWeights = Sequence[Sequence[int]]
 
 
 def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
-    """An output for each truth, with probability P[output | truth] to the last bit.
+    """Draw an output for each truth, with exactly the probability P[output | truth].
 
-    A truth outside 0..n is first moved to the nearer end, which brings no two truths further
-    apart, so that the guarantee stays: a step of one costs at most ``matrix.epsilon``.
+    A truth outside 0..n is first moved to the nearer end. That moves no two truths further apart,
+    so a step of one still costs at most ``matrix.epsilon``.
     """
     inside = np.array([min(max(truth, 0), matrix.n) for truth in truths], dtype=np.int64)
     low, high = matrix.bounds
@@ -131,38 +132,39 @@ def draw(matrix: CountMatrix, truths: Sequence[int]) -> tuple[int, ...]:
 
 
 def _bounds(matrix: CountMatrix, truth: int, bits: int) -> QuantileBounds:
-    """Of the probabilities of the outputs 0 … i, as `decided` needs them."""
+    """Return bounds of the probabilities of the outputs 0 … i, as `decided` needs them."""
     pairs = [matrix.bounded(one, bits) for one in accumulate(matrix.weights[truth])]
     return [low for low, _ in pairs], [high for _, high in pairs]
 
 
 def prove_pure(weights: ColumnWeights, alpha: Fraction | float | str) -> None:
-    """α · w[j][i] ≤ w[j+1][i] and α · w[j+1][i] ≤ w[j][i] for all i, j (COUNT Def. 2).
+    """Check α · w[j][i] ≤ w[j+1][i] and α · w[j+1][i] ≤ w[j][i] for all i, j (COUNT Def. 2).
 
-    Singletons suffice: the outputs are finitely many, and sums of terms keep the ratio.
+    Single outputs suffice: there are finitely many, and sums over them keep the ratio.
 
-    Raises UnprovenPrivacy, saying which output of which truths fails, if the ratio does, and if
-    the weights are not integers ≥ 0 in columns of one length and one positive total.
+    Raises UnprovenPrivacy if an output of two truths fails, which the message names, or if the
+    weights are not integers ≥ 0 in columns of one length and one positive total.
     """
     level = checked_alpha(alpha)
     p, q = level.numerator, level.denominator
-    columns = [*map(tuple, weights)]  # held, so that no two integers have one identity
+    columns = [*map(tuple, weights)]  # held, so that different integers have different ids
     _columns_of_one_total(columns)
-    proved: set[tuple[int, int]] = set()  # the same two integers stand at many places
+    proved: set[tuple[int, int]] = set()  # by id, since pairs of integers recur
     for j, (here, there) in enumerate(pairwise(columns)):
         new = set(zip(map(id, here), map(id, there), strict=True)) - proved
         for i, (a, b) in enumerate(zip(here, there, strict=True) if new else ()):
             if (id(a), id(b)) in new and not (p * a <= q * b and p * b <= q * a):
                 raise UnprovenPrivacy(
-                    f"output {i} tells truth {j} from {j + 1} by more than alpha {level} allows"
+                    f"output {i} distinguishes truth {j} from {j + 1} by more than alpha {level}"
+                    " allows"
                 )
         proved |= new
 
 
 def _columns_of_one_total(weights: ColumnWeights) -> int:
-    """The common total."""
+    """Return the common total of all columns. Raises UnprovenPrivacy as `prove_pure`."""
     if len(weights) < 2:
-        raise UnprovenPrivacy("a mechanism has at least two truths")
+        raise UnprovenPrivacy("a mechanism needs at least two truths")
     outputs, total = len(weights[0]), sum(weights[0])
     for j, column in enumerate(weights):
         if len(column) != outputs:
@@ -170,7 +172,7 @@ def _columns_of_one_total(weights: ColumnWeights) -> int:
         if {*map(type, column)} - {int} or min(column, default=0) < 0:
             raise UnprovenPrivacy(f"a weight of truth {j} is not an integer of at least zero")
         if sum(column) != total:
-            raise UnprovenPrivacy(f"the weights of truth {j} have another total than those of 0")
+            raise UnprovenPrivacy(f"the weights of truths 0 and {j} have different totals")
     if not total > 0:
-        raise UnprovenPrivacy("some weight has to be above zero")
+        raise UnprovenPrivacy("at least one weight must be above zero")
     return total

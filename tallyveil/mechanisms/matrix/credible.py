@@ -1,4 +1,4 @@
-"""What one output says about the truth."""
+"""The posterior of the truth, given one output."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Posterior:
     likelihood: tuple[int, ...]
 
     def probability(self, low: int, high: int) -> Fraction:
-        """P(low ≤ truth ≤ high | output)."""
+        """Return P(low ≤ truth ≤ high | output)."""
         inside = self.likelihood[max(low, 0) : max(high + 1, 0)]
         return Fraction(sum(inside), sum(self.likelihood))
 
     def squared_error(self, value: int) -> Fraction:
-        """E((truth − value)² | output)."""
+        """Return E((truth − value)² | output)."""
         weighted = sum((j - value) ** 2 * weight for j, weight in enumerate(self.likelihood))
         return Fraction(weighted, sum(self.likelihood))
 
     def interval(self, confidence: Fraction | float | str) -> tuple[int, int]:
-        """The narrowest (low, high) with P(low ≤ truth ≤ high | output) ≥ confidence.
+        """Return the narrowest (low, high) with P(low ≤ truth ≤ high | output) ≥ confidence.
 
-        Of several equally narrow ones the likeliest, and of those the lowest. Exact, so never
-        narrower than it says.
+        Of several equally narrow ones it is the likeliest, and of those the lowest. It is computed
+        exactly.
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
@@ -53,9 +53,9 @@ class Posterior:
 
 
 def posterior(matrix: CountMatrix, output: int) -> Posterior:
-    """The posterior of the truth, given ``output``.
+    """Return the posterior of the truth, given ``output``.
 
-    Raises InvalidParameterValue for an output the mechanism cannot give.
+    Raises InvalidParameterValue for an output that the mechanism never gives.
     """
     row = (
         tuple(column[output] for column in matrix.weights)

@@ -1,8 +1,8 @@
-"""The best count mechanism for what is asked of it: a closed form, or a linear program's solution.
+"""The best count mechanism with given properties: a closed form, or a linear program's solution.
 
-The program is solved in floats; what is released is integers, on which privacy and every property
-asked for are checked exactly. What fails the check is solved again with wider margins, and
-refused if that does not help.
+The program is solved in floats. The solution becomes a matrix of integers, on which privacy and
+every property asked for are checked exactly. If the check fails, the program is solved again with
+wider margins; if all fail, it is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Leaf: TypeAlias = Literal["GM", "EM", "WH", "WM"]
 MAX_DESIGNED_RANGE = 150
 _MARGINS = (1e-7, 1e-6, 1e-5)
 _METHODS = ("highs-ipm", "highs-ds")
-# Of the time for a design; the rest is for its proof.
+# The solver's share of the time limit; the rest is for the proof.
 _SHARE = 0.9
 _L0 = Objective("L0")
 _MONOTONE = (Property.ROW_MONOTONE, Property.COLUMN_MONOTONE)
@@ -49,10 +49,10 @@ def choose(
     cache: DesignCache | None = None,
     time_limit: float = 60.0,
 ) -> CountMatrix:
-    """The mechanism that COUNT Fig. 5 leads to (`flowchart`) for these properties.
+    """Return the mechanism that COUNT Fig. 5 leads to (`flowchart`) for these properties.
 
     Both programs are solved with RM and S, which §V-A found to come at no additional cost.
-    Guarantee and errors as in `design`, whose default objective L0 it minimises.
+    Guarantee and errors as in `design`, with its default objective L0.
     """
     leaf, geometrical = _leaf(n, alpha, properties)
     match leaf:
@@ -68,11 +68,11 @@ def choose(
 
 
 def flowchart(n: int, alpha: Fraction | float | str, properties: Iterable[str] = ()) -> Leaf:
-    """COUNT Fig. 5, for the objective L0.
+    """Follow COUNT Fig. 5, for the objective L0.
 
-    F: EM. Otherwise GM if it has what is asked for: always RM, RH and S, everything but F if
-    α ≤ 1/2, and WH if n ≥ 2α/(1−α). Otherwise the program for WH, and, if a column property is
-    asked for, CM.
+    F leads to EM. Otherwise the result is GM if it has the properties asked for: it always has RM,
+    RH and S, everything but F if α ≤ 1/2, and WH if n ≥ 2α/(1−α). Otherwise it is the program for
+    WH, or, if a column property is asked for, for WH and CM.
 
     Raises InvalidParameterValue for parameters out of range or unknown.
     """
@@ -82,7 +82,7 @@ def flowchart(n: int, alpha: Fraction | float | str, properties: Iterable[str] =
 def _leaf(
     n: int, alpha: Fraction | float | str, properties: Iterable[str]
 ) -> tuple[Leaf, CountMatrix]:
-    """As `flowchart`, and GM, of which that depends."""
+    """Return the result of `flowchart`, and GM, which it depends on."""
     asked = closure(properties)
     matrix = geometric(checked_range(n), checked_alpha(alpha))
     if Property.FAIR in asked:
@@ -101,18 +101,18 @@ def design(
     cache: DesignCache | None = None,
     time_limit: float = 60.0,
 ) -> CountMatrix:
-    """The α-DP matrix on 0..n that has all ``properties`` and minimises ``objective``.
+    """Return the α-DP matrix on 0..n that has all ``properties`` and minimises ``objective``.
 
-    α-DP for truths that differ by one: α ≤ P[i|j]/P[i|j+1] ≤ 1/α, proved on the integers that
-    are drawn from, like the properties. Its objective is optimal up to about 10⁻⁶. GM is returned
-    where it is known to be optimal (L0, uniform; COUNT Thm 3) and EM where fairness is asked for
-    (L0; Thm 4 and Lemma 1).
+    It is α-DP for truths that differ by one: α ≤ P[i|j]/P[i|j+1] ≤ 1/α. Both this and the
+    properties are proved on the integers that are drawn from. The objective is optimal up to about
+    10⁻⁶. The result is GM where that is known to be optimal (L0, uniform; COUNT Thm 3) and EM where
+    fairness is asked for (L0; Thm 4 and Lemma 1).
 
-    A design found in ``cache`` is proved anew. ``time_limit`` is in seconds, or less where the
-    statement's deadline is nearer.
+    A design found in ``cache`` is proved again. ``time_limit`` is in seconds; the statement's
+    deadline applies as well.
 
     Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
-    beyond `MAX_DESIGNED_RANGE` or the solver finds nothing that passes the proof.
+    beyond `MAX_DESIGNED_RANGE` or no solution found in time passes the proof.
     """
     level = checked_alpha(alpha)
     asked = closure(properties)
@@ -168,7 +168,7 @@ def _solved(
         try:
             matrix = CountMatrix(_name(asked, objective), alpha, integer_columns(plan, solution))
         except UnprovenPrivacy:
-            # The floats were too far off for this margin; nothing of them is used.
+            # The floats were too inaccurate for this margin, so the solution is discarded.
             continue
         if _has(matrix, asked):
             return matrix
@@ -186,7 +186,7 @@ def _name(asked: frozenset[Property], objective: Objective) -> str:
 def _key(
     n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective
 ) -> dict[str, Any]:
-    """What a design depends on, and nothing else; public."""
+    """Return exactly what a design depends on; all of it is public."""
     return {
         "n": n,
         "alpha": str(alpha),
@@ -202,5 +202,6 @@ def _key(
 def _unsolved(message: str) -> StatementTooComplex:
     return StatementTooComplex(
         message,
-        hint="The explicit fair mechanism needs no program, and has all properties: ask for F.",
+        hint="Ask for property F: the explicit fair mechanism has all properties and needs no"
+        " solver.",
     )

@@ -11,18 +11,18 @@ __all__ = ["explicit_fair", "geometric", "randomised_response", "uniform"]
 
 
 def geometric(n: int, alpha: Fraction | float | str) -> CountMatrix:
-    """GM: the truth plus discrete Laplace noise, clamped to [0, n] (COUNT Def. 4, Fig. 3).
+    """Return GM: the truth plus discrete Laplace noise, clamped to [0, n] (COUNT Def. 4, Fig. 3).
 
     Pr[X = k] = (1−α)/(1+α) · α^|k| (the printed law of Def. 4 is garbled), so inner outputs have
     P[i|j] = (1−α)/(1+α) · α^|i−j|, and 0 and n have α^|i−j| / (1+α).
 
-    α-DP for truths that differ by one; of these it is the one that maximises the probability of
-    the truth, averaged over a uniform prior (Thm 3).
+    It is α-DP for truths that differ by one, and of all such mechanisms it maximises the
+    probability of the truth, averaged over a uniform prior (Thm 3).
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
     p, q = _level(n, alpha)
-    # Times (p + q) qⁿ⁻¹.
+    # The probabilities times (p + q) qⁿ⁻¹.
     inner = [(q - p) * p**k * q ** (n - 1 - k) for k in range(n)]
     end = [p**k * q ** (n - k) for k in range(n + 1)]
     by_difference = [*inner[:0:-1], *inner]  # i − j from 1 − n to n − 1
@@ -31,15 +31,15 @@ def geometric(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
 
 def explicit_fair(n: int, alpha: Fraction | float | str) -> CountMatrix:
-    """EM, the explicit fair mechanism: P[i|j] = y α^{e(i,j)} (COUNT eq. 16), with m = min(j, n−j),
+    """Return EM, the explicit fair mechanism: P[i|j] = y α^{e(i,j)} (COUNT eq. 16), where
 
-    e(i,j) = |i−j| if |i−j| < m, else ⌈(|i−j| + m)/2⌉.
+    e(i,j) = |i−j| if |i−j| < m, else ⌈(|i−j| + m)/2⌉, and m = min(j, n−j).
 
     Every column has the same exponents in another order, so y = 1 / Σ_i α^{e(i,j)} for any j.
     That is (1−α)/(1+α−2α^{n/2+1}) for even n (eq. 15); for odd n the printed formula is wrong.
 
-    α-DP for truths that differ by one, and it has all seven properties; of all fair mechanisms it
-    maximises the probability of the truth (Thm 4), whatever the prior (Lemma 1).
+    It is α-DP for truths that differ by one and has all seven properties. Of all fair mechanisms it
+    maximises the probability of the truth (Thm 4), for any prior (Lemma 1).
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
@@ -56,7 +56,8 @@ def _exponent(i: int, j: int, n: int) -> int:
 
 
 def uniform(n: int, alpha: Fraction | float | str) -> CountMatrix:
-    """UM: any output with probability 1/(n+1) (COUNT Def. 5). It says nothing, so it is α-DP.
+    """Return UM: any output with probability 1/(n+1) (COUNT Def. 5). It reveals nothing, so it is
+    α-DP.
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
@@ -65,11 +66,11 @@ def uniform(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
 
 def randomised_response(n: int, alpha: Fraction | float | str) -> CountMatrix:
-    """RR over the n+1 values: the truth with probability 1/(1+nα), any other with α/(1+nα).
+    """Return RR over the n+1 values: the truth with probability 1/(1+nα), any other with α/(1+nα).
 
-    α-DP for **any** two truths, not only for those that differ by one: it hides the value itself,
-    and is accordingly little use for counts (COUNT §II-B). For n = 1 it is the only optimal
-    mechanism, and GM and EM are the same.
+    It is α-DP for **any** two truths, not only for those that differ by one: it hides the value
+    itself, and is therefore of little use for counts (COUNT §II-B). For n = 1 it is the only
+    optimal mechanism, and GM and EM equal it.
 
     Raises InvalidParameterValue unless 1 ≤ n ≤ `MAX_RANGE` and 0 < α < 1.
     """
@@ -79,6 +80,6 @@ def randomised_response(n: int, alpha: Fraction | float | str) -> CountMatrix:
 
 
 def _level(n: int, alpha: Fraction | float | str) -> tuple[int, int]:
-    """α = p/q, for an n within the range."""
+    """Return p and q of α = p/q, after checking both n and α."""
     checked_range(n)
     return checked_alpha(alpha).as_integer_ratio()

@@ -1,4 +1,4 @@
-"""The count mechanisms that have a name in COUNT, for whoever asks for one by it."""
+"""The count mechanisms that have a name in COUNT, for statements that name one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ __all__ = ["NAMED", "Named", "named"]
 
 @dataclass(frozen=True)
 class Named:
-    """``make(n, α)`` gives the matrix on 0..n. α-DP holds for truths that differ by one, or, with
-    ``any_two``, for any two truths. In SQL it is this ``family``, with these ``properties``; those
-    without one are there to be compared with.
+    """A count mechanism; ``make(n, α)`` returns its matrix on 0..n.
+
+    α-DP holds for truths that differ by one, or, with ``any_two``, for any two truths. ``family``
+    and ``properties`` are its name in SQL; without a family it is for comparison only.
     """
 
     name: str
@@ -38,13 +39,13 @@ class Named:
 
     @property
     def guarantee(self) -> str:
-        """What every matrix of this name guarantees, in a plain sentence."""
+        """The guarantee of every matrix of this name, as a plain sentence."""
         pair = "any two truths differ" if self.any_two else "two truths one apart differ"
         return f"the probabilities of any output under {pair} by a factor of at most 1/alpha"
 
 
 def named(name: str) -> Named:
-    """By its name in COUNT or in SQL; upper and lower case are the same.
+    """Look up a mechanism by its name in COUNT or in SQL, in upper or lower case.
 
     Raises InvalidParameterValue for an unknown name.
     """
@@ -66,21 +67,21 @@ NAMED: Final = {
         Named(
             "GM",
             "clamped geometric",
-            "the truth as often as can be, over all counts; much weight on 0 and n",
+            "most likely to report the truth, averaged over all counts; often reports 0 or n",
             geometric,
             "truncated_geometric",
         ),
         Named(
             "WH",
             "weakly honest",
-            "no count is reported less often than by a guess",
+            "the truth is at least as likely as in a uniform guess",
             lambda n, alpha: choose(n, alpha, ["WH"]),
             "weakly_honest",
         ),
         Named(
             "WM",
             "weakly honest, monotone",
-            "the same, and nearer outputs are never less likely",
+            "as WH, and outputs nearer to the truth are never less likely",
             lambda n, alpha: choose(n, alpha, _WM),
             "designed",
             _WM,
@@ -88,23 +89,23 @@ NAMED: Final = {
         Named(
             "EM",
             "explicit fair",
-            "every count is reported equally often; all seven properties, no solver",
+            "the truth is equally likely for every count; all seven properties, no solver",
             explicit_fair,
             "fair",
         ),
         Named(
             "RR",
             "k-ary randomised response, k = n+1",
-            "hides the value itself, and errs accordingly",
+            "hides the value itself, so errors are large",
             randomised_response,
             any_two=True,
         ),
         Named(
             "EXP",
             "exponential",
-            "weight by the distance from the truth; weaker than what is made for the purpose",
+            "weights by the distance from the truth; less accurate than the others for counts",
             lambda n, alpha: exponential(n, alpha, lambda output, truth: -abs(output - truth)),
         ),
-        Named("UM", "uniform", "a guess, the yardstick of L0 = 1", uniform, any_two=True),
+        Named("UM", "uniform", "a uniform guess, the reference with L0 = 1", uniform, any_two=True),
     )
 }

@@ -1,4 +1,4 @@
-"""What a mechanism is to make small (COUNT Definition 3), and how small a given one makes it."""
+"""The objectives that mechanisms minimise (COUNT Definition 3), and a given mechanism's score."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Objective:
     maximum they are scaled to an average of 1, so that uniform weights give the worst truth's
     expected loss.
 
-    Raises InvalidParameterValue for anything else.
+    Raises InvalidParameterValue for other values.
     """
 
     penalty: Penalty = "L0"
@@ -52,7 +52,7 @@ class Objective:
         if isinstance(beyond, bool) or not isinstance(beyond, int) or not beyond >= 0:
             raise InvalidParameterValue(f"a distance is an integer of at least 0, not {beyond}")
         if beyond and penalty != "L0":
-            raise InvalidParameterValue(f"{penalty} has no distance to be beyond; L0 has")
+            raise InvalidParameterValue(f"beyond is for L0 only, not for {penalty}")
         object.__setattr__(self, "penalty", penalty)
         object.__setattr__(self, "beyond", beyond)
         object.__setattr__(self, "aggregate", aggregate)
@@ -70,7 +70,7 @@ class Objective:
         return distance if self.penalty == "L1" else distance**2
 
     def prior(self, n: int) -> tuple[Fraction, ...]:
-        """w_0..w_n, adding up to 1.
+        """Return w_0..w_n, scaled to add up to 1.
 
         Raises InvalidParameterValue if the weights are for another n.
         """
@@ -83,14 +83,14 @@ class Objective:
         return self.weights
 
     def factors(self, n: int) -> tuple[Fraction, ...]:
-        """What E_j is multiplied by before it is summed or compared."""
+        """Return the factor of each E_j in the objective."""
         scale = Fraction(n + 1, n) if self.penalty == "L0" else Fraction(1)
         scale *= n + 1 if self.aggregate == "max" else 1
         return tuple(scale * weight for weight in self.prior(n))
 
 
 def score(matrix: CountMatrix, objective: Objective) -> Fraction:
-    """The objective's exact value for the law that is drawn from."""
+    """Return the objective's exact value for ``matrix``."""
     terms = [
         factor * sum(weight * objective.loss(i, j) for i, weight in enumerate(column))
         for j, (factor, column) in enumerate(
@@ -103,5 +103,5 @@ def score(matrix: CountMatrix, objective: Objective) -> Fraction:
 def _normalised(weights: Sequence[Fraction | float | str]) -> tuple[Fraction, ...]:
     exact = [Fraction(0) if w in (0, "0") else positive(w, "a nonzero weight") for w in weights]
     if not sum(exact) > 0:
-        raise InvalidParameterValue("some weight has to be above zero")
+        raise InvalidParameterValue("at least one weight must be above zero")
     return tuple(weight / sum(exact) for weight in exact)

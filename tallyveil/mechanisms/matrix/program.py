@@ -1,13 +1,12 @@
-"""The linear program of COUNT §III–IV: a matrix that minimises an objective, with properties.
+"""The linear program of COUNT §III–IV: a matrix with given properties that minimises an objective.
 
-Entries that have to be equal share a variable (symmetry, by Theorem 1, halves their number;
-fairness makes the diagonal one), and every inequality has the form x_big ≥ c · x_small. Row
-monotonicity needs neighbours only and takes the place of one direction of privacy. Variables are
+Entries that must be equal share a variable (symmetry, by Theorem 1, halves their number;
+fairness makes the diagonal one variable), and every inequality has the form x_big ≥ c · x_small.
+Row monotonicity needs neighbours only and implies one direction of privacy. Variables are
 Q = P · (n+1)/(1−α), which keeps the program well scaled however close α is to 1.
 
-Each inequality is asked for with a margin, so that a solution in floats can be rounded to
-integers that satisfy all of them exactly. The margin costs a little of the objective: at 10⁻⁷,
-about that much.
+Each inequality has a margin, so that a solution in floats can be rounded to integers that satisfy
+all of them exactly. The margin worsens the objective by about as much: 10⁻⁷ for a margin of 10⁻⁷.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class SharedVariables:
-    """Which entries share a variable: ``variable[i, j]``, of ``size`` variables."""
+    """``variable[i, j]`` is the entry's variable, from 0 to size − 1; entries may share one."""
 
     variable: IntArray
     size: int
@@ -48,7 +47,11 @@ class SharedVariables:
 
 
 def layout(n: int, properties: frozenset[Property], objective: Objective) -> SharedVariables:
-    """Symmetric if that is asked for, or free by Theorem 1: if the weights are symmetric."""
+    """Assign entries to variables.
+
+    The matrix is symmetric if that is asked for, or if the weights are: then symmetry costs
+    nothing (Theorem 1).
+    """
     prior = objective.prior(n)
     symmetric = Property.SYMMETRIC in properties or prior == prior[::-1]
     entries = np.arange((n + 1) ** 2).reshape(n + 1, n + 1)
@@ -69,7 +72,7 @@ class _Inequalities:
     factor: FloatArray
 
     def rows(self, width: int) -> Any:
-        """factor · x[small] − x[big], as a sparse matrix of ``width`` columns."""
+        """Return factor · x[small] − x[big], as a sparse matrix of ``width`` columns."""
         count = len(self.big)
         entries = np.concatenate([-np.ones(count), self.factor])
         row = np.tile(np.arange(count), 2)
@@ -87,10 +90,10 @@ def solve(
     method: str,
     time_limit: float,
 ) -> FloatArray | None:
-    """P by variable, or None if the solver found nothing (in time).
+    """Return P by variable, or None if the solver found no solution within ``time_limit`` seconds.
 
-    ``method`` is a name of scipy.optimize.linprog's HiGHS: interior point is the fastest here, by
-    far, and the dual simplex the most robust.
+    ``method`` names an algorithm of scipy.optimize.linprog: here HiGHS's interior point method is
+    by far the fastest, and its dual simplex the most robust.
     """
     from scipy.optimize import linprog
 
@@ -129,10 +132,10 @@ def solve(
 
 
 def _losses(plan: SharedVariables, objective: Objective) -> FloatArray:
-    """A row per truth: what each variable adds to that truth's weighted expected loss.
+    """Return a row per truth: the coefficient of each variable in its weighted expected loss.
 
-    Divided by the largest entry. For the maximum, without rows that are mirror images: the same
-    variables with other weights of the same sum, of which a symmetric plan's larger counts.
+    All are divided by the largest entry. For the maximum, a symmetric plan needs only one of two
+    truths that are mirror images: they have the same variables, and the larger factor counts.
     """
     n, worst = plan.n, objective.aggregate == "max"
     factors = [float(factor) for factor in objective.factors(n)]
@@ -147,7 +150,7 @@ def _losses(plan: SharedVariables, objective: Objective) -> FloatArray:
 
 
 def _below_last(upper: Any, losses: FloatArray) -> Any:
-    """``upper``, and below it a row for each truth: its loss is at most the last variable."""
+    """Append to ``upper`` a row for each truth: its loss is at most the last variable."""
     losses[:, -1] = -1
     return vstack([upper, coo_array(losses)], format="csr")
 
@@ -178,12 +181,14 @@ def _inequalities(
 def _falling(
     first: IntArray, second: IntArray, *, rising: BoolArray
 ) -> list[tuple[IntArray, IntArray, float]]:
-    """Monotone towards the diagonal: first ≤ second where ``rising``, else first ≥ second."""
+    """Require monotony towards the diagonal: first ≤ second where ``rising``, else first ≥
+    second."""
     return [(second[rising], first[rising], 1.0), (first[~rising], second[~rising], 1.0)]
 
 
 def _distinct(big: IntArray, small: IntArray, factor: FloatArray) -> _Inequalities:
-    """Each pair once, with its largest factor, which implies the others; none with itself."""
+    """Return each pair of different variables once, with its largest factor, which implies the
+    others."""
     apart = big != small
     big, small, factor = big[apart], small[apart], factor[apart]
     order = np.lexsort((-factor, small, big))
@@ -193,16 +198,17 @@ def _distinct(big: IntArray, small: IntArray, factor: FloatArray) -> _Inequaliti
     return _Inequalities(big[first], small[first], factor[first])
 
 
-# Floats have 53 bits, and the least entries are far below 1.
+# More than the 53 bits of floats, since the least entries are far below 1.
 _TOTAL_BITS = 96
 
 
 def integer_columns(plan: SharedVariables, probabilities: FloatArray) -> list[list[int]]:
-    """weights[j][i] by truth j, each column adding up to 2⁹⁶; shared variables stay shared.
+    """Return weights[j][i] by truth j, each column adding up to 2⁹⁶; shared variables stay shared.
 
-    Every entry is cut off to a multiple of 2⁻⁹⁶. What a column then lacks of 1 is spread evenly
-    over its entries off the diagonal, each of which (or it and its mirror image) is in no other
-    column. Diagonal entries are even, so that where all others come in pairs the rest does too.
+    Every entry is rounded down to a multiple of 2⁻⁹⁶. What a column then lacks of 1 is spread
+    evenly over its entries off the diagonal: these variables occur in no other column, except in
+    its mirror image. Diagonal entries are even, so that the lack can be halved where all other
+    entries come in pairs.
     """
     total = 1 << _TOTAL_BITS
     weights = [int(math.ldexp(float(p), _TOTAL_BITS)) for p in probabilities]

@@ -20,10 +20,10 @@ __all__ = [
 
 
 class Property(StrEnum):
-    """What one may ask of P[i|j], output i for truth j."""
+    """A property of P[i|j], output i for truth j."""
 
     ROW_HONEST = "RH"
-    """P[i|i] ≥ P[i|j]: no truth makes output i likelier than i itself does (eq. 7)."""
+    """P[i|i] ≥ P[i|j]: output i is likeliest if i is the truth (eq. 7)."""
     ROW_MONOTONE = "RM"
     """Along a row, P[i|j] does not rise as j moves away from i (eq. 8)."""
     COLUMN_HONEST = "CH"
@@ -39,7 +39,7 @@ class Property(StrEnum):
 
 
 def parse_properties(names: Iterable[str]) -> frozenset[Property]:
-    """From names, or from text such as "WH,CM", "wh+cm" or "wh cm".
+    """Parse names, or text such as "WH,CM", "wh+cm" or "wh cm".
 
     Raises InvalidParameterValue for a name that is none of the seven.
     """
@@ -56,7 +56,8 @@ def parse_properties(names: Iterable[str]) -> frozenset[Property]:
 
 
 def closure(asked: Iterable[str]) -> frozenset[Property]:
-    """Everything that follows: RM → RH, CM → CH → WH, F + RH → CH, F + CH → RH (COUNT §IV-A)."""
+    """Return these properties and all that follow from them: RM → RH, CM → CH → WH, F + RH → CH,
+    F + CH → RH (COUNT §IV-A). Raises as `parse_properties`."""
     known = set(parse_properties(asked))
     while True:
         more = {Property.ROW_HONEST} if Property.ROW_MONOTONE in known else set()
@@ -110,10 +111,11 @@ _CHECKS: dict[Property, Callable[[CountMatrix], bool]] = {
 
 
 def derivable_from_geometric(matrix: CountMatrix) -> bool:
-    """The test of Gupte and Sundararajan (COUNT §IV-D), exactly, at the matrix's own α.
+    """Whether P = D · GM for some column-stochastic D, exactly, at the matrix's own α.
 
-    P = D · GM for some column-stochastic D iff, in every row, three adjacent entries satisfy
-    (P[i|j] − α P[i|j−1]) ≥ α (P[i|j+1] − α P[i|j]); the ends of a row add only that P is α-DP.
+    By the test of Gupte and Sundararajan (COUNT §IV-D) this holds iff, in every row, all three
+    adjacent entries satisfy (P[i|j] − α P[i|j−1]) ≥ α (P[i|j+1] − α P[i|j]); the ends of a row
+    require only that P is α-DP.
     """
     p, q = matrix.alpha.numerator, matrix.alpha.denominator
     columns = matrix.weights

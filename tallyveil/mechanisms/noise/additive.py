@@ -1,6 +1,6 @@
-"""What mechanisms have in common that add independent noise to every answer.
+"""The base of mechanisms that add independent noise to every answer.
 
-Noise is drawn around 0, exactly, from the system's cryptographic source (`inversion`), and added in
+Noise around 0 is drawn exactly, from the system's cryptographic source (`inversion`), and added in
 Python's integers, so nothing rounds or saturates depending on the data.
 """
 
@@ -25,7 +25,7 @@ _TOGETHER: Final = 10_000  # rows whose noise is drawn at once: its words fit in
 
 
 class Additive(Mechanism):
-    """Adds noise of one law to each answer, whatever the truth.
+    """Adds noise of one law to each answer, independently of the truth.
 
     Answers of all such mechanisms are of one kind: their ``spread`` and ``worst_error`` are the
     variance of the law.
@@ -34,11 +34,11 @@ class Additive(Mechanism):
     law_type: type[NoiseLaw]
 
     def law(self, scale: float) -> NoiseLaw:
-        """Of the noise added to one answer, in lattice units."""
+        """Return the law of the noise added to one answer, in lattice units."""
         return self.law_type(scale)
 
     def scale_for_half_width(self, half: int, confidence: float | Fraction) -> float:
-        """The largest scale with P(|noise| ≤ half) ≥ confidence."""
+        """Return the largest scale ≤ `MAX_SCALE` with P(|noise| ≤ half) ≥ confidence."""
         widest = self.law_type.scale_for_half_width(half, confidence)
         return min(calibrate.MAX_SCALE, widest)
 
@@ -50,7 +50,7 @@ class Additive(Mechanism):
 
     @abstractmethod
     def draw(self, scale: float, count: int) -> Integers:
-        """``count`` independent draws of the noise.
+        """Draw ``count`` independent values of the noise.
 
         Raises InvalidParameterValue for a scale that cannot be drawn (`calibrate.check_scale`).
         """

@@ -1,5 +1,6 @@
-"""Noise scales for a statement of given cost, where noise of scale s makes a step cost 1/s in ε
-or a squared step 1/(2s²) in ρ (`measure`).
+"""Noise scales for a statement of given cost.
+
+With noise of scale s, a step of d costs d/s in ε and d²/(2s²) in ρ (`measure`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
 
-# Scales and half-widths are floats, which tell whole numbers apart up to here.
+# Scales and half-widths are floats, which represent all integers up to here.
 MAX_SCALE = 2.0**52
 # One step at a smaller scale costs more than 10⁹ ε, beyond any budget.
 MIN_SCALE = 2.0**-30
@@ -29,16 +30,19 @@ _losses: Final[Cache[Loss]] = Cache(64, 1 << 24, lambda _, loss: loss.cells)
 
 
 def check_scale(scale: float) -> Fraction:
-    """The scale exactly. Raises InvalidParameterValue unless `MIN_SCALE` ≤ it ≤ `MAX_SCALE`."""
+    """Return the scale exactly.
+
+    Raises InvalidParameterValue unless `MIN_SCALE` ≤ scale ≤ `MAX_SCALE`.
+    """
     if not MIN_SCALE <= scale <= MAX_SCALE:
         raise InvalidParameterValue(
-            f"a noise scale is a number from {MIN_SCALE:.0e} to {MAX_SCALE:.0e}, not {scale}"
+            f"a noise scale must be from {MIN_SCALE:.0e} to {MAX_SCALE:.0e}, not {scale}"
         )
     return Fraction(scale)
 
 
 def rate(scale: float, measure: Measure) -> Fraction:
-    """What one lattice step costs, exactly: 1/s in ε, 1/(2s²) in ρ."""
+    """Return the cost of one lattice step, exactly: 1/s in ε, 1/(2s²) in ρ."""
     exact = check_scale(scale)
     return 1 / exact if measure == "epsilon" else 1 / (2 * exact**2)
 
@@ -46,13 +50,13 @@ def rate(scale: float, measure: Measure) -> Fraction:
 def scale_loss(
     workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
 ) -> Loss:
-    """The loss of adding noise of ``scales[c]`` to column c of the integer lattice.
+    """Return the loss of adding noise of ``scales[c]`` to column c of the integer lattice.
 
-    Scale 0 stands for no noise and is right only for a column no record can move. It is kept for
-    some time: scales are found by it, and then charged.
+    Scale 0 stands for no noise and is valid only for a column that no record can move. Results are
+    cached, since a statement's scales are first found and then charged by this function.
 
-    Raises InvalidParameterValue for any other column of scale 0, and for scales that are
-    negative, infinite, NaN or too many.
+    Raises InvalidParameterValue for any other column of scale 0, for scales that are negative,
+    infinite, NaN or out of range, and unless there is one scale per column.
     """
     key = workload, tuple(scales), relation, measure
     return _losses.get(key, lambda: _scale_loss(*key))
@@ -81,14 +85,15 @@ def scales_for(
     relation: Adjacency,
     measure: Measure,
 ) -> tuple[float, ...]:
-    """Scales of a statement that costs at most ``cost`` in whole units of ``measure``, rounded up.
+    """Return one scale per column, rounded up, such that the statement costs at most ``cost`` in
+    ``measure``, counted in whole units.
 
         in ε:  s_c = T Δ_c / ε          in ρ:  s_c = √(T Δ_c² / 2ρ)
 
-    Δ_c is column c's own sensitivity (L1 in ε, L2 in ρ) and T the cost at 1 for each column
-    alone, so a column gets noise in proportion to its sensitivity, and columns about different
-    records share: T = 1 for disjoint groups, T = the number of columns if one record is in all.
-    Columns with Δ_c = 0 get 0.0.
+    Δ_c is column c's own sensitivity (L1 in ε, L2 in ρ). T is the cost of all columns together if
+    each costs 1 by itself. So a column gets noise in proportion to its sensitivity, and columns
+    about different records share a cost: T = 1 for disjoint groups, T = the number of columns if
+    one record is in all. Columns with Δ_c = 0 get 0.0.
 
     Raises InvalidParameterValue if the cost is not positive and finite, or too small for 64-bit
     noise.
@@ -108,7 +113,7 @@ def scales_for(
         used = scale_loss(workload, scales, relation, measure).bound
         if used <= budget:
             return scales
-        # Several tensors are rounded one by one: make room for these units.
+        # Each tensor is rounded up, which can exceed the budget by a few units: leave them out.
         allowed -= used - budget
     raise InvalidParameterValue(
         f"{measure} {float(positive(cost, measure)):g} is too small to calibrate noise to"
@@ -116,7 +121,7 @@ def scales_for(
 
 
 def _scale(ratio: Fraction, measure: Measure) -> float:
-    """The least float s with s ≥ ratio, or in ρ with 2s² ≥ ratio."""
+    """Return the least float s with s ≥ ratio, or in ρ with 2s² ≥ ratio."""
     limit = Fraction(MAX_SCALE)
     if ratio > (limit if measure == "epsilon" else 2 * limit**2):
         raise InvalidParameterValue(

@@ -2,15 +2,15 @@
 
 It is zCDP: a step of d on one output is d²/(2σ²)-zCDP (Canonne, Kamath & Steinke 2020, Theorem 4),
 so a cell pays Σ_i C_ij² / (2σ_c²) under add/remove and a pair Σ_i (C_ij − C_ik)² / (2σ_c²) under
-replace. For no finite ε it is ε-differentially private: far out, probabilities of neighbours
+replace. It is ε-differentially private for no finite ε: far out, the probabilities of neighbours
 differ by any factor.
 
 Its size is drawn as m = Bq + r, where B is a power of two, r uniform below B, and q = 0, 1, … has
-weights e^{−(Bq)²/2σ²}, the largest of its block; (q, r) is kept with probability
-e^{−(m² − (Bq)²)/2σ²}, that of a geometric number of rate 1/2σ² being no less than m² − (Bq)²,
-which leaves m with weights e^{−m²/2σ²}. With a sign added, and −0 not kept,
-it has its law. B is at most σ/32, or 1, so that few are not kept but zeros, and how many these are
-says nothing of those that are.
+weights e^{−(Bq)²/2σ²}, the largest of its block. (q, r) is accepted with probability
+e^{−(m² − (Bq)²)/2σ²}, the probability that a geometric number of rate 1/2σ² is at least
+m² − (Bq)². That leaves m with weights e^{−m²/2σ²}. With a random sign, and −0 rejected, the result
+has the law above. B is at most σ/32, or 1, so that few draws but −0 are rejected. The number of
+rejected draws reveals nothing about the accepted ones.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, geometri
 
 __all__ = ["DiscreteGaussian"]
 
-_BLOCKS = 32  # of B there are so many in σ, or up to twice as many
-# Squares of less than so many bits are worked out in 64.
+_BLOCKS = 32  # σ/B is from this to twice this
+# Squares of fewer bits are computed in 64-bit integers.
 _SHORT = 62
 
 
@@ -48,7 +48,7 @@ class DiscreteGaussian(Additive):
 
 
 class _Sizes:
-    """Noise of one σ, to draw."""
+    """Draws noise of one σ."""
 
     def __init__(self, scale: float) -> None:
         self._rate = calibrate.rate(scale, "rho")
@@ -57,13 +57,13 @@ class _Sizes:
         self._blocks = WeightTable(block, 2 * block)
 
     def draw(self, count: int) -> Integers:
-        found = self._some(count)
+        found = self._accepted(count)
         while len(found) < count:
-            found = np.concatenate([found, self._some(count - len(found))])
+            found = np.concatenate([found, self._accepted(count - len(found))])
         return found
 
-    def _some(self, count: int) -> Integers:
-        """Up to ``count`` of them: those of so many that are kept."""
+    def _accepted(self, count: int) -> Integers:
+        """Make ``count`` draws and return the accepted ones."""
         blocks: Integers = self._blocks.draw(count)
         words = random_words(count)
         rest = (words & np.uint64((1 << self._bits) - 1)).astype(np.int64)

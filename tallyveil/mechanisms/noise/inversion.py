@@ -1,13 +1,13 @@
-"""Drawing from laws with weights 1, e^{−x}, …: many numbers at once, exactly.
+"""Drawing many numbers at once, exactly, from laws with weights 1, e^{−x}, ….
 
-By inversion. Let C_j be the probability of the outcomes 0 … j, and U uniform on [0, 1): the outcome
-is the first j with U < C_j. Of U the first 64 bits are drawn, and of C_j there are two bounds of 64
-bits, which differ in the last of them. Only where U lies between these, about once in 2⁵⁰ draws, is
-the outcome not decided yet; then U is continued and the bounds are worked out to more bits, until
-it is. So what is drawn has its law exactly, outcomes of any size included: nothing is rounded, cut
-off or worked out in floats. Which steps are taken depends on U only where it is continued.
+Numbers are drawn by inversion. Let C_j be the probability of the outcomes 0 … j, and U uniform on
+[0, 1): the outcome is the first j with U < C_j. The first 64 bits of U are drawn, and C_j has two
+64-bit bounds, which differ in the last bit. They do not decide the outcome if U lies between them,
+about once in 2⁵⁰ draws; then more bits of U are drawn, and the bounds are computed to more bits,
+until they do. So the draws have exactly this law, including outcomes of any size: nothing is
+rounded, cut off or computed in floats. The steps taken depend on U only where more bits are drawn.
 
-All bits are the operating system's, drawn for this and used once.
+All bits come from the operating system's random source, and each is used once.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = [
 
 RandomWords: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[Any]
-"""Of 64 bits, or Python's where one does not fit these."""
+"""An array of 64-bit integers, or of Python's integers if one does not fit."""
 QuantileBounds: TypeAlias = tuple[list[int], list[int]]
 
 _WORD: Final = 64
 LARGEST_BOUND: Final = 2**_WORD - 1
-# Bits beyond a word by which weights are known, so that bounds of some 2¹² differ by one.
+# Weights have this many bits more than a word, so that two bounds differ by one among some 2¹².
 _SPARE: Final = 16
-# Bits beyond those of the weights with which `_falling` computes, and the weight it ends at.
+# `_falling` computes with this many bits more than the weights have, and ends at this weight.
 _GUARD: Final = 48
 _END: Final = 1 << _GUARD - 5
-# Of the digits of a geometric number: what is left has a rate above 1/16.
+# Bases of the digits of a geometric number. What is left has a rate above 1/16.
 _BASES: Final = (256, 16)
-# Numbers of less than so many bits are added in 64.
+# Numbers of fewer bits are added in 64-bit integers.
 _SHORT: Final = 62
 # Words from which on a guide pays, and how many parts its octaves have, as a power of two.
 _MANY: Final = 10_000
@@ -54,15 +54,15 @@ _PARTS: Final = 7
 
 
 def random_words(count: int) -> RandomWords:
-    """So many times 64 bits of the system's random source."""
+    """Return ``count`` words of 64 bits from the system's random source."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 def uniform_below(bounds: RandomWords) -> RandomWords:
-    """For each bound M, 1 ≤ M < 2⁶⁴, an independent draw from 0 … M − 1.
+    """Draw from 0 … M − 1 for each bound M, 1 ≤ M < 2⁶⁴, independently.
 
-    64 bits of the system's random source at a time, taken again until they lie below the largest
-    multiple of M that fits. How often depends on the bounds and on chance.
+    A draw takes 64 bits from the system's random source, and again until they lie below the largest
+    multiple of M that fits. The number of repetitions depends only on the bounds and on chance.
     """
     accepted = np.uint64(LARGEST_BOUND) // bounds * bounds
     found = np.zeros(len(bounds), dtype=np.uint64)
@@ -76,10 +76,10 @@ def uniform_below(bounds: RandomWords) -> RandomWords:
 
 
 def decided(word: int, bounds: Callable[[int], QuantileBounds]) -> int:
-    """The outcome for a U that begins with the 64 bits of ``word``: the first j with U < C_j.
+    """Return the first j with U < C_j, for a random U that begins with the 64 bits of ``word``.
 
-    ``bounds(bits)`` are l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1. If the first
-    ``bits`` of U are less than l_j, then U < C_j; if more than h_j, U ≥ C_j.
+    ``bounds(bits)`` returns l_j and h_j, ascending, with l_j ≤ 2^bits C_j < h_j + 1. If the first
+    ``bits`` bits of U are less than l_j, then U < C_j; if more than h_j, U ≥ C_j.
     """
     bits = _WORD
     while True:
@@ -91,19 +91,22 @@ def decided(word: int, bounds: Callable[[int], QuantileBounds]) -> int:
 
 
 class WeightTable:
-    """The law with weights W_0 = 1, W_{j+1} = W_j e^{−(exponent + j change)}: ``count`` of them, or
-    without end. Then each is at most e^{−1/16} of the one before, or is where W_j < 2⁻⁶⁴."""
+    """The law with weights W_0 = 1, W_{j+1} = W_j e^{−(exponent + j change)}.
+
+    There are ``count`` outcomes, or infinitely many for None. Then each weight must be at most
+    e^{−1/16} times the one before, at least where W_j < 2⁻⁶⁴.
+    """
 
     def __init__(
         self, exponent: Fraction, change: Fraction = Fraction(0), count: int | None = None
     ) -> None:
         self._law = exponent, change, count
         low, high = self._bounds(_WORD)
-        # What lies beyond all bounds is not decided by them.
+        # The bounds do not decide draws beyond all of them.
         self._low, self._high = _words([*low, 0]), _words(high)
 
     def draw(self, count: int) -> IntArray:
-        """Independent outcomes."""
+        """Draw ``count`` independent outcomes."""
         words = random_words(count)
         found = _first_reaching(self._high, words)
         for at in np.flatnonzero(self._low[found] <= words):
@@ -111,7 +114,7 @@ class WeightTable:
         return found
 
     def _bounds(self, bits: int) -> QuantileBounds:
-        """As `decided` needs them."""
+        """Return the bounds that `decided` needs."""
         sums = list(accumulate(_falling(*self._law, bits + _SPARE)))
         error = len(sums) + 1
         most, least = sums[-1] + error, sums[-1] - error
@@ -120,11 +123,12 @@ class WeightTable:
 
 
 def geometric(rate: Fraction, count: int) -> Integers:
-    """Independent draws of P(G = g) = (1−a) a^g, a = e^{−rate}; where one is too large for 64 bits,
-    an array of Python's integers. So G ≥ n has the probability e^{−n rate}.
+    """Draw ``count`` independent values of G, P(G = g) = (1−a) a^g, a = e^{−rate}.
 
-    With G = d_0 + r_0 (d_1 + r_1 (… + T)) and digits d_i < r_i, a^G is a product of powers of the
-    d_i and of T. So these are independent, and each has a small table, however small the rate is.
+    So G ≥ n has the probability e^{−n rate}. If a draw is too large for 64 bits, the result is an
+    array of Python's integers. With G = d_0 + r_0 (d_1 + r_1 (… + T)) and digits d_i < r_i, a^G is
+    a product of powers of the d_i and of T. So these are independent, and each has a small table,
+    however small the rate is.
     """
     digits, top = _digits(rate)
     found: Integers = top.draw(count)
@@ -138,7 +142,7 @@ def geometric(rate: Fraction, count: int) -> Integers:
 
 @lru_cache(maxsize=1024)
 def _digits(rate: Fraction) -> tuple[list[tuple[int, WeightTable]], WeightTable]:
-    """The bases and tables of the digits, the lowest first, and the table of T."""
+    """Return the bases and tables of the digits, the lowest first, and the table of T."""
     digits = []
     for base in _BASES:
         while rate * base <= 1:
@@ -148,12 +152,13 @@ def _digits(rate: Fraction) -> tuple[list[tuple[int, WeightTable]], WeightTable]
 
 
 def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int) -> list[int]:
-    """2^bits times the weights of a `WeightTable`, each off by at most 1; those left out sum up to
-    1 at most.
+    """Return 2^bits times the weights of a `WeightTable`, each with an error of at most 1. The sum
+    of the weights left out is at most 1.
 
-    With G = 48 more bits, a factor is off by at most 2 units more after each product, and W_j so by
-    at most j² + j: less than 2^{G−16} up to j = 2¹⁴. What follows the last is less than 2^{G−5}; so
-    all others together, at most 1/(1 − e^{−1/16}) < 17 times as much, are less than 2^G.
+    With G = 48 more bits, each product adds at most 2 units to the error of a factor, so the error
+    of W_j is at most j² + j: less than 2^{G−16} up to j = 2¹⁴. The first weight left out is less
+    than 2^{G−5}; so all of them together, at most 1/(1 − e^{−1/16}) < 17 times as much, are less
+    than 2^G.
     """
     fine, changing = bits + _GUARD, change != 0
     factor, step = _exp(exponent, fine), _exp(change, fine)
@@ -168,10 +173,10 @@ def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int)
 
 
 def _exp(exponent: Fraction, bits: int) -> int:
-    """2^bits e^{−exponent}, off by at most 1."""
+    """Return 2^bits e^{−exponent}, with an error of at most 1."""
     if exponent > bits:
         return 0
-    # Of these digits three stand before the point of the exponent, and the others are correct.
+    # Three of these digits are for the exponent's integer part.
     with localcontext(prec=bits * 302 // 1000 + 15):
         return round(decimal(-exponent).exp() * (1 << bits))
 

@@ -2,7 +2,7 @@
 
 Pure ε: a step of one on the lattice multiplies probabilities by at most e^{1/b}, so a cell pays
 Σ_i |C_ij| / b_c under add/remove (BAYES eq. 71) and a pair Σ_i |C_ij − C_ik| / b_c under replace.
-In ρ they pay what `measure` says.
+`measure` states what they pay in ρ.
 
 It is drawn as the difference of two independent geometric numbers, P(G = g) = (1−a) a^g:
 
@@ -34,7 +34,7 @@ class DiscreteLaplace(Additive):
 
 
 class Geometric(DiscreteLaplace):
-    """`DiscreteLaplace` for those who know it by α: (1−α)/(1+α) · α^|k| with α = e^{−1/b}, not
+    """`DiscreteLaplace` under its other name, by α: (1−α)/(1+α) · α^|k| with α = e^{−1/b}, not
     clamped to a range (Ghosh, Roughgarden and Sundararajan 2009, "Universally Utility-Maximizing
     Privacy Mechanisms", Definition 2.1).
     """
@@ -47,5 +47,5 @@ class Geometric(DiscreteLaplace):
 
 
 def geometric_numbers(scale: float, count: int) -> Integers:
-    """As `geometric` of the rate 1/scale. Raises InvalidParameterValue for a scale out of range."""
+    """As `geometric` with the rate 1/scale. Raises InvalidParameterValue as `check_scale`."""
     return geometric(calibrate.rate(scale, "epsilon"), count)

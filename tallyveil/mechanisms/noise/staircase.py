@@ -8,8 +8,8 @@ With b = e^{−ε}, sensitivity Δ and a step 1 ≤ r ≤ Δ,
 
 The level does not fall as |k| rises and grows by one over any Δ steps, so a shift by at most Δ
 changes a probability by a factor of at most e^ε: ε-DP for a query that one unit moves by up to Δ,
-and ⌈s/Δ⌉ ε for a move by s. At Δ = 1 it is discrete Laplace noise; the larger Δ and ε, the less
-of it is needed than of Laplace noise of scale Δ/ε.
+and ⌈s/Δ⌉ ε for a move by s. At Δ = 1 it is discrete Laplace noise. The larger Δ and ε, the smaller
+it is compared with Laplace noise of scale Δ/ε.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MAX_SENSITIVITY = 1_000_000
 
 @dataclass(frozen=True)
 class Staircase:
-    """Noise for an integer query of sensitivity ``sensitivity`` at a cost of ``epsilon``.
+    """Noise for an integer query of sensitivity Δ = ``sensitivity`` at a cost of ``epsilon``.
 
-    ``step`` is r; None takes the one of least mean |K|. Any r is private.
+    ``step`` is r; by default it minimises the mean of |K|. Every r is equally private.
 
     Raises InvalidParameterValue unless sensitivity and step are integers with
     1 ≤ step ≤ sensitivity ≤ `MAX_SENSITIVITY`, and ε is positive, finite and from 2⁻⁵² to 2³⁰.
@@ -52,7 +52,7 @@ class Staircase:
     ) -> None:
         if type(sensitivity) is not int or not 1 <= sensitivity <= MAX_SENSITIVITY:
             raise InvalidParameterValue(
-                f"a sensitivity is an integer from 1 to {MAX_SENSITIVITY}, not {sensitivity}"
+                f"a sensitivity must be an integer from 1 to {MAX_SENSITIVITY}, not {sensitivity}"
             )
         object.__setattr__(self, "sensitivity", sensitivity)
         object.__setattr__(self, "scale", rounded_up(1 / positive(epsilon, "epsilon")))
@@ -60,21 +60,23 @@ class Staircase:
         if step is None:
             step = _best_step(sensitivity, math.exp(-1 / self.scale))
         if type(step) is not int or not 1 <= step <= sensitivity:
-            raise InvalidParameterValue(f"a step is an integer from 1 to {sensitivity}, not {step}")
+            raise InvalidParameterValue(
+                f"a step must be an integer from 1 to {sensitivity}, not {step}"
+            )
         object.__setattr__(self, "step", step)
 
     @property
     def epsilon(self) -> Fraction:
-        """What a move by up to Δ costs, exactly: b = e^{−epsilon}; at most the ε asked for."""
+        """The exact cost of a move by up to Δ, b = e^{−epsilon}; at most the ε given."""
         return rate(self.scale, "epsilon")
 
     def level(self, noise: int) -> int:
-        """How many times e^{−ε} the probability of this noise is that of none."""
+        """Return the level l with P(K = noise) = P(K = 0) e^{−l ε}."""
         stage, place = divmod(abs(noise), self.sensitivity)
         return stage + (place >= self.step)
 
     def probability(self, noise: int) -> float:
-        """P(K = noise)."""
+        """Return P(K = noise)."""
         b = math.exp(-1 / self.scale)
         weight = 2 * self.step + 2 * b * (self.sensitivity - self.step) - (1 - b)
         return -math.expm1(-1 / self.scale) / weight * b ** self.level(noise)
@@ -85,7 +87,8 @@ class Staircase:
         return _variance(self.step, self.sensitivity, 1 / self.scale)
 
     def half_width(self, confidence: Fraction | float | str) -> int:
-        """The least h with P(|K| ≤ h) ≥ confidence, up to 10⁻³⁰ of confidence, rounded outwards.
+        """Return the least h with P(|K| ≤ h) ≥ confidence. 1 − confidence is decreased by 10⁻³⁰ of
+        itself, so that rounding cannot make h too small.
 
         Raises InvalidParameterValue unless 0 < confidence < 1.
         """
@@ -99,16 +102,18 @@ class Staircase:
         return high
 
     def draw(self, count: int) -> list[int]:
-        """Independent noise, exactly of this law, from the system's cryptographic source."""
+        """Draw independent noise, exactly of this law, from the system's cryptographic source."""
         found: list[int] = []
         while len(found) < count:
-            found += self._some(2 * (count - len(found)) + 16)
+            found += self._accepted(2 * (count - len(found)) + 16)
         return found[:count]
 
-    def _some(self, count: int) -> list[int]:
-        """Up to ``count`` of them. A size is kΔ + u, of which k has weights bᵏ, and u, from 0 to
-        Δ−1, 1 below r and b from r on: a geometric number is above 0 with b. Zero is its own
-        negative and must not count twice.
+    def _accepted(self, count: int) -> list[int]:
+        """Make ``count`` draws and return the accepted ones.
+
+        A size is kΔ + u. k has weights bᵏ; u is from 0 to Δ−1 and has weights 1 below r and b from
+        r on, where b is the probability that a geometric number exceeds 0. −0 is rejected, so that
+        zero does not count twice.
         """
         places = uniform_below(np.full(count, self.sensitivity, dtype=np.uint64)).astype(np.int64)
         likely = (places < self.step) | (geometric_numbers(self.scale, count) > 0)
@@ -119,7 +124,7 @@ class Staircase:
         return found
 
     def _beyond(self, half: int) -> Fraction:
-        """P(|K| > half), too large by a part in about 10⁴⁰ at most."""
+        """Return P(|K| > half), too large by at most about a part in 10⁴⁰."""
         stage, place = divmod(half + 1, self.sensitivity)
         with localcontext(prec=60):
             b = (-1 / Decimal(self.scale)).exp()
@@ -137,14 +142,14 @@ def _best_step(sensitivity: int, b: float) -> int:
 
 
 def _mean_absolute(r: Any, sensitivity: int, b: float) -> Any:
-    """2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u), by the sums of bᵏ and k bᵏ."""
+    """Return 2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u), from the sums of bᵏ and k bᵏ."""
     weight = r + b * (sensitivity - r)
     places = (1 - b) * r * (r - 1) / 2 + b * sensitivity * (sensitivity - 1) / 2
     return 2 * (sensitivity * b * weight / (1 - b) + places) / (2 * weight - (1 - b))
 
 
 def _variance(r: int, sensitivity: int, epsilon: float) -> float:
-    """2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u)², by the sums of bᵏ, k bᵏ and k² bᵏ."""
+    """Return 2a Σ_k bᵏ Σ_u b^{[u ≥ r]} (kΔ + u)², from the sums of bᵏ, k bᵏ and k² bᵏ."""
     b, short = math.exp(-epsilon), -math.expm1(-epsilon)
 
     def weighted(below: int, whole: int) -> float:

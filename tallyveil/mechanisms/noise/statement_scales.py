@@ -2,16 +2,16 @@
 
 Three rules give the σ_c of every column c, in steps of its integer lattice:
 
-- ``zcdp``: by way of ρ = `rho_for` (ε, δ).
+- ``zcdp``: the scales that cost ρ = `rho_for` (ε, δ).
 - ``analytic``: σ_c² = s_c² + τ². The s_c are scales at which the *continuous* Gaussian is
   (ε − ξ, δ(1 − ξ))-DP by Balle & Wang 2018, Theorem 8: they make a move cost at most 1/(2u²) in
   ρ, where u is what the theorem needs for a move of 1. With N rows in all,
 
       ξ = min(ε, 1)/1000,   τ² = ln(10 N / ξ) / (2π²),
 
-  which is what noise on the integers needs besides. Where the rule above needs less, that.
-- ``subspace``: s_c = c Δ₂ in place of the theorem's, c = (1 + √(1 + ln(1/δ)))/ε (SUBSPACE
-  Lemma 13), and at least what ``analytic`` gives.
+  which discrete noise needs in addition. If ``zcdp`` needs less noise in total, its scales.
+- ``subspace``: s_c = c Δ₂ instead of the theorem's, c = (1 + √(1 + ln(1/δ)))/ε (SUBSPACE
+  Lemma 13), and no less than ``analytic`` for any column.
 
 Why τ² is enough. Let Y be N(0, s²), and Z an integer drawn with P(z) ∝ e^{−(z−Y)²/2τ²}. With
 G(y) = Σ_z e^{−(z−y)²/2τ²}, P(Z = z) is the integral of φ_s(y) e^{−(z−y)²/2τ²} / G(y). By Poisson's
@@ -19,12 +19,12 @@ summation G(y) = τ√(2π) (1 + 2 Σ_{k≥1} e^{−2π²τ²k²} cos 2πky), wi
 η ≤ 2.1 e^{−2π²τ²}; without G the integral is that of N(0, s² + τ²). So Z's probabilities and those
 of discrete Gaussian noise of σ² = s² + τ² differ by factors of at most e^κ,
 κ = ln((1+η)/(1−η)) ≤ 5 e^{−2π²τ²} (as in Peikert 2010, "An Efficient and Parallel Gaussian Sampler
-for Lattices"). Z moves along with Y by whole numbers and does not see the truth: it is as private
-as Y. A unit moves at most N rows, and the others have the same noise on both sides; passing from
-the noise that is drawn to Z and back adds at most 2Nκ ≤ ξ to ε and multiplies δ by at most
-e^{Nκ} ≤ 1/(1 − ξ).
+for Lattices"). Z shifts along with Y by whole numbers and depends on the truth only through Y: it
+is as private as Y. A unit moves at most N rows, and the other rows have the same noise on both
+sides; passing from the noise that is drawn to Z and back adds at most 2Nκ ≤ ξ to ε and multiplies δ
+by at most e^{Nκ} ≤ 1/(1 − ξ).
 
-A ledger charges for the scales as for any: their ρ.
+A ledger charges the ρ of these scales, as it does for any others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CALIBRATIONS: Final = MappingProxyType(
 )
 
 _SLACK: Final = Fraction(1, 1000)
-# Relative; far more than the rounding of the functions the rules are made of.
+# Relative; far more than the rounding of the functions that the rules use.
 _MARGIN: Final = 1e-9
 
 
@@ -71,13 +71,13 @@ def statement_scales(
     relation: Adjacency,
     calibration: StatementCalibration,
 ) -> tuple[float, ...]:
-    """One σ per column, rounded up, at which the statement is (ε, δ)-DP under ``relation``.
+    """Return one σ per column, rounded up, at which the statement is (ε, δ)-DP under ``relation``.
 
     Columns that no record can move get 0.0.
 
     Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1, for an unknown
-    rule, where the noise would not fit 64-bit integers, and where Lemma 13's constant is less than
-    (ε, δ) takes.
+    rule, if the noise would not fit 64-bit integers, and if Lemma 13's constant is too small for
+    (ε, δ).
     """
     if calibration not in get_args(StatementCalibration):
         raise InvalidParameterValue(
@@ -90,7 +90,7 @@ def statement_scales(
     slack = min(exact, Fraction(1)) * _SLACK
     unit = analytic_scale(exact - slack, probability * (1 - slack))
     rows = sum(column.height for column in workload.columns)
-    # τ², with room for the logarithm's rounding.
+    # τ², increased to cover the logarithm's rounding.
     rounding = math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2) * (1 + 1e-9)
     smooth = tuple(_root_of_sum(s, rounding) for s in _at(unit, workload, relation))
     analytic = min(by_rho, smooth, key=sum)
@@ -101,18 +101,19 @@ def statement_scales(
 
 
 def _at(unit: float, workload: Workload, relation: Adjacency) -> tuple[float, ...]:
-    """Scales at which no unit moves the answers by more than 1/``unit`` of them, in the L2 norm."""
+    """Return scales such that no unit moves the answers, each divided by its scale, by more than
+    1/``unit`` in the L2 norm."""
     return calibrate.scales_for(workload, 1 / (2 * Fraction(unit) ** 2), relation, "rho")
 
 
 def _root_of_sum(scale: float, square: float) -> float:
-    """√(scale² + square), rounded up; 0.0 for a column without noise."""
+    """Return √(scale² + square), rounded up; 0.0 for a column without noise."""
     return math.hypot(scale, math.sqrt(square)) * (1 + 1e-15) if scale else 0.0
 
 
 def analytic_scale(epsilon: Fraction | float | str, delta: Fraction | float | str) -> float:
-    """The least σ, rounded up, at which one release of L2 sensitivity 1 with continuous Gaussian
-    noise is (ε, δ)-private: Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ) ≤ δ (Balle & Wang 2018,
+    """Return the least σ, rounded up, at which one release of L2 sensitivity 1 with continuous
+    Gaussian noise is (ε, δ)-private: Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ) ≤ δ (Balle & Wang 2018,
     "Improving the Gaussian Mechanism for Differential Privacy", Theorem 8).
 
     Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1.
@@ -134,17 +135,17 @@ def analytic_scale(epsilon: Fraction | float | str, delta: Fraction | float | st
 
 
 def lemma_13_scale(epsilon: Fraction | float | str, delta: Fraction | float | str) -> float:
-    """(1 + √(1 + ln(1/δ)))/ε, rounded up (SUBSPACE Lemma 13).
+    """Return (1 + √(1 + ln(1/δ)))/ε, rounded up (SUBSPACE Lemma 13).
 
-    Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1, and where the
-    constant is less than (ε, δ) takes, the lemma notwithstanding: for a large ε or a very small δ,
-    at ε = 1 from δ = 10⁻¹² on, at δ = 10⁻⁶ from ε = 5 on.
+    Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1, and if the
+    constant is too small for (ε, δ), contrary to the lemma: that is so for a large ε or a very
+    small δ, at ε = 1 from δ = 10⁻¹² on, at δ = 10⁻⁶ from ε = 5 on.
     """
     e, d = _checked(epsilon, delta)
     scale = (1 + math.sqrt(1 - math.log(d))) / e * (1 + _MARGIN)
     if not _delta(e, scale) <= d:
         raise InvalidParameterValue(
-            f"the constant of Lemma 13 does not suffice at epsilon {e:g}, delta {d:g}",
+            f"the constant of Lemma 13 is too small at epsilon {e:g}, delta {d:g}",
             hint='Use the calibration "analytic" or "zcdp".',
         )
     return scale
@@ -153,12 +154,12 @@ def lemma_13_scale(epsilon: Fraction | float | str, delta: Fraction | float | st
 def _checked(epsilon: Fraction | float | str, delta: Fraction | float | str) -> tuple[float, float]:
     e, d = float(positive(epsilon, "epsilon")), float(below_one(delta, "delta"))
     if not 0 < d < 1 or not 0 < e < math.inf:
-        raise InvalidParameterValue("epsilon is positive and finite, and delta between 0 and 1")
+        raise InvalidParameterValue("epsilon must be positive and finite, delta between 0 and 1")
     return e, d
 
 
 def _delta(epsilon: float, scale: float) -> float:
-    """The least δ of the continuous Gaussian, rounded up."""
+    """Return the least δ of the continuous Gaussian, rounded up."""
     first = log_ndtr(1 / (2 * scale) - epsilon * scale)
     second = epsilon + log_ndtr(-1 / (2 * scale) - epsilon * scale)
     return float(np.exp(first) * -np.expm1(min(0.0, second - first))) * (1 + _MARGIN)

@@ -1,1 +1,1 @@
-"""Mechanisms that perturb one record, and `sanitiser`, which makes a copy of a table of them."""
+"""Mechanisms that perturb one record, and `sanitiser`, which perturbs every record of a table."""

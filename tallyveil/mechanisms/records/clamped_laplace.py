@@ -1,19 +1,20 @@
 """Discrete Laplace noise on a bounded range of whole steps, cut off at its ends (METRIC Ex. 5).
 
-The values lie on a grid 0 … n of n + 1 cells, so diam(D) = n steps, and a cell of its own holds
-NULL. The grid's part is x + K with P(K = k) = (1−a)/(1+a) · a^|k|, a = e^{−1/b}, moved to the
-nearer end where it falls outside; moving is post-processing. By the triangle inequality
-P(y|x) ≤ e^{|x−x′|/b} P(y|x′).
+The values lie on a grid 0 … n of n + 1 cells, so diam(D) = n steps, and NULL has a cell of its own.
+For a value x on the grid the noisy value is x + K with P(K = k) = (1−a)/(1+a) · a^|k|,
+a = e^{−1/b}, moved to the nearer end if it falls outside; moving is post-processing. By the
+triangle inequality P(y|x) ≤ e^{|x−x′|/b} P(y|x′).
 
-NULL is perturbed too. Whether the value is NULL goes through a randomised response of ε/2; if the
-outcome is "no", the output is the noisy value, for a NULL the noisy middle of the grid. With h
+NULL is perturbed too. A randomised response of ε/2 perturbs whether the value is NULL; if the
+outcome is "no", the output is the noisy value, or for NULL the noisy middle of the grid. With h
 the largest distance of the middle from an end and b = 2h/ε,
 
 - two numbers: e^{n/b} ≤ e^ε, as n ≤ 2h;
 - a number and NULL, output a number: e^{ε/2} · e^{h/b} = e^ε;
 - a number and NULL, output NULL: e^{ε/2}.
 
-So the pair is ε-DP under replacement, and NULL costs a number nothing beyond rounding n up to 2h.
+So the output is ε-DP under replacement. Supporting NULL adds no noise to numbers, except that n is
+rounded up to 2h.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["ClampedLaplace"]
 
 
 class ClampedLaplace(OnGrid):
-    """Of one time.
+    """Perturbs one value on a grid of whole steps, or NULL, with clamped discrete Laplace noise.
 
     Raises InvalidParameterValue for an ε that is not positive and finite, or too small for noise
     of 64 bits.
@@ -58,7 +59,7 @@ class ClampedLaplace(OnGrid):
 
     @property
     def end_shift(self) -> float:
-        """a/(1−a): how far beyond its end a value at the end counts, for unbiased sums.
+        """a/(1−a): for unbiased sums, a value at an end counts as lying this far beyond it.
 
         E[f(X)|x] = x for f(y) = y inside, f(0) = −a/(1−a) and f(n) = n + a/(1−a), whatever x is:
         Σ_{k≥0} k a^k (1−a) = a/(1−a) is how far beyond an end the noise lies once it is there.

@@ -1,8 +1,8 @@
-"""What mechanisms have in common for values on a grid of whole steps, and NULL.
+"""The base of mechanisms for values on a grid of whole steps, and NULL.
 
-A value is a number at each of so many times, one for most. Whether it is NULL goes through a
-randomised response of ε/2; noise around the value, or around the middle of the grid for NULL, has
-the rest, and is cut off at the ends of the grid, which is post-processing.
+A value is a number at each of one or more times. A randomised response of ε/2 perturbs whether it
+is NULL. Noise around the value, or around the middle of the grid for NULL, costs the other half,
+and is clamped to the ends of the grid, which is post-processing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ __all__ = ["OnGrid", "scale_above"]
 
 class OnGrid(OneRecord):
     """Perturbs codes 0 … cells − 1, the C-order index into ``times`` axes of ``size`` cells: the
-    grid and, last, NULL. What is missing at a time comes out as NULL at all.
+    grid and, last, NULL. The output is NULL at all times or at none; a value that is NULL at one
+    time counts as NULL at all.
 
-    ``scale`` is b in steps of the grid, 0 where it has one cell; ``flag`` is the law of NULL.
-    ``room`` is what drawing may add to the logarithm of a ratio.
+    ``scale`` is b in steps of the grid, 0 if the grid has one cell; ``flag`` perturbs whether the
+    value is NULL. ``room`` is the most that inexact drawing adds to the logarithm of a ratio.
     """
 
     errors = "steps"
@@ -46,24 +47,24 @@ class OnGrid(OneRecord):
 
     @abstractmethod
     def _scale(self, farthest: int) -> float:
-        """For so many steps from the middle to the farther end."""
+        """Return b, given the steps from the middle to the farther end."""
 
     @abstractmethod
     def _noise(self, count: int) -> IntArray:
-        """For ``count`` values: a row for each time."""
+        """Draw noise for ``count`` values, a row for each time."""
 
     @abstractmethod
     def _error(self) -> float:
-        """At least the largest E|y − x| in steps of what has noise, cut off at the ends."""
+        """Return at least the largest E|y − x| in steps, for clamped noisy values."""
 
     @property
     def values(self) -> int:
-        """All values on the grid, and the missing one."""
+        """The number of values: all on the grid, and NULL."""
         return math.prod([self.size - 1] * self.times) + 1
 
     @property
     def expected_error(self) -> float:
-        """At least the largest E|y − x| in steps over all x, NULL lying ``diameter`` from all."""
+        """At least the largest E|y − x| in steps over all x; NULL is ``diameter`` from the rest."""
         flip = self.flag.change / DRAWS
         return (1 - flip) * (self._error() if self.scale else 0.0) + flip * self.diameter
 
@@ -77,7 +78,7 @@ class OnGrid(OneRecord):
         return {"kept": flag.kept, "changed": flag.changed, "scale": self.scale}
 
     def perturb(self, codes: IntArray) -> IntArray:
-        """Each code's own draw; every record is drawn both a flag and noise."""
+        """As declared. Every record draws both a flag and noise, so the time reveals nothing."""
         null, shape = self.size - 1, (self.size,) * self.times
         values = np.array(np.unravel_index(codes, shape), dtype=np.int64)
         missing = (values == null).any(axis=0)
@@ -91,7 +92,7 @@ class OnGrid(OneRecord):
 
 
 def scale_above(exact: Fraction) -> float:
-    """The least float that is no less. Raises InvalidParameterValue above `MAX_SCALE`."""
+    """Return the least float ≥ ``exact``. Raises InvalidParameterValue above `MAX_SCALE`."""
     if not exact <= Fraction(MAX_SCALE):
         raise InvalidParameterValue("epsilon is too small: the noise would not fit 64-bit integers")
     return rounded_up(exact)

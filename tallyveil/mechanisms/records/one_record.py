@@ -1,4 +1,4 @@
-"""What a mechanism for one record has to say for itself; sanitised copies are made of them."""
+"""The interface of mechanisms for one record, by which sanitised copies are made."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["OneRecord", "Response"]
 
 
 class Response(NamedTuple):
-    """k-ary randomised response to the ``axis``-th column of a value, or to it as a whole: the
-    probabilities of its own value, and of each other one."""
+    """k-ary randomised response to the ``axis``-th column of a value, or, for None, to the whole
+    value: the probabilities that it is kept, and of each other value."""
 
     axis: int | None
     kept: float
@@ -24,8 +24,8 @@ class Response(NamedTuple):
 class OneRecord(ABC):
     """A mechanism for one value: ε-DP under replacement of the value by any other.
 
-    ``name`` is what copies call it, for good, and ``errors`` what its error is measured in;
-    ``diameter`` is the largest distance of two values.
+    ``name`` is its permanent name in copies, ``errors`` the unit of its error, and ``diameter`` the
+    largest distance of two values.
     """
 
     name: str
@@ -37,12 +37,14 @@ class OneRecord(ABC):
     @classmethod
     @abstractmethod
     def of(cls, shape: Sequence[int], epsilon: Fraction) -> Self:
-        """The law for a value of several columns of so many cells. Raises ValueError where it is
-        for no such value."""
+        """Return the mechanism for a value of columns with ``shape`` cells.
+
+        Raises ValueError if it cannot perturb such a value.
+        """
 
     @property
     def values(self) -> int:
-        """How many values are told apart, a step of distance from each other at least."""
+        """The number of distinct values; any two are at least a step apart."""
         return self.cells
 
     @property
@@ -53,23 +55,23 @@ class OneRecord(ABC):
     @property
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """The numbers the law consists of, for readers of a copy in other programs.
+        """The parameters of the law, for other programs that read a copy.
 
-        Probabilities are change · 2⁻⁶⁴ for each other value; a scale of noise is in steps. Of a
-        set they are kept/draws for each value within the radius, and change/draws for each other
-        one.
+        ``change`` · 2⁻⁶⁴ is the probability of each other value; ``scale`` of noise is in steps.
+        For a set, values within ``radius`` have the probability kept/draws each, and all others
+        change/draws each.
         """
 
     @property
     def noise(self) -> Mapping[str, float]:
-        """Of a law that adds noise its scale, and the probabilities that whether it is NULL is
-        kept or changed."""
+        """For a law that adds noise: its scale, and the probabilities that the NULL flag is kept or
+        changed. Empty for others."""
         return {}
 
     def responses(self) -> Sequence[Response]:
-        """Where counts can be debiased."""
+        """The randomised responses by which counts can be debiased."""
         return []
 
     @abstractmethod
     def perturb(self, codes: IntArray) -> IntArray:
-        """Independent draws, one for each code; the time taken depends on their number only."""
+        """Perturb each code independently. The time taken depends only on how many there are."""

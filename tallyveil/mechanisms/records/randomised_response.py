@@ -1,9 +1,9 @@
-"""k-ary randomised response: a value is kept, or exchanged for any other (METRIC Ex. 6).
+"""k-ary randomised response: a value is kept, or replaced by any other (METRIC Ex. 6).
 
-Of k = m + 1 values each other one appears with probability p and the own one with 1 − pm, where
-p ≥ 1/(m + e^ε). For any two values d, d′ and any output y then P(y|d) ≤ e^ε P(y|d′), which is
-ε-DP of the value under replacement; METRIC eq. 12 is the one inequality to check. The law is
-exact: p = P/2⁶⁴ with a whole P, rounded up, so a draw is 64 bits from the system's random source
+Of k = m + 1 values, each other one appears with probability p and the value itself with 1 − pm,
+where p ≥ 1/(m + e^ε). For any two values d, d′ and any output y then P(y|d) ≤ e^ε P(y|d′), which is
+ε-DP of the value under replacement; METRIC eq. 12 is the only inequality to check. The law is
+exact: p = P/2⁶⁴ with a whole P, rounded up, so a draw takes 64 bits from the system's random source
 and two integer comparisons.
 """
 
@@ -25,18 +25,18 @@ from tallyveil.mechanisms.units import exp_below, positive
 __all__ = ["DRAWS", "RandomisedResponse", "odds_below"]
 
 DRAWS: Final = 2**64
-# e^45 > 2^64: from here on only P = 1 is left.
+# e^45 > 2^64: from here on P is 1.
 _LARGEST = 45
 
 
 class RandomisedResponse(OneRecord):
-    """Perturbs codes 0 … cells − 1, each for itself.
+    """Perturbs codes 0 … cells − 1, each independently.
 
-    ``change`` is P: how many of 2⁶⁴ draws lead to each other value. The bound is verified in
-    rational arithmetic when the law is made.
+    ``change`` is P: how many of 2⁶⁴ draws lead to each other value. The constructor verifies the
+    bound in rational arithmetic.
 
-    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that 64
-    bits cannot tell a value from the others.
+    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that the
+    probabilities would be equal in 64 bits.
     """
 
     name = "randomised response"
@@ -71,16 +71,16 @@ class RandomisedResponse(OneRecord):
 
     @property
     def expected_error(self) -> float:
-        """The probability that a value changes: mp, E of METRIC eq. 13 in the discrete metric."""
+        """The probability that a value changes, mp: E of METRIC eq. 13 in the discrete metric."""
         return (self.cells - 1) * self.change / DRAWS
 
     def perturb(self, codes: IntArray) -> IntArray:
         return self.outcome(codes, random_words(len(codes)))
 
     def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
-        """What each draw, uniform on 0 … 2⁶⁴ − 1, makes of its code.
+        """Return the output for each code and its draw, which is uniform on 0 … 2⁶⁴ − 1.
 
-        Draws below mP are spread evenly over the m other values, P to each.
+        Draws below mP lead to the m other values, P to each.
         """
         others = self.cells - 1
         if others == 0:
@@ -91,5 +91,5 @@ class RandomisedResponse(OneRecord):
 
 
 def odds_below(epsilon: Fraction) -> Fraction:
-    """A rational number just below e^min(ε, 45) (`exp_below`)."""
+    """Return a rational number just below e^min(ε, 45) (`exp_below`)."""
     return exp_below(min(epsilon, Fraction(_LARGEST)))

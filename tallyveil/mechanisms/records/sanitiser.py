@@ -1,14 +1,14 @@
-"""Product sanitisation: every record perturbed by itself, once and for all (METRIC Thm 5).
+"""Product sanitisation: each record is perturbed independently, once (METRIC Thm 5).
 
 A record is split into parts, each an attribute or several taken together, and each part is
-perturbed independently by a one-record mechanism that is ε_c-DP under replacement. Two records
-that differ in the parts c ∈ S then give any output with probabilities within e^{Σ_{c∈S} ε_c} of
-each other, and replacing a record of the table changes one factor of the product.
+perturbed independently by a one-record mechanism that is ε_c-DP under replacement. If two records
+differ in the parts c ∈ S, the probabilities of any output differ by a factor of at most
+e^{Σ_{c∈S} ε_c}, and replacing a record of the table changes one factor of the product.
 
-In a ledger it is a workload with one column per part, the identity over the part's cells, at
-scales b_c = 2/ε_c: a pair of cells that differs in part c pays two steps of 1/b_c, which is ε_c,
-one that does not pays nothing. That is what releasing the parts' counts with Laplace noise would
-cost, too. Under add/remove it is not private at any ε, since the number of records is seen.
+A ledger records it as a workload with one column per part, the identity over the part's cells, at
+scales b_c = 2/ε_c: a pair of cells that differs in part c pays two steps of 1/b_c, which is ε_c; a
+pair that agrees in it pays nothing. Releasing the parts' counts with Laplace noise would cost the
+same. Under add/remove it is not private at any ε, since it reveals the number of records.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Sanitiser", "spent"]
 
 
 def spent(scale: float) -> Fraction:
-    """ε = 2/b, exactly. Raises InvalidParameterValue unless b is positive and finite."""
+    """Return ε = 2/b, exactly. Raises InvalidParameterValue unless b is positive and finite."""
     if not 0 < scale < math.inf:
-        raise InvalidParameterValue(f"a scale of a sanitised copy is positive, not {scale}")
+        raise InvalidParameterValue(f"a scale of a sanitised copy must be positive, not {scale}")
     return 2 / Fraction(scale)
 
 
@@ -48,15 +48,15 @@ class Sanitiser:
     def scales_for(
         self, workload: Workload, epsilons: Sequence[Fraction], relation: Adjacency
     ) -> tuple[float, ...]:
-        """Scales at which the parts are ``epsilons``-DP at most, and all together their sum.
+        """Return scales at which each part costs at most its ε, and all together at most the sum.
 
-        Raises InvalidParameterValue if an ε is too small for 64-bit noise, or as `loss` does.
+        Raises InvalidParameterValue if an ε is too small for 64-bit noise, and as `loss`.
         """
         allowed = math.floor(sum(epsilons) * UNIT)
         shrink = Fraction(1)
         while shrink > 0:
             scales = tuple(scale_above(2 / (epsilon * shrink)) for epsilon in epsilons)
-            # Two halves of a pair's loss are rounded up one by one: make room for these units.
+            # Both halves of a pair's loss are rounded up, which can exceed the sum by a few units.
             excess = self.loss(workload, scales, relation, "epsilon").bound - allowed
             if excess <= 0:
                 return scales
@@ -66,7 +66,8 @@ class Sanitiser:
     def loss(
         self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure
     ) -> Loss:
-        """What each pair of cells loses: Σ ε_c in ε, Σ ε_c²/2 in ρ, over the parts it differs in.
+        """Return the loss of each pair of cells: Σ ε_c in ε, Σ ε_c²/2 in ρ, over the parts in which
+        it differs.
 
         A pair that differs in part c moves two rows of it by one each, so each row costs
         ε_c/2 = 1/b_c or ε_c²/4 = 1/b_c². The parts are perturbed independently, so their Rényi
@@ -77,7 +78,7 @@ class Sanitiser:
         """
         if not relation.closed:
             raise InvalidParameterValue(
-                "a sanitised copy shows the number of records, which is confidential here"
+                "a sanitised copy reveals the number of records, which is confidential here"
             )
         if len(scales) != len(workload.columns) or not all(map(_identity, workload.columns)):
             raise InvalidParameterValue("a sanitised copy is charged for whole parts of records")
@@ -91,11 +92,11 @@ class Sanitiser:
         workload: Workload,
         laws: Sequence[OneRecord],
     ) -> tuple[IntArray, ...]:
-        """Open the records and perturb them: the codes of each part, record by record.
+        """Open the records, perturb them, and return the codes of each part, record by record.
 
-        They come sorted by the perturbed codes, so that no place says whose record it was.
+        Records are sorted by their perturbed codes, so that their order reveals nothing.
 
-        Raises ReceiptError unless the receipt is unused, paid for these records, and for each law.
+        Raises ReceiptError unless the receipt is unused and was issued for these records and laws.
         """
         if receipt.workload_key != workload.records_key or len(laws) != len(receipt.scales):
             raise ReceiptError("the receipt was issued for another release")
@@ -112,9 +113,9 @@ class Sanitiser:
 
 
 def _identity(column: Column) -> bool:
-    """Whether the rows are the cells of the column's axes, each counted once.
+    """Whether each row counts exactly one cell of the column's axes, in their order.
 
-    A Kronecker product of identities is one, with rows and cells both in C-order.
+    A Kronecker product of identities is an identity, with rows and cells both in C-order.
     """
     return (
         bool(column.factors)

@@ -1,23 +1,23 @@
-"""A series of fixed length, perturbed as one value near itself at every time (METRIC Ex. 2 and 4).
+"""A series of fixed length, perturbed as one value: near itself at every time (METRIC Ex. 2 and 4).
 
 A series x has a value at each of k times, on a grid 0 … n of whole steps, so that diam(D) = n in
-the distance ‖x − x′‖ = max_i |x_i − x′_i|, which is METRIC's sup norm at the k times (its Theorem 3
-and Ex. 4: nothing but finitely many times needs to be looked at). A series with a value missing is
-missing as a whole; it lies n from every other.
+the distance ‖x − x′‖ = max_i |x_i − x′_i|, which is METRIC's sup norm at the k times (by its
+Theorem 3 and Ex. 4 finitely many times suffice). A series with a missing value is missing as a
+whole; its distance from every other is n.
 
-The noise has a law of its own norm, the K-norm mechanism of Hardt & Talwar 2010, "On the Geometry
-of Differential Privacy", on whole steps and for the cube:
+The noise has the law that matches this norm, the K-norm mechanism of Hardt & Talwar 2010, "On the
+Geometry of Differential Privacy", on whole steps and for the cube:
 
     P(U = u) ∝ e^{−‖u‖/b} for u ∈ ℤ^k,
 
-and x + U is cut off at the ends of the grid, time by time, which is post-processing. By the
-triangle inequality P(y|x) ≤ e^{‖x−x′‖/b} P(y|x′). With b = n/ε large, each time is off by (k+1)b/2
-on average and the worst of them by kb; Laplace noise at ε/k for each time would put each off by kb,
-and the worst by kb(1 + 1/2 + … + 1/k).
+and x + U is clamped to the ends of the grid, time by time, which is post-processing. By the
+triangle inequality P(y|x) ≤ e^{‖x−x′‖/b} P(y|x′). For large b = n/ε, the mean error is (k+1)b/2 at
+each time, and kb for the largest; with Laplace noise at ε/k for each time it would be kb at each
+time, and kb(1 + 1/2 + … + 1/k) for the largest.
 
-As for one number (`clamped_laplace`), whether the series is missing goes through a randomised
-response of ε/2, and a missing one has noise around the middle of the grid, at most h = ⌈n/2⌉ from
-any series. With b ≥ 2h/ε
+As for one number (`clamped_laplace`), a randomised response of ε/2 perturbs whether the series is
+missing, and a missing one has noise around the middle of the grid, at most h = ⌈n/2⌉ from any
+series. With b ≥ 2h/ε
 
 - two series: e^{n/b} ≤ e^ε;
 - a series and a missing one, output a series: e^{ε/2} · e^{h/b} ≤ e^ε;
@@ -28,11 +28,12 @@ any series. With b ≥ 2h/ε
 numbers of type B (Brenti 1994, "q-Eulerian Polynomials Arising from Coxeter Groups"), so that
 R = m + G_0 + … + G_k, where m has weight B(k,m) a^m and the G_i have P(G = g) = (1−a) a^g.
 
-**What is not exact** fits in b. For m, a is taken as a rational number within 2⁻¹⁸⁰ of it,
-relatively, so each P(R = r) is within 2⁻¹⁷⁰. A G of 2⁵⁶ or more counts as 2⁵⁶; with b ≤ 2⁴² and
-n ≤ 2⁴⁰ that is less than e^{−2¹³} times as likely as any output. Ratios of probabilities for series
-a step or more apart change by factors within 1 ± 2⁻¹⁶⁰, and b ≥ (2h/ε)(1 + 2⁻⁵²) makes up for more:
-1/b ≤ ε/2h − 2⁻⁵⁴ ε/h, and ε/h > 2⁻⁴³. Series no step apart have the same noise.
+**What is not exact** is covered by b. To draw m, a is replaced by a rational number with a relative
+error of 2⁻¹⁸⁰, so the relative error of each P(R = r) is below 2⁻¹⁷⁰. A G of 2⁵⁶ or more counts as
+2⁵⁶; with b ≤ 2⁴² and n ≤ 2⁴⁰ that is less than e^{−2¹³} times as likely as any output. Ratios of
+probabilities for series a step or more apart change by factors within 1 ± 2⁻¹⁶⁰, and
+b ≥ (2h/ε)(1 + 2⁻⁵²) compensates for more: 1/b ≤ ε/2h − 2⁻⁵⁴ ε/h, and ε/h > 2⁻⁴³. Equal series have
+the same noise.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ __all__ = ["SeriesNoise", "type_b_eulerian"]
 _LONGEST: Final = 2**56
 _WIDEST: Final = 2.0**42
 _LARGEST_GRID: Final = 2**40
-# Of m only a ≥ e^{−45} is looked at: more noise than needed where ε is 45 for a single step.
+# b is at least 1/45, so that a ≥ e^{−45}: more noise than needed if one step may cost ε = 45.
 _NARROWEST: Final = Fraction(1, 45)
 
 
 class SeriesNoise(OnGrid):
-    """A series has a time on each axis.
+    """Perturbs a series, with one axis of the codes for each time.
 
     Raises InvalidParameterValue for an ε that is not positive and finite, or so small that b
     exceeds 2⁴².
@@ -92,15 +93,15 @@ class SeriesNoise(OnGrid):
 
     @classmethod
     def of(cls, shape: Sequence[int], epsilon: Fraction) -> SeriesNoise:
-        """Raises ValueError unless all columns have the same cells."""
+        """As declared. Raises ValueError unless all columns have the same number of cells."""
         (size,) = set(shape)
         return cls(len(shape), size, epsilon)
 
     def _error(self) -> float:
-        """That of noise cut off at n, whatever x is (METRIC eq. 13).
+        """Return the error of noise cut off at n, a bound for every x (METRIC eq. 13).
 
-        E min(‖U‖, n) = Σ_{j=1}^n P(‖U‖ ≥ j), where P(‖U‖ = r) ∝ a^r ((2r+1)^k − (2r−1)^k); cutting
-        off at the ends of the grid brings no value further away. A series is n from a missing one.
+        It is E min(‖U‖, n) = Σ_{j=1}^n P(‖U‖ ≥ j), where P(‖U‖ = r) ∝ a^r ((2r+1)^k − (2r−1)^k).
+        Clamping to the grid moves no value further away. A missing series is n from any other.
         """
         k, r = self.times, np.arange(self.diameter, dtype=np.float64)
         shells = (2 * r + 1) ** k - np.where(r > 0, np.abs(2 * r - 1) ** k, 0.0)
@@ -118,7 +119,7 @@ class SeriesNoise(OnGrid):
         return noise
 
     def _radii(self, count: int) -> IntArray:
-        """R = m + G_0 + … + G_k."""
+        """Draw R = m + G_0 + … + G_k."""
         weights = self._weights
         places = [bisect_right(weights, secrets.randbelow(weights[-1])) for _ in range(count)]
         radii = np.array(places, dtype=np.int64)
@@ -128,7 +129,8 @@ class SeriesNoise(OnGrid):
 
     @cached_property
     def _weights(self) -> Sequence[int]:
-        """B(k,m) q^{k−m} with a rational q just below e^{1/b}, as whole numbers, added up."""
+        """The cumulative sums of B(k,m) q^{k−m}, as integers, with a rational q just below
+        e^{1/b}."""
         q = odds_below(1 / Fraction(self.scale))
         numbers = type_b_eulerian(self.times)
         k = self.times
@@ -141,12 +143,13 @@ class SeriesNoise(OnGrid):
 
 
 def geometric(scale: float, count: int) -> IntArray:
-    """Draws of P(G = g) = (1−a) a^g, a = e^{−1/b}, with b = ``scale``; at most 2⁵⁶."""
+    """Draw G with P(G = g) = (1−a) a^g, a = e^{−1/b}, b = ``scale``; larger draws become 2⁵⁶."""
     return np.minimum(geometric_numbers(scale, count), _LONGEST).astype(np.int64)
 
 
 def type_b_eulerian(k: int) -> list[int]:
-    """B(k, 0), …, B(k, k): B(k, m) = (2m+1) B(k−1, m) + (2(k−m)+1) B(k−1, m−1) (Brenti 1994)."""
+    """Return B(k, 0), …, B(k, k), where B(k, m) = (2m+1) B(k−1, m) + (2(k−m)+1) B(k−1, m−1)
+    (Brenti 1994)."""
     numbers = [1]
     for j in range(1, k + 1):
         before = [0, *numbers, 0]

@@ -1,25 +1,25 @@
-"""A set, perturbed as one value that stays near itself in the symmetric difference (METRIC Ex. 1).
+"""A set, perturbed as one value: near itself in the symmetric difference (METRIC Ex. 1).
 
-A set over h elements is h columns, one for each. With k_i values a column (true and false, and one
-for NULL) the domain D = D_1 × … × D_h has N = ∏ k_i values, and their distance |A Δ B| is the
-number of elements in which they differ. Every value within distance t of the own one is drawn with
-probability K/T, every other one with P/T, where P ≤ K ≤ e^ε P are whole numbers and
-T = VK + (N − V)P, V being the number of values within t.
+A set over h elements has h columns, one for each element. With k_i values in a column (true and
+false, and possibly NULL) the domain D = D_1 × … × D_h has N = ∏ k_i values, and the distance
+|A Δ B| of two values is the number of elements in which they differ. Every value within distance t
+of the true one is drawn with probability K/T, every other one with P/T, where P ≤ K ≤ e^ε P are
+whole numbers and T = VK + (N − V)P, V being the number of values within t.
 
-**It is ε-DP under replacement**: any output has a probability of P/T or K/T, whatever the value,
-so P(B|A) ≤ (K/P) P(B|A′) ≤ e^ε P(B|A′) for all A, A′ and B. On finitely many outputs this is all
-there is to check (METRIC Thm 3). With t = 0 it is the randomised response of METRIC Ex. 6 on D.
+**It is ε-DP under replacement**: any output has a probability of P/T or K/T for every value, so
+P(B|A) ≤ (K/P) P(B|A′) ≤ e^ε P(B|A′) for all A, A′ and B. With finitely many outputs nothing else
+needs to be checked (METRIC Thm 3). With t = 0 it is the randomised response of METRIC Ex. 6 on D.
 
-**No ε-DP mechanism from D to D has a smaller E = max_A E|X_A Δ A|** (METRIC eq. 13) but for the
-rounding of K, with the t that is best. Let Z = Z_{k_1} × … × Z_{k_h} shift each column in a circle:
-distances stay, and any value is shifted to any other. Averaging a mechanism over all shifts,
-Σ_z P(B + z|A + z)/N, keeps it ε-DP, and its error at every A is the old one's mean over D, so no
-more than E. What results is P(B|A) = w(B − A), and ε-DP says w(z) ≤ e^ε w(z′) for all z, z′. Given
-the least w, the mean of d(z) under w is least if w is e^ε times it wherever d(z) lies below that
-mean and the least elsewhere, which is a ball.
+**No ε-DP mechanism from D to D has a smaller E = max_A E|X_A Δ A|** (METRIC eq. 13), up to the
+rounding of K, if t is the best one. Let Z = Z_{k_1} × … × Z_{k_h} shift each column cyclically:
+shifts keep distances, and map any value to any other. Averaging a mechanism over all shifts,
+Σ_z P(B + z|A + z)/N, keeps it ε-DP, and its error at every A becomes the mean of the errors over D,
+so at most E. The result has the form P(B|A) = w(B − A), and ε-DP means w(z) ≤ e^ε w(z′) for all z,
+z′. For a given least w, the mean of d(z) under w is least if w is e^ε times this wherever d(z) lies
+below that mean and the least elsewhere, which is a ball.
 
-Flipping each element by itself at ε/h, P(B|A) ∝ e^{−ε|A Δ B|/h}, is ε-DP, too, and tells two sets
-at distance d apart by no more than dε/h; but it errs by more.
+Flipping each element independently at ε/h, P(B|A) ∝ e^{−ε|A Δ B|/h}, is ε-DP, too, and
+distinguishes two sets at distance d by no more than dε/h; but its error is larger.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = ["SetResponse"]
 class SetResponse(OneRecord):
     """Perturbs codes 0 … N − 1, the C-order index into ``shape`` = (k_1, …, k_h).
 
-    ``radius`` is t; of ``draws`` = T draws ``kept`` = K lead to each value within it, ``change`` =
-    P to each other one. The bound is verified in rational arithmetic when the law is made.
+    ``radius`` is t. Of ``draws`` = T draws, ``kept`` = K lead to each value within it, and
+    ``change`` = P to each other one. The constructor verifies the bound in rational arithmetic.
 
-    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that 64
-    bits cannot tell near values from far ones.
+    Raises InvalidParameterValue for an ε that is not positive and finite, or so small that the
+    probabilities would be equal in 64 bits.
     """
 
     name = "set response"
@@ -57,7 +57,7 @@ class SetResponse(OneRecord):
 
     def __init__(self, shape: Sequence[int], epsilon: Fraction) -> None:
         if not shape or not all(size >= 2 for size in shape):
-            raise ValueError("a set needs elements that can be in it or not")
+            raise ValueError("a set needs at least one element, and two values for each")
         self.shape = tuple(shape)
         self.cells, self.diameter = math.prod(shape), len(shape)
         self.epsilon = positive(epsilon, "epsilon")
@@ -94,10 +94,10 @@ class SetResponse(OneRecord):
         return float(_mean_distance(self._at, self.radius, Fraction(self.kept, self.change)))
 
     def marginal(self, column: int) -> tuple[Fraction, Fraction]:
-        """With which probability a column keeps its value, and comes to each other one.
+        """Return the probabilities that a column keeps its value, and of each other value.
 
-        V_i values within t agree with A in column i, of N/k_i that do, and so it is kept with
-        probability (V_i K + (N/k_i − V_i) P)/T. Shifts make all other values alike.
+        Of the N/k_i values that agree with A in column i, V_i lie within t. So the column is kept
+        with probability (V_i K + (N/k_i − V_i) P)/T. By symmetry, all others are equally likely.
         """
         others = self.shape[:column] + self.shape[column + 1 :]
         near = sum(_at_distances(others)[: self.radius + 1])
@@ -106,14 +106,15 @@ class SetResponse(OneRecord):
         return kept, (1 - kept) / (self.shape[column] - 1)
 
     def perturb(self, codes: IntArray) -> IntArray:
-        """Each code's own draw; the draws do not depend on the codes."""
+        """As declared. The draws do not depend on the codes."""
         bounds = np.full(len(codes), self.draws, dtype=np.uint64)
         return self.outcome(codes, uniform_below(bounds))
 
     def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
-        """What each draw, uniform on 0 … T − 1, makes of its code.
+        """Return the output for each code and its draw, which is uniform on 0 … T − 1.
 
-        The first VK draws lead to the shifts within t, K to each, the others P to each.
+        The first VK draws lead to the shifts within t, K to each; the others lead to the remaining
+        shifts, P to each.
         """
         kept, change = np.uint64(self.kept), np.uint64(self.change)
         inside = np.uint64(self.near * self.kept)
@@ -133,14 +134,15 @@ class SetResponse(OneRecord):
 
     @cached_property
     def _by_distance(self) -> IntArray:
-        """All shifts, the nearest first; a column is shifted unless its digit is 0."""
+        """All shifts, the smallest first; a column is shifted unless its digit is 0."""
         shifts = np.arange(self.cells, dtype=np.int64)
         moved = sum((digit != 0).astype(np.int64) for digit in np.unravel_index(shifts, self.shape))
         return np.argsort(moved, kind="stable").astype(np.int64)
 
 
 def _at_distances(shape: Sequence[int]) -> list[int]:
-    """How many values lie at distance 0, 1, …, h from any: ∏ (1 + (k_i − 1) x) by powers of x."""
+    """Return how many values lie at distance 0, 1, …, h from any value: the coefficients of
+    ∏ (1 + (k_i − 1) x)."""
     counts = [1]
     for size in shape:
         further = [0, *(count * (size - 1) for count in counts)]
@@ -149,6 +151,6 @@ def _at_distances(shape: Sequence[int]) -> list[int]:
 
 
 def _mean_distance(at: Sequence[int], radius: int, odds: Fraction) -> Fraction:
-    """The mean of d where values within ``radius`` weigh ``odds``, others 1."""
+    """Return the mean of d if values within ``radius`` have weight ``odds``, and others 1."""
     weights = [count * (odds if d <= radius else 1) for d, count in enumerate(at)]
     return sum(d * weight for d, weight in enumerate(weights)) / Fraction(sum(weights))

@@ -132,7 +132,7 @@ def test_the_proof_finds_the_tightest_ratio(family: Family, n: int, alpha: Fract
         assert tightest == 1
         return
     assert tightest == alpha
-    with pytest.raises(UnprovenPrivacy, match="tells truth"):
+    with pytest.raises(UnprovenPrivacy, match="distinguishes truth"):
         prove_pure(matrix.weights, alpha + Fraction(1, 10**30))
 
 
@@ -159,12 +159,12 @@ def test_derivable_means_a_stochastic_matrix_after_the_geometric_one(
         ([[1, 1]], "at least two truths"),
         ([[], []], "above zero"),
         ([[0, 0], [0, 0]], "above zero"),
-        ([[1, 1], [1, 2]], "another total"),
+        ([[1, 1], [1, 2]], "different totals"),
         ([[1, 1], [2]], "1 outputs, not 2"),
         ([[3, -1], [1, 1]], "not an integer"),
         ([[0.5, 0.5], [0.5, 0.5]], "not an integer"),
         ([[True, True], [1, 1]], "not an integer"),
-        ([[1, 0], [0, 1]], "output 0 tells truth 0 from 1"),
+        ([[1, 0], [0, 1]], "output 0 distinguishes truth 0 from 1"),
         ([[1, 1], [1, 1], [1, 1]], "3 truths have 2 outputs"),
     ],
 )
@@ -177,7 +177,7 @@ def test_what_is_no_private_law_cannot_be_made(weights: list[list[int]], complai
 
 
 def test_a_law_that_excludes_a_truth_is_not_private_at_all() -> None:
-    with pytest.raises(UnprovenPrivacy, match="tells truth 0 from 1"):
+    with pytest.raises(UnprovenPrivacy, match="distinguishes truth 0 from 1"):
         prove_pure([[1, 0], [0, 1]], "1e-9")
 
 
@@ -228,5 +228,5 @@ def test_a_proof_looks_at_every_pair_of_integers_wherever_else_they_stand(
     """The same few integers stand at many places, as in a geometric mechanism."""
     pairs = [pair for two in pairwise(columns) for pair in zip(*two, strict=True)]
     private = all(a <= 2 * b and b <= 2 * a for a, b in pairs)
-    with nullcontext() if private else pytest.raises(UnprovenPrivacy, match="tells truth"):
+    with nullcontext() if private else pytest.raises(UnprovenPrivacy, match="distinguishes truth"):
         prove_pure(columns, "0.5")
