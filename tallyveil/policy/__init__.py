@@ -1,9 +1,9 @@
 """The custodian's declarations, validated: what is protected, by which domain, at what budget.
 
 Only public facts live here; nothing in this room opens the source. `declaration` mirrors the
-file, `model` is what the other rooms rely on, and `load` leads from the one to the other. A
-policy that is wrong in any way is refused, with one message per mistake; a key that this version
-does not enforce is refused too.
+file, `model` is what the other rooms use, and `load` turns the one into the other. A policy with
+any mistake is refused, with one message per mistake; so is a key that this version does not
+enforce.
 """
 
 from tallyveil.policy.domain import Attribute, Domain

@@ -1,4 +1,4 @@
-"""An attribute as it is declared, and the axis of the cube that it makes."""
+"""The declaration of an attribute, and the axis of the cube that it becomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INT64 = 2**63
 
 
 def _values(value: Any) -> tuple[Any, ...]:
-    """Distinct values of one type: text, booleans, whole numbers, or dates."""
+    """Check distinct values of one type: text, booleans, whole numbers, or dates."""
     expected = "a list of values of one type: text, booleans, whole numbers or dates"
     given = listed(value, expected)
     if not given:
@@ -50,7 +50,7 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 
 def _range_ends(value: Any) -> tuple[Any, Any]:
-    """Both ends of an inclusive range of whole numbers or of days."""
+    """Check both ends of an inclusive range of whole numbers or of days."""
     expected = "[lowest, highest], two whole numbers or two dates"
     given = listed(value, expected)
     if len(given) != 2 or not (all(is_integer(v) for v in given) or all(_is_day(v) for v in given)):
@@ -67,7 +67,7 @@ def _range_ends(value: Any) -> tuple[Any, Any]:
 
 
 def _bins(value: Any) -> tuple[int | float, ...]:
-    """Strictly increasing edges of half-open bins [a, b): all whole numbers, or all floats."""
+    """Check increasing edges of half-open bins [a, b). They become floats unless all are whole."""
     expected = "a list of at least two increasing numbers, the edges of the bins [a, b)"
     given = listed(value, expected)
     if len(given) < 2 or any(exact_number(v) is None for v in given):
@@ -96,7 +96,7 @@ def _is_day(value: Any) -> bool:
 
 
 class AttributeDeclaration(Declaration):
-    """One axis. What none of its keys says is in `domain.Attribute`."""
+    """The keys of one attribute. `domain.Attribute` documents their meaning."""
 
     values: Annotated[Any, PlainValidator(_values)] = None
     range: Annotated[Any, PlainValidator(_range_ends)] = None
@@ -110,11 +110,10 @@ class AttributeDeclaration(Declaration):
 
 
 def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
-    """The axis: the declared cells in their order, then ``other``, then NULL.
+    """Return the axis: the declared cells in their order, then ``other``, then NULL.
 
-    Text has a label for ``other``. A number, a date or a boolean has no value to spare, so there
-    ``other`` reads as NULL and is one cell with it. A NULL goes to ``other`` where there is no
-    cell for it.
+    Among text, ``other`` is a label. Numbers, dates and booleans have no value that could stand for
+    it, so there it shares the NULL cell. A NULL goes to ``other`` if there is no cell for it.
     """
     kind, cells, edges = _declared(declared)
     sql_type = _sql_type(edges if edges is not None else cells)
@@ -141,7 +140,7 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
 def _declared(
     declared: AttributeDeclaration,
 ) -> tuple[str, tuple[Value, ...], tuple[int | float, ...] | None]:
-    """Kind, cells and edges before ``other`` and NULL."""
+    """Return kind, cells and edges, without the cells of ``other`` and NULL."""
     if declared.values is not None:
         return "values", declared.values, None
     if declared.bins is not None:
@@ -154,7 +153,7 @@ def _declared(
 
 
 def _sql_type(cells: Sequence[Value]) -> str:
-    """DuckDB's type of the declared cells, which are all of one Python type."""
+    """Return DuckDB's type of the declared cells, which are all of one Python type."""
     match cells[0]:
         case bool():
             return "BOOLEAN"

@@ -1,8 +1,8 @@
-"""Checks of single values in a policy. Each returns the value as the policy keeps it.
+"""Checks of single values in a policy. Each returns the value as the policy stores it.
 
-A failed check raises `wrong`, whose text completes "key = value: …". Python's numbers and
-dates are accepted beside TOML's, so that a policy made in code reads the same; a TOML float
-arrives as a Decimal, which keeps its digits.
+A failed check raises `wrong`, whose text completes "key = value: …". The checks also accept
+Python's numbers and dates, so that a policy written in code has the same values as a file. A TOML
+float arrives as a Decimal, which preserves its digits.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ __all__ = [
 T = TypeVar("T")
 
 MAX_CELLS = 1_000_000
-# A range beyond it is of no use: no mechanism is offered for it.
+# No mechanism supports a larger range.
 MAX_COUNT = 500
-_TEXT_DIGITS = 400  # beyond it a decimal exponent only serves to exhaust memory
+_TEXT_DIGITS = 400  # numbers with smaller exponents are refused: they could exhaust memory
 
 
 class Declaration(BaseModel):
-    """A table of keys that a policy may have, and the value that it becomes."""
+    """The base of models of a policy's tables of keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def wrong(expected: str) -> PydanticCustomError:
-    """The error that completes "key = value: …"."""
+    """Return the error whose text completes "key = value: …"."""
     return PydanticCustomError("mistake", "{expected}", {"expected": expected})
 
 
@@ -79,7 +79,8 @@ def is_integer(value: Any) -> bool:
 
 
 def exact_number(value: Any) -> Fraction | None:
-    """The rational number its decimal text says; None if it is no number that a float can hold."""
+    """Return the exact value of the number's decimal text, or None if it is not a number within the
+    range of floats."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, float) or is_integer(value):
@@ -92,15 +93,15 @@ def exact_number(value: Any) -> Fraction | None:
 
 
 def _number(
-    fits: Callable[[Fraction], bool], expected: str, kept: Callable[[Fraction], T]
+    fits: Callable[[Fraction], bool], expected: str, stored: Callable[[Fraction], T]
 ) -> Callable[[Any], T]:
-    """A check for a number that fits, exactly as written."""
+    """Return a check for a number whose exact value ``fits``; ``stored`` converts it."""
 
     def check(value: Any) -> T:
         exact = exact_number(value)
         if exact is None or not fits(exact):
             raise wrong(f"expected {expected}")
-        return kept(exact)
+        return stored(exact)
 
     return check
 
@@ -110,12 +111,12 @@ def _between(least: Fraction, most: Fraction, expected: str) -> Callable[[Any], 
 
 
 def positive(most: int, expected: str) -> Callable[[Any], float]:
-    """A check for a number above 0 and up to ``most``."""
+    """Return a check for a number above 0 and up to ``most``."""
     return _number(lambda exact: 0 < exact <= most, expected, float)
 
 
 def whole(most: int, expected: str) -> Callable[[Any], int]:
-    """A check for a whole number from 1 to ``most``."""
+    """Return a check for a whole number from 1 to ``most``."""
 
     def check(value: Any) -> int:
         if not is_integer(value) or not 1 <= value <= most:
@@ -126,7 +127,7 @@ def whole(most: int, expected: str) -> Callable[[Any], int]:
 
 
 def whole_of(unit: str, most: int) -> Callable[[Any], int]:
-    """The same, of so many of a ``unit``."""
+    """Return a check for a whole number of a ``unit``, from 1 to ``most``."""
     return whole(most, f"a whole number of {unit} from 1 to {most:,}")
 
 
@@ -146,8 +147,7 @@ least_cost = _between(
 )
 largest_count = whole(
     MAX_COUNT,
-    f"a whole number from 1 to {MAX_COUNT}; larger counts are as well off with noise that knows no "
-    "range",
+    f"a whole number from 1 to {MAX_COUNT}; larger counts gain nothing over noise without a range",
 )
 min_count = whole(10**15, "a whole number of records from 1 on")
 max_rows = whole_of("rows", MAX_CELLS)
@@ -173,7 +173,7 @@ def mechanisms(value: Any) -> tuple[str, ...]:
 
 
 def _texts(expected: str) -> Callable[[Any], tuple[str, ...]]:
-    """A check for a list of texts, none of them empty."""
+    """Return a check for a list of texts, none of them empty."""
 
     def check(value: Any) -> tuple[str, ...]:
         texts = listed(value, expected)
@@ -184,13 +184,13 @@ def _texts(expected: str) -> Callable[[Any], tuple[str, ...]]:
     return check
 
 
-acknowledged = _texts("a list of counts in quotes, as tallyveil check writes them")
+acknowledged = _texts("a list of counts in quotes, as tallyveil check prints them")
 table_names = _texts('a list of tables such as ["person"]')
 attribute_names = _texts('a list of attributes such as ["household"]')
 
 
 def public_column(value: Any) -> tuple[str, str]:
-    """``relation.column`` in its parts."""
+    """Split ``relation.column`` into its parts."""
     parts = value.split(".") if isinstance(value, str) else []
     if len(parts) != 2 or not all(parts):
         raise wrong('expected a public table and its column, such as "census.persons"')
@@ -215,7 +215,7 @@ def path(value: Any) -> str:
 
 def ledger(value: Any) -> str:
     text = path(value)
-    # SQLite's name for no file: each process would have a budget of its own, and each start.
+    # In memory, each process and each start would have a budget of its own.
     if "://" in text or Path(text.strip()).name == ":memory:":
         raise wrong("expected the path of an SQLite file")
     return text
@@ -225,19 +225,19 @@ def source_url(value: Any) -> str:
     url = path(value)
     if source_kind(url) is None:
         raise wrong(
-            f"expected {SUPPORTED}; attach anything else to a DuckDB connection, leave [source] "
-            "out and pass the connection to connect() as source"
+            f"expected {SUPPORTED}. For other data, attach it to a DuckDB connection, leave out "
+            "[source] and pass the connection to connect() as source"
         )
     return url
 
 
 def origin(text: str) -> str:
-    """A name of a table or view, or a query."""
+    """Check the name of a table or view, or a query."""
     stripped = _statement(text)
     if _first_word(stripped) in ("SELECT", "WITH", "FROM") or is_table_reference(stripped):
         return stripped
     raise wrong(
-        "expected the name of a table or view (parts that are no plain words in double quotes), "
+        "expected the name of a table or view (put parts other than plain words in double quotes), "
         "or a SELECT"
     )
 
@@ -250,7 +250,7 @@ def query(text: str) -> str:
 
 
 def _statement(text: str) -> str:
-    """Without what may stand around it."""
+    """Return the statement without surrounding space and a final semicolon."""
     return text.strip().removesuffix(";").rstrip()
 
 

@@ -1,7 +1,7 @@
 """Contradictions between keys of a policy, found on the mapping as written.
 
-They are looked for beside the check of single values, not after it, so that one reading of the
-file reports every mistake. What has the wrong shape is skipped here: `declaration` reports it.
+They are searched whether or not the checks of single values pass, so that one reading of the file
+reports every mistake. Values of the wrong shape are skipped here: `declaration` reports them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BUDGETS = "{ epsilon = 3.0 }, { rho = 0.1, delta = 1e-9 } or { epsilon = 3.0, d
 
 
 def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
-    """One message per contradiction."""
+    """Yield one message per contradiction."""
     yield from _defaults(policy, table_of(policy, "defaults"))
     tls = table_of(table_of(policy, "server"), "tls")
     if "clientcert" in tls and "client_ca" not in tls:
-        yield "server.tls.clientcert: expected client_ca beside it, which signs them"
+        yield "server.tls.clientcert: expected also client_ca, which signs clients' certificates"
     yield from _names(policy)
     for name, table in tables_of(policy, "tables"):
         yield from _table(f"tables.{name}", name, table)
@@ -31,25 +31,25 @@ def conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
 
 
 def table_of(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The table of keys there; an empty one for anything else."""
+    """Return the table of keys at ``key``; an empty one for anything else."""
     found = mapping.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
 def tables_of(mapping: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The tables of keys in the table there, by their names."""
+    """Yield the tables of keys within the table at ``key``, by name."""
     named = table_of(mapping, key).items()
     yield from ((str(name), one) for name, one in named if isinstance(one, Mapping))
 
 
 def sequence(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
-    """The list there; an empty one for anything else."""
+    """Return the list at ``key``; an empty one for anything else."""
     found = mapping.get(key)
     return found if isinstance(found, list | tuple) else ()
 
 
 def one_given(mapping: Mapping[str, Any], *keys: str) -> tuple[str | None, str]:
-    """Which of two keys is there alone; if it is not one, what there is instead."""
+    """Return the only given key of two, or None and the fault: "both are given", "neither …"."""
     given = [key for key in keys if key in mapping]
     if len(given) == 1:
         return given[0], ""
@@ -64,7 +64,7 @@ def _table(key: str, name: str, table: Mapping[str, Any]) -> Iterator[str]:
         if table.get("count") is not None:
             yield (
                 f'{key}: expected either count or privacy_unit = {{ column = "…", … }}; both are'
-                " given. A row that stands for several records does not say whose they are."
+                " given. A row that stands for several records cannot name the unit of each."
             )
     attributes = table.get("attributes")
     if isinstance(attributes, Mapping):
@@ -76,7 +76,7 @@ def _table(key: str, name: str, table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
-    """DuckDB does not tell apart names that differ in case."""
+    """Refuse names that differ only in case, which are equal to DuckDB."""
     spelled: dict[str, str] = {}
     for name in map(str, attributes):
         other = spelled.setdefault(name.lower(), name)
@@ -88,7 +88,8 @@ def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _numbers(key: str, count: Any, attributes: Mapping[str, Any]) -> Iterator[str]:
-    """With one record more, the others of its row would be in another cell too."""
+    """Refuse an attribute of the column ``count``: one more record in a row would move the row's
+    other records to another cell."""
     for name in attributes:
         column = table_of(attributes, name).get("column", name)
         if isinstance(count, str) and str(column).lower() == count.lower():
@@ -122,7 +123,8 @@ def _budget(key: str, budget: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _names(policy: Mapping[str, Any]) -> Iterator[str]:
-    """Tables, public tables and views are named apart, and a public table says where it is."""
+    """Refuse names used twice among tables, public tables and views, and public tables without a
+    place to read them from."""
     taken: dict[str, str] = {}
     for kind in ("tables", "public", "views"):
         for name in table_of(policy, kind):
@@ -135,7 +137,7 @@ def _names(policy: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _invariants(key: str, table: Mapping[str, Any], public: Mapping[str, Any]) -> Iterator[str]:
-    """Each says in one way which counts are exact."""
+    """Require exactly one of sql and from_public, and that from_public names a public table."""
     for number, one in enumerate(sequence(table, "invariants")):
         if not isinstance(one, Mapping):
             continue
@@ -166,7 +168,7 @@ def _count_range(
     names = sequence(table_of(table, "count_range"), "by")
     for name in names if all(isinstance(name, str) and name for name in names) else ():
         if name not in attributes:
-            yield f"{key}.by: expected attributes of the table; {written(name)} is none"
+            yield f"{key}.by: expected attributes of the table; {written(name)} is not one"
 
 
 def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
@@ -184,7 +186,7 @@ def _attribute(key: str, declared: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _label(key: str, other: Any, values: Sequence[Any]) -> Iterator[str]:
-    """``other`` reads as a label among text, and as NULL among numbers, dates and booleans."""
+    """Check ``other``: a label among text, or true or false elsewhere, where it reads as NULL."""
     label = LABEL if other is True else other
     if not isinstance(label, str):
         return

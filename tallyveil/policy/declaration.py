@@ -1,8 +1,8 @@
-"""What a policy file may say, key by key. These models mirror the file; nothing else uses them, but
-for those that stand in `model`, `limits` and `server`, which are the value as it is written.
+"""The keys that a policy file may have. These models mirror the file, and only `load` uses them,
+except for those in `model`, `limits` and `server`, which other rooms use as written.
 
-A field's description completes "key = value: expected …" where no check of `checks` has more to
-say. Contradictions between keys are in `conflicts`.
+A field's description completes "key = value: expected …" unless a check of `checks` has a more
+specific message. Contradictions between keys are in `conflicts`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _table_name(name: str) -> str:
 
 def _analyst_name(name: str) -> str:
     if not name or name != name.strip() or "\0" in name:
-        raise checks.wrong("expected the name an analyst connects by")
+        raise checks.wrong("expected the user name with which an analyst connects")
     return name
 
 
@@ -68,7 +68,7 @@ class SourceDeclaration(Declaration):
 
 
 class _FromDeclaration(Declaration):
-    """What is read, by its name there if it is not said."""
+    """``origin`` is the relation to read; by default the one of the declared name."""
 
     origin: Annotated[str, AfterValidator(checks.origin)] | None = Field(
         default=None,
@@ -85,7 +85,7 @@ class TableDeclaration(_FromDeclaration):
     count: str | None = Field(
         default=None,
         min_length=1,
-        description="the column that says how many records a row stands for",
+        description="the name of the column with the number of records that a row stands for",
     )
     neighbours: Neighbours = Field(default="add_remove", description='"add_remove" or "replace"')
     budget: Budget = Field(description="a budget such as { epsilon = 3.0 }")
@@ -112,7 +112,7 @@ class TableDeclaration(_FromDeclaration):
 
 
 class PublicDeclaration(_FromDeclaration):
-    """A table anyone may see: a file, a table or SELECT of a file, or one of the source."""
+    """A table that everyone may see: a file, or a table or SELECT of a file or of the source."""
 
     url: _Url | None = None
 
@@ -128,7 +128,7 @@ class TableShareDeclaration(Declaration):
 
 
 class AnalystDeclaration(Declaration):
-    """A share of every table's budget, or shares table by table; `shares` compares the two."""
+    """A share of every table's budget, shares by table, or both; `shares` combines them."""
 
     budget: Budget | None = Field(
         default=None, description="a share of the tables' budgets such as { epsilon = 1.0 }"

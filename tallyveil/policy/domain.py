@@ -1,7 +1,7 @@
 """The public domain of a protected table: finite, complete axes with named cells.
 
-An *attribute* is one axis; its *cells* are what a record can hold there. The product of the
-axes is the cube: ``x`` in ``N^n`` counts the records of each cell (BAYES §2.4). Everything here
+An *attribute* is one axis; its *cells* are the values that a record can have there. The product of
+the axes is the cube: ``x`` in ``N^n`` counts the records of each cell (BAYES §2.4). Everything here
 is public: it comes from the policy, never from the data.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Attribute", "Domain", "Neighbours", "Value", "shown"]
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
-"""Of tables: a record more or less, or another record in the place of one."""
+"""Neighbouring tables differ by one record added or removed, or by one record replaced."""
 
 Value: TypeAlias = str | bool | int | float | dt.date | None
 
@@ -25,7 +25,7 @@ _INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 
 
 def shown(value: Value) -> str:
-    """As SQL says it, a text without its quotes."""
+    """Return the value as SQL writes it, text without quotes."""
     match value:
         case None:
             return "NULL"
@@ -38,18 +38,19 @@ def shown(value: Value) -> str:
 class Attribute:
     """One axis of the cube.
 
-    ``kind`` is the key it is declared by: "values", "range" or "bins". ``cells[i]`` is the value
-    an analyst's SQL sees for a record in cell ``i``: a declared value, an integer or a day of a
-    range, the lower edge of a bin, the label of ``other``, or None for the NULL cell. ``sql_type``
-    is the DuckDB type of these values.
+    ``kind`` is the key that declares it: "values", "range" or "bins". ``cells[i]`` is the value
+    that an analyst's SQL sees for a record in cell ``i``: a declared value, an integer or a day of
+    a range, the lower edge of a bin, the label of ``other``, or None for the NULL cell.
+    ``sql_type`` is the DuckDB type of these values.
 
-    A record whose value is outside the declared ones goes to ``other_cell``, or with ``clamp``
-    to the nearest end; a NULL goes to ``null_cell``. Where no such cell is declared the record
-    is left out of the table (see `complete`).
+    A record with an undeclared value goes to ``other_cell``, or with ``clamp`` to the nearest end;
+    a NULL goes to ``null_cell``, or else to ``other_cell``. If there is no such cell, the record is
+    left out of the table (see `complete`).
 
-    ``truncates`` is the DuckDB type of the source's column where it is finer than the cells, so
-    that one cell holds many of its values: TIMESTAMP or TIMESTAMP WITH TIME ZONE under days, or
-    VARCHAR, of which nobody knows. None before the source is opened, and where a cell is one value.
+    ``truncates`` is the DuckDB type of the source's column if it is finer than the cells, so that
+    one cell holds several of its values: TIMESTAMP or TIMESTAMP WITH TIME ZONE for days, or
+    VARCHAR, which may or may not be finer. It is None before the source is opened, and if each cell
+    is one value.
     """
 
     name: str
@@ -77,12 +78,12 @@ class Attribute:
 
     @cached_property
     def declared(self) -> frozenset[Value]:
-        """The values of the cells; NULL is none."""
+        """The values of the cells, without NULL."""
         return frozenset(cell for cell in self.cells if cell is not None)
 
     @cached_property
     def ends(self) -> tuple[Any, Any] | None:
-        """The lowest and the highest declared number or day, or the outer edges of bins; None of
+        """The lowest and the highest declared number or day, or the outer edges of bins; None for
         texts and booleans.
         """
         if self.edges is not None:
@@ -92,7 +93,8 @@ class Attribute:
 
     @property
     def coarse(self) -> bool:
-        """Whether a cell surely holds values that a predicate on the source could tell apart."""
+        """Whether a cell certainly holds values that a predicate on the source could
+        distinguish."""
         return self.binned or self.truncates in _INSTANTS
 
     @property
@@ -107,12 +109,12 @@ class Attribute:
 
     @property
     def stepped(self) -> bool:
-        """Whether they do, and each is one value."""
+        """Whether the declared cells follow each other without a gap, and each is one value."""
         return self.ordered and not self.binned
 
     @property
     def complete(self) -> bool:
-        """Whether every conceivable record has a cell here, so that none is left out."""
+        """Whether every conceivable value has a cell here, so that no record is left out."""
         outside = self.other_cell is not None or self.clamp
         null = self.null_cell is not None or self.other_cell is not None
         return outside and null
@@ -154,7 +156,7 @@ class Domain:
         return any(a.name == name for a in self.attributes)
 
     def project(self, names: Iterable[str]) -> tuple[Attribute, ...]:
-        """The named attributes, in declared order."""
+        """Return the named attributes, in declared order. Raises KeyError for unknown names."""
         wanted = set(names)
         unknown = wanted.difference(self.names)
         if unknown:

@@ -1,4 +1,4 @@
-"""A stable digest of what the ledger is bound to."""
+"""A stable digest of the declarations that a ledger is bound to."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def digest(
     domain: Domain,
     columns: Sequence[str],
 ) -> str:
-    """BLAKE2b (128 bits, hexadecimal) of the canonical JSON of everything given.
+    """Return BLAKE2b (128 bits, hexadecimal) of the canonical JSON of all arguments.
 
     Equal declarations have equal digests on every platform: keys are sorted, text is ASCII,
-    floats are written by their shortest exact decimal and a cell carries its type, so that
+    floats are written as their shortest exact decimal, and cells include their type, so that
     the text "1" and the number 1 differ.
     """
     document: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""How much the ledger records of a table: the limits, and the checks of their keys."""
+"""Limits of what the ledger records for a table, and the checks of their keys."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _Megabytes = Annotated[int, PlainValidator(checks.whole_of("megabytes", 10**6))]
 
 
 class Limits(Declaration):
-    """How much the ledger records of a table, so that no analyst can make it unusable.
+    """Limits of what the ledger records for a table, so that no analyst can make it unusable.
 
-    A statement that is charged costs at least ``least_cost`` of the budget; if that is None, a
-    millionth of it, but no more than 0.0001 of its unit (`least`). All that is recorded
-    has at most so many ``rows`` and ``megabytes``, and what one analyst asked for at most
-    ``analyst_rows`` and ``analyst_megabytes`` of them.
+    A statement that is charged costs at least the share ``least_cost`` of the budget; if that is
+    None, a millionth of it, but no more than 0.0001 of its unit (`least`). The ledger records at
+    most ``rows`` and ``megabytes`` for the table, and at most ``analyst_rows`` and
+    ``analyst_megabytes`` of them for one analyst's statements.
     """
 
     least_cost: Annotated[Fraction | None, PlainValidator(checks.least_cost)] = None
@@ -32,7 +32,7 @@ class Limits(Declaration):
     analyst_megabytes: _Megabytes = 256
 
     def least(self, budget: Fraction) -> Fraction:
-        """The least cost of a statement, in the unit of the ``budget``."""
+        """Return the least cost of a statement, in the unit of the ``budget``."""
         if self.least_cost is None:
             return min(budget / 10**6, Fraction(1, 10**4))
         return self.least_cost * budget

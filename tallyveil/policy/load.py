@@ -26,7 +26,10 @@ __all__ = ["load_policy", "parse_policy", "read_policy", "read_toml"]
 
 
 def read_policy(path: str | Path, what: str = "policy") -> str:
-    """The text of a policy, or of ``what`` else. Raises PolicyError."""
+    """Return the text of a policy file; ``what`` names other files in messages.
+
+    Raises PolicyError if it cannot be read.
+    """
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -36,8 +39,10 @@ def read_policy(path: str | Path, what: str = "policy") -> str:
 
 
 def read_toml(path: Path, text: str | None = None, what: str = "policy") -> dict[str, Any]:
-    """The keys of a TOML file, with numbers as they are written, or of the ``text`` that was read
-    from it. Raises PolicyError."""
+    """Return the keys of a TOML file, with numbers exactly as written.
+
+    ``text`` is the file's text if it has been read already. Raises PolicyError.
+    """
     try:
         return tomllib.loads(read_policy(path, what) if text is None else text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
@@ -45,10 +50,11 @@ def read_toml(path: Path, text: str | None = None, what: str = "policy") -> dict
 
 
 def load_policy(path: str | Path, text: str | None = None) -> Policy:
-    """The policy in a TOML file, or in the ``text`` that was read from it. Paths in it are relative
-    to it.
+    """Load the policy from a TOML file. Paths in it are relative to the file.
 
-    Raises PolicyError, with every mistake at once.
+    ``text`` is the file's text if it has been read already.
+
+    Raises PolicyError, which lists every mistake.
     """
     file = Path(path)
     ledger = file.with_suffix(".ledger.sqlite")
@@ -56,13 +62,13 @@ def load_policy(path: str | Path, text: str | None = None) -> Policy:
 
 
 def parse_policy(mapping: Mapping[str, Any], *, base: str | Path = ".") -> Policy:
-    """The policy in a mapping with the keys of the file. Paths in it are relative to ``base``.
+    """Load the policy from a mapping with a file's keys. Paths in it are relative to ``base``.
 
     >>> people = {"attributes": {"age": {"range": [0, 115]}}, "budget": {"epsilon": 1.5}}
     >>> parse_policy({"tables": {"person": people}}).tables["person"].domain.size
     116
 
-    Raises PolicyError, with every mistake at once.
+    Raises PolicyError, which lists every mistake.
     """
     ledger = Path(base) / "tallyveil.ledger.sqlite"
     return _policy(mapping, base=Path(base), ledger=ledger, path=None)
@@ -132,7 +138,8 @@ def _table(name: str, declared: TableDeclaration, url: str | None) -> Table:
 
 
 def _defaults(declared: Defaults, tables: Mapping[str, Table]) -> Defaults:
-    """Unless it is said, a query costs ε = 0.1; where all budgets are of ρ, what that costs."""
+    """Return the defaults. If no cost or target is declared, a query costs ε = 0.1, or, if all
+    budgets are in ρ, ρ = 0.005, which that implies."""
     if (declared.epsilon, declared.rho, declared.half_width) != (None, None, None):
         return declared
     if any(table.budget.pure for table in tables.values()):

@@ -1,4 +1,4 @@
-"""A failed validation in the custodian's words: one line per mistake, by key."""
+"""Messages for a failed validation: one line per mistake, with its key as TOML writes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 60
 
 
 def written(value: Any) -> str:
-    """A value as TOML writes it, cut to a line."""
+    """Return a value as TOML writes it, shortened to 60 characters."""
     match value:
         case bool():
             text = str(value).lower()
@@ -42,7 +42,7 @@ def written(value: Any) -> str:
 
 
 def dotted(location: tuple[int | str, ...]) -> str:
-    """The key as TOML writes it; tables of a list are numbered from 0."""
+    """Return the key as TOML writes it; tables of a list are numbered from 0."""
     keys = [
         f"[{part}]"
         if isinstance(part, int)
@@ -53,20 +53,20 @@ def dotted(location: tuple[int | str, ...]) -> str:
 
 
 def refusal(what: str, path: Path | None, found: Sequence[str]) -> PolicyError:
-    """All mistakes of the policy or plan in that file."""
+    """Return the error that lists all mistakes of the policy or plan in the file ``path``."""
     where = what if path is None else f"{what} {path}"
     count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
     return PolicyError(f"{where} has {count}", found)
 
 
 def mistakes(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
-    """One line per error, in the file's order. ``model`` is what the whole file should be."""
-    told: set[str] = set()
+    """Yield one line per error, in the file's order. ``model`` is the model of the whole file."""
+    seen: set[str] = set()
     for found in error.errors(include_url=False):
         location = tuple(part for part in found["loc"] if part != "[key]")
         line = _line(found["type"], location, found, model)
-        if line not in told:
-            told.add(line)
+        if line not in seen:
+            seen.add(line)
             yield line
 
 
@@ -89,7 +89,7 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Which of the known names may be meant, or else all of them."""
+    """Return a hint with the known name closest to ``name``, or else with all of them."""
     names = list(map(str, known))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names)}"
@@ -98,10 +98,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _place(
     location: tuple[int | str, ...], model: type[BaseModel]
 ) -> tuple[tuple[int | str, ...], FieldInfo | None, type[BaseModel]]:
-    """The key without the steps a validator adds, its field, and the model that owns the key.
+    """Return the key without the parts that a validator adds, its field, and the key's model.
 
-    Below a field that is no table, a step is such an addition (the branch of a union, the place
-    in a list), and the mistake is told of the field.
+    Below a field that is not a table, all parts are such additions (the branch of a union, the
+    place in a list), and the mistake is reported for the field.
     """
     owner, field, inside_mapping = model, None, False
     for depth, part in enumerate(location):
@@ -122,7 +122,7 @@ def _place(
 
 
 def _table_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """The model a field holds, and whether it holds a mapping of names to it."""
+    """Return the model that a field holds, or None, and whether the field maps names to models."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
     mapping = getattr(annotation, "__origin__", None) is dict

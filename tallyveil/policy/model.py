@@ -1,4 +1,4 @@
-"""The policy as the other rooms see it: immutable values, public facts only."""
+"""The policy as other rooms use it: immutable values, public facts only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Source:
 
 
 class PrivacyUnit(Declaration):
-    """Whose presence is protected: one row, written ``"row"``, or all rows that share a value of
+    """The unit of protection: one row, written ``"row"``, or all rows that share a value of
     ``column``.
 
     At most ``max_rows`` rows of a unit are counted, so one unit moves the cube by at most
@@ -67,9 +67,10 @@ class PrivacyUnit(Declaration):
 
 
 class CountRange(Declaration):
-    """What the custodian vouches for: at most ``at_most`` records have the same values of the
-    attributes ``by``, NULL and "other" being values too; of no attributes, at most that many are
-    in the table. ``20`` is written for a range by no attributes.
+    """A bound that the custodian guarantees: at most ``at_most`` records have the same values of
+    the attributes ``by``, where NULL and "other" count as values.
+
+    Without attributes, the table has at most ``at_most`` records; this can be written as a number.
     """
 
     at_most: Annotated[int, PlainValidator(checks.largest_count)] = Field(
@@ -84,9 +85,11 @@ class CountRange(Declaration):
 
 
 class InferenceControl(Declaration):
-    """How precisely a count may become known by what is bought: no interval at ``confidence`` is
-    to be narrower than ± ``min_half_width`` records, unless history says at this confidence that
-    the count is ``min_count`` or more. Without ``min_count`` it holds for counts of any size.
+    """A limit of how precisely purchases may make a count known.
+
+    No interval at ``confidence`` may become narrower than ± ``min_half_width`` records, unless
+    history shows at this confidence that the count is ``min_count`` or more. Without ``min_count``
+    the limit holds for counts of any size.
     """
 
     min_half_width: Annotated[float, PlainValidator(checks.half_width)] = Field(
@@ -97,11 +100,12 @@ class InferenceControl(Declaration):
 
 
 class Invariant(Declaration):
-    """Counts of a table that are published exactly, without protection: those that ``sql`` asks,
-    in PostgreSQL's SQL; or those in a column of a public table, ``from_public``, which everybody
-    has already, by what the other columns say of its attributes.
+    """Counts of a table that are published exactly, without protection.
 
-    ``acknowledge`` names small counts that become known by it, which the custodian has seen.
+    They are the counts of a query, ``sql``, in PostgreSQL's SQL; or the counts in a column of a
+    public table, ``from_public``, whose other columns are matched with the table's attributes.
+
+    ``acknowledge`` lists small counts that this reveals and that the custodian accepts.
     """
 
     sql: Annotated[str, AfterValidator(checks.query)] | None = Field(
@@ -113,16 +117,16 @@ class Invariant(Declaration):
 
     @property
     def source(self) -> str:
-        """Where its counts are from, as the policy says it."""
+        """Where its counts come from, as the policy writes it."""
         return self.sql or ".".join(self.from_public or ())
 
 
 class Budget(Declaration):
     """A total privacy loss per privacy unit, exactly as written, in one of three forms.
 
-    ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, stated as ε at δ too. ``epsilon``
-    and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP. An analyst's share is written
-    without ``delta``, which is its table's.
+    ``epsilon`` alone: pure ε-DP. ``rho`` and ``delta``: ρ-zCDP, also reported as ε at δ.
+    ``epsilon`` and ``delta``: the largest ρ of zCDP that implies (ε, δ)-DP. An analyst's share
+    uses its table's ``delta``.
     """
 
     epsilon: _Epsilon = None
@@ -131,14 +135,14 @@ class Budget(Declaration):
 
     @property
     def pure(self) -> bool:
-        """Whether it is counted in ε, and not in ρ."""
+        """Whether the ledger counts it in ε; otherwise in ρ."""
         return self.delta is None
 
 
 class Defaults(Declaration):
-    """What a session starts with: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
+    """A session's initial settings: a cost ``epsilon`` or ``rho``, or a target ``half_width``.
 
-    ``mechanism`` is the name of one, or "auto". ``nonnegative``: no count is reported below 0.
+    ``mechanism`` is a mechanism's name, or "auto". ``nonnegative``: no count is reported below 0.
     """
 
     epsilon: _Epsilon = None
@@ -153,16 +157,18 @@ class Defaults(Declaration):
 class Table:
     """One protected table.
 
-    ``origin`` is the source's table, view or SELECT; ``columns[i]`` is its column that holds
-    ``domain.attributes[i]``. Neighbouring tables differ in one privacy unit, added or removed
-    (``add_remove``) or exchanged for another (``replace``). With ``count``, a column of whole
-    numbers, each row of the source stands for so many records, and each of these is a unit by
-    itself. ``mechanisms`` are the names of those that may answer, None if all may. ``count_range``
-    bounds how many records are alike, and
-    ``inference_control`` how precisely a count may become known. ``limits`` bound what the ledger
-    records. ``beside`` names tables the ledger knows, of the same rows or from former policies: the
-    custodian knows that this one has a budget of its own beside theirs. ``invariants`` are what the
-    custodian declares; `exact` has the others too.
+    - ``origin``: the source's table, view or SELECT; its column ``columns[i]`` holds
+      ``domain.attributes[i]``.
+    - ``neighbours``: neighbouring tables differ in one privacy unit, added or removed
+      (``add_remove``) or exchanged for another (``replace``).
+    - ``count``: a column of whole numbers, the number of records that each row of the source stands
+      for; each of these records is a unit by itself.
+    - ``mechanisms``: the names of those that may answer, None if all may.
+    - ``count_range`` bounds how many records have equal values, ``inference_control`` how precisely
+      a count may become known, and ``limits`` what the ledger records.
+    - ``beside``: tables in the ledger, of the same rows or from former policies. The custodian
+      accepts that this table has a budget of its own in addition to theirs.
+    - ``invariants``: those that the custodian declares; `exact` has all.
     """
 
     name: str
@@ -185,21 +191,21 @@ class Table:
         if len(self.columns) != len(self.domain.attributes):
             raise ValueError(f"table {self.name}: every attribute needs a column")
         if self.count is not None and self.privacy_unit != PrivacyUnit():
-            raise ValueError("a row that stands for several records is no row of one unit")
+            raise ValueError(f"table {self.name}: count needs the privacy unit of one row")
         if self.count_range and not set(self.count_range.by) <= set(self.domain.names):
-            raise ValueError(f"table {self.name}: a range of counts goes by its attributes")
+            raise ValueError(f"table {self.name}: count_range.by must name its attributes")
 
     @property
     def unit_words(self) -> str:
-        """What one privacy unit is, in a few words."""
+        """A short name of one privacy unit, for messages."""
         return self.privacy_unit.column or ("row" if self.count is None else f"one of {self.count}")
 
     @property
     def whole(self) -> bool:
-        """Whether every record of the source is a row of the table, whatever it says.
+        """Whether every record of the source is a row of the table, for any values of the record.
 
-        A SELECT may filter, a CSV file has lines that cannot be read, and a row without a privacy
-        unit is left out: then exchanging a record may change the number of rows.
+        A SELECT may filter, a CSV file can have lines that cannot be read, and a row without a
+        privacy unit is left out: then replacing a record may change the number of rows.
         """
         named = is_table_reference(self.origin)
         alone = self.privacy_unit.column is None
@@ -207,7 +213,7 @@ class Table:
 
     @property
     def left_out(self) -> str | None:
-        """As `SourceKind.left_out`; a table in memory has none such."""
+        """As `SourceKind.left_out`; None for a table in memory."""
         kind = source_kind(self.source_url or "")
         return None if kind is None else kind.left_out
 
@@ -218,7 +224,7 @@ class Table:
 
     @property
     def exact(self) -> tuple[Invariant, ...]:
-        """All invariants: the number of records too, where the neighbouring relation makes it
+        """All invariants, including the number of records if the neighbouring relation makes it
         public."""
         if not self.total_public:
             return self.invariants
@@ -226,12 +232,12 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of all that gives the ledger's charges their meaning.
+        """A digest of everything that determines the meaning of the ledger's charges.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
-        domain; not the invariants, each of which the ledger records by itself; and not the budget,
-        the range of counts, the inference control, the limits or the defaults, which may be changed
-        later on.
+        domain. It does not cover the invariants, each of which the ledger records separately, nor
+        the budget, the range of counts, the inference control, the limits and the defaults, which
+        the custodian may change later.
         """
         own = self.privacy_unit
         unit = (own.column, own.max_rows, *([] if self.count is None else [self.count]))
@@ -241,10 +247,10 @@ class Table:
 
 @dataclass(frozen=True)
 class PublicTable:
-    """A table anyone may see in full: ``origin`` read from ``file``, or from the policy's source.
+    """A table that everyone may see: ``origin`` read from ``file``, or from the policy's source.
 
-    It belongs to no charge's meaning. A charge records the coefficients themselves, so a public
-    table that changes later changes later questions and no past charge.
+    No charge depends on it. A charge records the coefficients themselves, so a change of a public
+    table affects later questions, but no past charge.
     """
 
     name: str
@@ -256,10 +262,10 @@ class PublicTable:
 class Policy:
     """The custodian's declarations. ``path`` is the file they were read from, if any.
 
-    ``views`` are queries by name, in PostgreSQL's SQL, over the tables and the public ones.
-    ``analysts[NAME][TABLE]`` is an analyst's share of a table's budget, as a budget of the same
-    kind: the most that what this analyst buys may cost. Where there are analysts nobody else may
-    buy; where there are none, everybody may, up to the tables' budgets.
+    ``views`` are queries by name, in PostgreSQL's SQL, over tables and public tables.
+    ``analysts[NAME][TABLE]`` is an analyst's share of a table's budget, a budget of the same kind:
+    the most that this analyst's purchases may cost. If analysts are declared, nobody else may buy;
+    if none are, everybody may, up to the tables' budgets.
     """
 
     tables: Mapping[str, Table]

@@ -1,4 +1,4 @@
-"""Names of tables and attributes: what SQL can write without quotes."""
+"""Names of tables and attributes: those that SQL can write without quotes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LONGEST = 63
 
 
 def name_mistake(name: str, *, cased: bool = False) -> str | None:
-    """What is wrong with a table's or attribute's name, or None.
+    """Return what is wrong with a table's or attribute's name, or None.
 
-    PostgreSQL folds unquoted names to lower case and cuts them at 63 bytes; the name an analyst
-    types must be the declared one. ``cased`` allows capitals, which then take double quotes.
+    PostgreSQL folds unquoted names to lower case and cuts them at 63 bytes; the result must still
+    be the declared name. ``cased`` allows capitals, which then need double quotes.
     """
     if not _IDENTIFIER.fullmatch(name.lower() if cased and name.isascii() else name):
         letters = "letters" if cased else "lower-case letters"
@@ -44,5 +44,5 @@ def name_mistake(name: str, *, cased: bool = False) -> str | None:
 
 
 def is_table_reference(text: str) -> bool:
-    """Whether ``text`` names a table: up to three parts, quoted where they need it."""
+    """Whether ``text`` names a table: one to three parts, quoted where necessary."""
     return _REFERENCE.fullmatch(text) is not None

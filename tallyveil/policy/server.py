@@ -1,6 +1,6 @@
-"""How the tables are served: TLS, users, limits and the catalog, as the policy has them.
+"""The policy's options for the server: TLS, users, limits and the catalog.
 
-None of it changes what a charge means. What is left out is for the server to choose.
+None of them changes the meaning of a charge. The server has defaults for options left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["CatalogChoice", "Certificate", "Serving", "serving_options"]
 
 
 def _file(value: Any, info: ValidationInfo) -> Path:
-    """Relative to the folder that is the validation's context, if there is one."""
+    """Check a path. The validation's context, if any, is the folder to which it is relative."""
     return Path(info.context or "") / checks.path(value)
 
 
@@ -40,8 +40,8 @@ _Memory = Annotated[int | None, _whole("MiB", 1_048_576)]
 
 
 class Certificate(Declaration):
-    """The files of TLS. ``self_signed``: made where they are missing. ``client_ca`` signs the
-    certificates of clients, and ``clientcert`` says what these are good for."""
+    """The files of TLS. ``self_signed``: create them if they are missing. ``client_ca`` signs the
+    clients' certificates, and ``clientcert`` chooses whether these replace passwords."""
 
     certificate: _File = Field(description="a path in quotes")
     key: _File = Field(description="a path in quotes")
@@ -49,13 +49,13 @@ class Certificate(Declaration):
     client_ca: _File | None = Field(default=None, description="a path in quotes")
     clientcert: Literal["cert", "verify-full"] = Field(
         "verify-full",
-        description='"verify-full" (a certificate and a password) or "cert" (instead of one)',
+        description='"verify-full" (a certificate and a password) or "cert" (a certificate alone)',
     )
 
 
 class CatalogChoice(Declaration):
-    """Which PostgreSQL answers questions about the catalogs: ``binaries`` is the folder of initdb
-    and postgres, None for those of the extra `catalog`."""
+    """The PostgreSQL that answers questions about the catalogs: ``binaries`` is the folder of
+    initdb and postgres, None for those of the extra `catalog`."""
 
     enabled: bool = Field(default=True, description="true or false")
     binaries: _File | None = Field(
@@ -64,7 +64,7 @@ class CatalogChoice(Declaration):
 
 
 class Serving(Declaration):
-    """``users`` is the file of the users, ``workers`` is how many processes serve."""
+    """The keys of [server]. ``users`` is the users' file, ``workers`` the number of processes."""
 
     tls: Certificate | None = Field(
         default=None, description='files such as { certificate = "server.crt", key = "server.key" }'
@@ -84,11 +84,11 @@ class Serving(Declaration):
 
     @property
     def limits(self) -> dict[str, float]:
-        """Those that are given, by their keys: times in seconds, sizes in MiB."""
+        """The limits that are given, by key: times in seconds, sizes in MiB."""
         return {key: value for key, value in self if key in _LIMITS and value is not None}
 
     def but(self, other: Serving) -> Serving:
-        """With what ``other`` says in its place."""
+        """Return these options, overridden by those that ``other`` gives."""
         return self.model_copy(update={key: value for key, value in other if value})
 
 
@@ -96,9 +96,12 @@ _LIMITS: Final = Serving.model_fields.keys() - {"tls", "users", "plaintext_passw
 
 
 def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -> Serving:
-    """What the command line says of the server, by the keys of ``[server]``; a dot stands between
-    those of tables, and None is not given. What it leaves out of TLS is as ``declared``; a
-    self-signed certificate is beside the policy. Raises InvalidParameterValue.
+    """Return the server's options given on the command line, by the keys of ``[server]``.
+
+    Keys of inner tables have a dot, and None means not given. Missing keys of TLS default to those
+    ``declared``; a self-signed certificate is stored next to the policy.
+
+    Raises InvalidParameterValue, which lists every mistake.
     """
     known = {key: value for key, value in given.items() if value is not None}
     tls = {k.removeprefix("tls."): known.pop(k) for k in tuple(known) if k.startswith("tls.")}
@@ -120,6 +123,6 @@ def _beside(policy: Path, declared: Certificate | None, given: Mapping[str, Any]
 
 
 def _as_option(mistake: str) -> str:
-    """Its key as the command line writes it."""
+    """Return a mistake with its key as the command line writes it."""
     key, colon, rest = mistake.partition(" = ") if " = " in mistake else mistake.partition(":")
     return key.replace(".", "-").replace("_", "-") + colon + rest

@@ -1,7 +1,7 @@
-"""Analysts' shares of the tables' budgets: contradictions as written, and the shares themselves.
+"""Analysts' shares of the tables' budgets, and the contradictions between them.
 
-A share uses its table's unit: epsilon where that has epsilon, rho where it has rho. δ is the
-table's own.
+A share uses its table's unit: epsilon if the table's budget has epsilon, rho if it has rho. δ is
+the table's own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _CHECKS = MappingProxyType({"epsilon": checks.epsilon, "rho": checks.rho, "delta
 def shares(
     declared: Mapping[str, AnalystDeclaration], tables: Mapping[str, Table]
 ) -> dict[str, Mapping[str, Budget]]:
-    """Each analyst's shares by table. What is said of a table goes before what is said of all."""
+    """Return each analyst's shares by table. A share of one table overrides a share of all."""
     found: dict[str, Mapping[str, Budget]] = {}
     for name, analyst in declared.items():
         own: dict[str, Budget] = {}
         for table in tables.values():
-            said = analyst.tables.get(table.name)
-            amount = analyst.budget if said is None else said.budget
+            share = analyst.tables.get(table.name)
+            amount = analyst.budget if share is None else share.budget
             if amount is not None:
                 own[table.name] = amount.model_copy(update={"delta": table.budget.delta})
         found[name] = MappingProxyType(own)
@@ -41,7 +41,7 @@ def shares(
 
 
 def share_conflicts(policy: Mapping[str, Any]) -> Iterator[str]:
-    """One message per contradiction between the shares, or of a share and its table's budget."""
+    """Yield one message per contradiction between shares, or between a share and a budget."""
     budgets = {
         name: table["budget"]
         for name, table in tables_of(policy, "tables")
@@ -70,7 +70,7 @@ def _share_conflicts(
         return
     amount, found = one_given(share, "epsilon", "rho")
     if amount is None:
-        yield f"{key}: {found}, epsilon and rho; expected the one its table's budget has"
+        yield f"{key}: {found}, epsilon and rho; expected the unit of its table's budget"
         return
     for table, budget in budgets.items():
         kind, _ = one_given(budget, "epsilon", "rho")
@@ -85,7 +85,7 @@ def _against(
     if given != kind:
         yield (
             f"{key}.{given} = {written(share[given])}: expected {kind}, as in {owner}; "
-            "shares of tables whose budgets differ in kind are given table by table"
+            "if tables' budgets differ in kind, give the shares table by table"
         )
         return
     amount, whole = _amount(kind, share[kind]), _amount(kind, budget[kind])
@@ -98,13 +98,13 @@ def _against(
         delta = _amount("delta", share["delta"])
         if delta is not None and delta != _amount("delta", budget.get("delta")):
             yield (
-                f"{key}.delta = {written(share['delta'])}: expected none: "
+                f"{key}.delta = {written(share['delta'])}: expected no delta: "
                 f"a share uses the delta of {owner}"
             )
 
 
 def _amount(kind: str, value: Any) -> Fraction | None:
-    """None for what `declaration` reports."""
+    """Return the amount, or None if it is invalid, which `declaration` reports."""
     try:
         return _CHECKS[kind](value)
     except PydanticCustomError:

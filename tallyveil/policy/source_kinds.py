@@ -10,8 +10,8 @@ __all__ = ["SUPPORTED", "SourceKind", "source_kind"]
 
 @dataclass(frozen=True)
 class SourceKind:
-    """``several``: whether a file holds relations that go by names of their own. ``left_out`` are
-    the records that cannot be read; None where each record is a row.
+    """A kind of file. ``several``: whether a file holds several named relations. ``left_out``
+    describes the records that cannot be read; None if every record is a row.
     """
 
     name: str
@@ -37,6 +37,6 @@ SUPPORTED: Final = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 def source_kind(url: str) -> SourceKind | None:
-    """By the file's ending; None for anything else."""
+    """Return the kind by the file's ending, or None for any other."""
     plain = "://" not in url
     return next((k for k in _KINDS if plain and url.lower().endswith(k.endings)), None)

@@ -1,4 +1,4 @@
-"""What a policy protects, in words, for `tallyveil check`."""
+"""A description of a policy for `tallyveil check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["summary"]
 
 
 def summary(policy: Policy) -> list[str]:
-    """Lines about every table, then the defaults and the ledger. Public facts only."""
+    """Return lines about every table, then about the defaults and the ledger. Public facts only."""
     lines = [line for table in policy.tables.values() for line in _table(table)]
     source = policy.source.path if policy.source else "an open DuckDB connection, passed to connect"
     defaults = policy.defaults
@@ -44,7 +44,7 @@ def _table(table: Table) -> Iterator[str]:
         alike = (
             f"of the same {', '.join(table.count_range.by)}" if table.count_range.by else "in all"
         )
-        yield f"  vouched for: at most {table.count_range.at_most} records {alike}"
+        yield f"  custodian's guarantee: at most {table.count_range.at_most} records {alike}"
     if table.inference_control is not None:
         yield f"  inference control: {_control(table.inference_control)}"
     yield f"  protects: {_unit(table)}"
@@ -57,13 +57,13 @@ def _table(table: Table) -> Iterator[str]:
         yield f"  every record has a cell: count(*) counts {_counted(table)}"
     else:
         left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
-        yield f"  records without a cell are not counted at all; that can happen by: {left}"
+        yield f"  records without a cell are not counted; attributes that allow this: {left}"
     for one in table.exact:
         yield f"  exact, free and without protection: {' '.join(one.source.split())}"
 
 
 def _counted(table: Table) -> str:
-    """Which records count(*) counts where each has a cell."""
+    """Return which records count(*) counts if each has a cell."""
     column, most = table.privacy_unit.column, table.privacy_unit.max_rows
     counted = "all records"
     if column is not None:
@@ -75,10 +75,12 @@ def _counted(table: Table) -> str:
 
 def _control(control: InferenceControl) -> str:
     small = (
-        "" if control.min_count is None else f", unless it is surely {control.min_count:,} or more"
+        ""
+        if control.min_count is None
+        else f", unless it is at least {control.min_count:,} at this confidence"
     )
     return (
-        f"nothing is sold by which a count is known to less than ±{control.min_half_width:g} at"
+        f"no purchase may make a count known more precisely than ±{control.min_half_width:g} at"
         f" {control.confidence:g} confidence{small}"
     )
 
@@ -92,15 +94,15 @@ def _budget(budget: Budget) -> str:
 
 def _analysts(policy: Policy) -> Iterator[str]:
     for name, shares in policy.analysts.items():
-        told = "; ".join(f"{_budget(share)} of {table}" for table, share in shares.items())
-        yield f"analyst {name} may spend: {told}"
+        amounts = "; ".join(f"{_budget(share)} of {table}" for table, share in shares.items())
+        yield f"analyst {name} may spend: {amounts}"
     if policy.analysts:
-        yield "nobody else may spend; what history knows is free to all"
+        yield "nobody else may spend; answers from history are free for everyone"
 
 
 def _public(table: PublicTable) -> str:
     where = "the source" if table.file is None else str(table.file.path)
-    return f"public table {table.name}: {table.origin} from {where}, seen by everyone in full"
+    return f"public table {table.name}: {table.origin} from {where}, visible to everyone in full"
 
 
 def _unit(table: Table) -> str:
@@ -125,7 +127,7 @@ def _axis(attribute: Attribute) -> str:
 
 
 def _truncated(attribute: Attribute) -> str:
-    """How the source is finer, where it has been read."""
+    """Return how the source's values are finer than the cells; empty if they are not known to."""
     if attribute.truncates is None:
         return ""
     if not attribute.coarse:
@@ -153,6 +155,6 @@ def _cell(value: Value) -> str:
 
 
 def _number(value: Fraction) -> str:
-    """A decimal where it has one of few digits, else the fraction itself."""
+    """Return a decimal of up to six digits if that is exact, else the fraction itself."""
     text = f"{float(value):g}"
     return text if Fraction(text) == value else str(value)

@@ -370,7 +370,7 @@ def test_check_says_who_may_spend(policy: Path) -> None:
     with_shares(policy)
     lines = shell("check", policy).stdout.splitlines()
     assert "analyst alice may spend: ε = 0.5 of person" in lines
-    assert "nobody else may spend; what history knows is free to all" in lines
+    assert "nobody else may spend; answers from history are free for everyone" in lines
 
 
 def test_source_history_never_spends(policy: Path) -> None:

@@ -249,7 +249,7 @@ def test_in_a_budget_of_rho_it_costs_half_its_square(connect: Connect) -> None:
         ("20", "expected a whole number or { at_most"),
         ({"by": ["age"]}, "count_range.at_most: missing"),
         ({"at_most": 9, "by": "age"}, "expected a list of attributes"),
-        ({"at_most": 9, "by": ["house"]}, '"house" is none'),
+        ({"at_most": 9, "by": ["house"]}, '"house" is not one'),
         ({"at_most": 9, "over": ["age"]}, "count_range.over"),
     ],
 )

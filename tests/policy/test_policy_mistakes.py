@@ -77,7 +77,7 @@ CASES: list[tuple[str, Any, str, str]] = [
         '.clientcert = "verify-ca": ',
         '"cert"',
     ),
-    ("server.tls", TLS | {"clientcert": "cert"}, ".clientcert: ", "client_ca beside it"),
+    ("server.tls", TLS | {"clientcert": "cert"}, ".clientcert: ", "expected also client_ca"),
     (f"{PERSON}.budget.epsilon", 0, " = 0: ", "a number ε"),
     (f"{PERSON}.budget.epsilon", -1.5, " = -1.5: ", "1e-12"),
     (f"{PERSON}.budget.epsilon", math.nan, " = nan: ", "ε"),
@@ -156,8 +156,8 @@ CASES: list[tuple[str, Any, str, str]] = [
         "[0].acknowledge = ",
         "a list of counts",
     ),
-    (f"{PERSON}.count", 3, " = 3: ", "how many records a row stands for"),
-    (f"{PERSON}.count", "", ' = "": ', "how many records"),
+    (f"{PERSON}.count", 3, " = 3: ", "the number of records that a row stands for"),
+    (f"{PERSON}.count", "", ' = "": ', "number of records"),
     (
         PERSON,
         {**RIGHT["tables"]["person"], "count": "n", "privacy_unit": {"column": "p", "max_rows": 2}},
@@ -188,7 +188,7 @@ CASES: list[tuple[str, Any, str, str]] = [
     (AGE, {"bins": [0, math.nan]}, ".bins = [0, nan]: ", "at least two increasing"),
     (AGE, {"bins": [0, math.inf]}, ".bins = [0, inf]: ", "at least two increasing"),
     (AGE, {"bins": [0.0, 2**53, 2**53 + 1]}, ".bins = ", "at least two increasing"),
-    (f"{PERSON}.count_range", {"at_most": 9, "by": ["no"]}, ".by: ", '"no" is none'),
+    (f"{PERSON}.count_range", {"at_most": 9, "by": ["no"]}, ".by: ", '"no" is not one'),
     (AGE, {"values": []}, ".values = []: ", "it is empty"),
     (AGE, {"values": [1, "1"]}, '.values = [1, "1"]: ', "one type"),
     (AGE, {"values": [1, True]}, ".values = [1, true]: ", "one type"),
@@ -229,15 +229,15 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("analysts.alice", 3, " = 3: ", "a table of keys"),
     ("analysts.alice", {}, ": ", "budget missing"),
     ("analysts.alice", {"bugdet": 1, "budget": {"epsilon": 1}}, ".bugdet: ", "budge"),
-    ("analysts", {"": {"budget": {"epsilon": 1}}}, '."": ', "connects by"),
-    ("analysts", {" al": {"budget": {"epsilon": 1}}}, '." al": ', "connects by"),
-    ("analysts", {"a\0": {"budget": {"epsilon": 1}}}, ".", "connects by"),
+    ("analysts", {"": {"budget": {"epsilon": 1}}}, '."": ', "which an analyst connects"),
+    ("analysts", {" al": {"budget": {"epsilon": 1}}}, '." al": ', "which an analyst connects"),
+    ("analysts", {"a\0": {"budget": {"epsilon": 1}}}, ".", "which an analyst connects"),
     ("analysts", {"a@b.c": {"budget": {"epsilon": 2}}}, '."a@b.c".budget.epsilon = 2', "1"),
     (SHARE, 1, " = 1: ", "a share of the tables' budgets"),
     (SHARE, {}, ": ", "neither is given"),
     (SHARE, {"epsilon": 1, "rho": 1}, ": ", "both are given"),
     (SHARE, {"rho": 0.1}, ".rho = 0.1: ", "expected epsilon, as in tables.person.budget"),
-    (SHARE, {"epsilon": 1, "delta": 1e-9}, ".delta = 1e-09: ", "expected none"),
+    (SHARE, {"epsilon": 1, "delta": 1e-9}, ".delta = 1e-09: ", "expected no delta"),
     (f"{SHARE}.epsilon", 0, " = 0: ", "a number ε"),
     (f"{SHARE}.epsilon", math.nan, " = nan: ", "a number ε"),
     (f"{SHARE}.epsilon", 1.5, " = 1.5: ", "at most 1.0, the epsilon of tables.per"),
@@ -308,7 +308,7 @@ def test_a_share_is_of_its_tables_kind() -> None:
     assert "table by table" in message
     policy["analysts"]["alice"]["tables"] = {"visit": {"budget": {"rho": 1, "delta": 1e-6}}}
     (message,) = mistakes_of(policy)
-    assert message.startswith("analysts.alice.tables.visit.budget.delta = 1e-06: expected none")
+    assert message.startswith("analysts.alice.tables.visit.budget.delta = 1e-06: expected no delta")
     policy["analysts"]["alice"]["tables"]["visit"]["budget"]["delta"] = 1e-9
     shares = parse_policy(policy).analysts["alice"]
     assert {name: (b.epsilon, b.rho, b.pure) for name, b in shares.items()} == {

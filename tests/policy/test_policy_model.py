@@ -231,8 +231,8 @@ def test_inference_control_is_told(tmp_path: Path) -> None:
         min_half_width=5.0, confidence=0.9, min_count=1000
     )
     assert summary(policy)[1] == (
-        "  inference control: nothing is sold by which a count is known to less than ±5 at 0.9"
-        " confidence, unless it is surely 1,000 or more"
+        "  inference control: no purchase may make a count known more precisely than ±5 at 0.9"
+        " confidence, unless it is at least 1,000 at this confidence"
     )
     # It gives charges no other meaning, and may be set later on.
     assert policy.tables["person"].fingerprint == read(tmp_path).tables["person"].fingerprint
@@ -253,7 +253,7 @@ def test_summary(tmp_path: Path) -> None:
         "  income: 2 bins [0, 60000), INTEGER; other values go to the NULL cell; "
         "NULLs go to the NULL cell",
     ]
-    assert lines[7].endswith("that can happen by: sex, age, born")
+    assert lines[7].endswith("attributes that allow this: sex, age, born")
     assert lines[-1] == f"ledger: {tmp_path / 'people.ledger.sqlite'}"
 
 
