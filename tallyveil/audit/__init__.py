@@ -1,9 +1,9 @@
-"""Mechanisms put to the test: what they claim, proved where it can be, refuted where it is wrong.
+"""Tests of the mechanisms' guarantees: proofs where possible, statistical tests elsewhere.
 
-A finite law is proved in rational arithmetic. A sampler cannot be proved by its outputs; it is
-drawn on neighbouring inputs the way a release draws it, and a confidence lower bound on its ε, a
-law its noise does not follow, or a mean that is not 0 refutes it. Nothing here meets confidential
-data: the inputs are made up.
+A finite law is proved in rational arithmetic. The outputs of a sampler prove nothing, but can
+refute its guarantee. It is drawn on neighbouring inputs as in a release. A confidence lower bound
+on ε above the claim, noise that does not follow its law, or a mean other than 0 refutes it. This
+room reads no confidential data: the inputs are synthetic.
 """
 
 from tallyveil.audit.finding import FALSE_ALARM, Finding

@@ -1,12 +1,12 @@
-"""Draws of a mechanism on two neighbouring inputs, taken the way a release takes them.
+"""Draws of a mechanism on two neighbouring inputs, through the same code as a release.
 
-Every cell of a made-up cube holds ``count`` records in the first input and one more in the second,
-and the workload asks for each cell by itself. A record is in one cell, so the release costs its
-price once and its rows are independent: one release is as many repetitions of the same experiment
-as the cube has cells. For `replacement` cells come in pairs, of which one holds a record more, and
-in the second input the other one: a record has moved. The scales come from the mechanism's own
-calibration, the charge goes to an accountant with a ledger in memory, and the outputs come out
-against its receipts; so what is audited is the path, not a sampler beside it.
+Every cell of a synthetic cube holds ``count`` records in the first input and one more in the
+second, and the workload asks for each cell by itself. A record is in one cell, so the release costs
+no more than one cell and its rows are independent: one release repeats the same experiment once per
+cell. For `replacement`, cells form pairs. One cell of a pair holds a record more in the first
+input, and the other one in the second input: a record has moved. The scales come from the
+mechanism's own calibration, an accountant with a ledger in memory charges them, and the outputs are
+released against its receipts. So the audit covers the whole path of a release, not only a sampler.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = ["Outcomes", "experiment", "replacement"]
 
 _TABLE: Final = "audit"
 _AXIS: Final = "cell"
-# Differences beyond it are as good as this one.
+# Larger differences are cut off here.
 _FAR: Final = 1_000_000
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """``first`` and ``second`` are what came out on the two inputs, at ``scale``.
+    """The outputs on the two inputs, ``first`` and ``second``, at ``scale``.
 
-    ``claim`` is what the accountant charged for one of them, in its measure.
+    ``claim`` is the accountant's charge for one of them, in its measure.
     """
 
     first: IntArray
@@ -49,23 +49,22 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Experiment(Outcomes):
-    """Outputs of single counts, which are ``truths`` on the two inputs."""
+    """Outputs of single counts; ``truths`` are their true values on the two inputs."""
 
     truths: tuple[int, int]
 
     @property
     def noise(self) -> IntArray:
-        """All of it, from both inputs."""
+        """The noise of all outputs, on both inputs."""
         return np.concatenate([self.first - self.truths[0], self.second - self.truths[1]])
 
 
 def experiment(
     family: Mechanism, cost: Fraction, measure: Measure = "epsilon", *, count: int, draws: int
 ) -> Experiment:
-    """``draws`` outputs of ``family`` at ``cost`` on each of the two inputs, under add/remove.
+    """Draw ``draws`` outputs of ``family`` at ``cost`` on each of the two inputs, under add/remove.
 
-    Raises what the family raises where it cannot serve, and InvalidParameterValue for a cost that
-    is not positive and finite.
+    Raises as `Mechanism.scales_for` and `Mechanism.release`.
     """
     each = np.full(draws, count, dtype=np.int64)
     first, second, scale, claim = _released(family, cost, measure, "add_remove", each, each + 1)
@@ -75,11 +74,12 @@ def experiment(
 def replacement(
     family: Mechanism, cost: Fraction, measure: Measure = "epsilon", *, count: int, draws: int
 ) -> Outcomes:
-    """The same under replace, for ``draws`` pairs: (count + 1, count) first, then the other way.
+    """Draw ``draws`` pairs under replace: (count + 1, count) in the first input, and the other way
+    round in the second.
 
-    A pair's outputs become one number, which orders pairs by what they say for the first input:
-    by which of the two outputs are above ``count``, as discrete Laplace noise does, and among
-    equals by their difference, as Gaussian noise does.
+    A pair's outputs become one number, which orders pairs by the evidence for the first input:
+    first by which of the two outputs are above ``count``, which is the order for discrete Laplace
+    noise, then by their difference, which is the order for Gaussian noise.
 
     Raises as `experiment`.
     """
@@ -104,7 +104,7 @@ def _released(
     neighbours: Neighbours,
     *inputs: IntArray,
 ) -> tuple[IntArray, IntArray, float, Fraction]:
-    """The outputs on each of two inputs, and the scale and the charge of either."""
+    """Release each of two inputs; return the outputs, and the scale and the charge of one."""
     size = len(inputs[0])
     domain = Domain(_TABLE, (Attribute(_AXIS, "range", "BIGINT", tuple(range(size))),))
     workload = Workload(_TABLE, (Column((Factor.identity((_AXIS,), (size,)),)),))

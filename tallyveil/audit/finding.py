@@ -1,4 +1,4 @@
-"""What one check says."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 __all__ = ["FALSE_ALARM", "Finding", "charged_for_its_law", "number", "subject"]
 
-# Of each check on draws. A whole audit makes some hundred.
+# The false-alarm rate of each check on draws. A whole audit makes some hundred.
 FALSE_ALARM: Final = 1e-9
 
 
 @dataclass(frozen=True)
 class Finding:
-    """``claim`` is what ``mechanism`` says of itself, ``found`` what the check came to.
+    """The result of a check: ``claim`` is the mechanism's guarantee, ``found`` what was computed.
 
-    ``exact`` tells a proof from a test on draws, which can only refute.
+    ``exact`` distinguishes proofs from tests on draws, which can only refute.
     """
 
     mechanism: str
@@ -28,7 +28,7 @@ class Finding:
 
 
 def number(value: Fraction | float) -> str:
-    """Six digits, cut off by rounding to the nearest; for people."""
+    """Return the value rounded to six digits, for people."""
     return "infinity" if value == math.inf else f"{float(value):.6g}"
 
 
@@ -39,7 +39,7 @@ def subject(name: str, epsilon: Fraction) -> str:
 def charged_for_its_law(
     name: str, cost: Fraction, loss: Fraction | float, claim: Fraction
 ) -> Finding:
-    """Whether what the law loses is charged, and no more than ``cost``."""
+    """Check that the charge ``claim`` covers the law's ``loss``, and is at most ``cost``."""
     return Finding(
         name,
         f"charged for its law, at most {number(cost)}",

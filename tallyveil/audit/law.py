@@ -1,13 +1,12 @@
-"""What draws show: whether they follow the law they are said to follow and are around zero, and a
-confidence lower bound on ε.
+"""Tests on draws: whether they follow a given law with mean 0, and a confidence lower bound on ε.
 
 A mechanism that is (ε, δ)-differentially private satisfies, for every event E and neighbours D, D',
 
     P[M(D) ∈ E] ≤ e^ε P[M(D') ∈ E] + δ.
 
-So an event whose chances are known to lie above p under D and below q under D' shows that
-ε ≥ ln((p − δ)/q). The chances are bounded from counts by Clopper and Pearson (1934), exactly, and
-the event is chosen on draws that the bound does not use, so choosing it costs no confidence.
+So an event with a probability above p under D and below q under D' shows that ε ≥ ln((p − δ)/q).
+The probabilities are bounded from counts, exactly, by Clopper and Pearson (1934). The event is
+chosen on draws that the bound does not use, so choosing it costs no confidence.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from tallyveil.inference import NoiseLaw
 __all__ = ["Chances", "chances_of", "drift", "lower_bound", "surprise"]
 
 
-# Events looked at while choosing: more would only be slower.
+# The number of events to choose from, about; more would only be slower.
 _MOST_EVENTS: Final = 2000
 
-# P(K = k) for k = lowest, lowest + 1, …; what is left of 1 lies anywhere else.
+# The lowest k, and P(K = k) from there on; the rest of 1 is the probability of all other k.
 Chances: TypeAlias = tuple[int, FloatArray]
 
-# Pearson's statistic is near its limit law where every bin expects this many draws or more.
+# Pearson's statistic is near its limit law if every bin expects at least this many draws.
 _LEAST_EXPECTED: Final = 50
 
 
 class Evidence(NamedTuple):
-    """``epsilon`` is a lower bound on the privacy loss at the δ asked for that is wrong with a
-    chance of at most the false alarm rate; ``event`` is what the adversary would look for.
+    """``epsilon`` is a lower bound on the privacy loss at the given δ, which is wrong with a
+    probability of at most the false-alarm rate; ``event`` is the event that shows it.
     """
 
     epsilon: float
@@ -58,19 +57,19 @@ class _Event(NamedTuple):
 
 
 def lower_bound(first: IntArray, second: IntArray, *, delta: float, false_alarm: float) -> Evidence:
-    """From independent outputs on two neighbouring inputs, the same number of each.
+    """Return a lower bound on ε, from equally many independent outputs on two neighbouring inputs.
 
-    The first half of each sample chooses an event among {output ≤ t}, {output ≥ t}, {output = t}
-    and which input it speaks for; the second half bounds its two chances, each with
-    ``false_alarm``/2 to spare. The bound is 0 where the draws show no loss.
+    The first half of each sample chooses an event among {output ≤ t}, {output ≥ t}, {output = t},
+    and the input under which it is likelier. The second half bounds its two probabilities, each
+    with an error rate of ``false_alarm``/2. The bound is 0 if the draws show no loss.
 
     Raises InvalidParameterValue for fewer than four draws of each, unequal numbers of them, or a
     ``delta`` or ``false_alarm`` outside [0, 1) and (0, 1).
     """
     if len(first) != len(second) or len(first) < 4:
-        raise InvalidParameterValue("an audit compares equally many outputs, at least 4 of each")
+        raise InvalidParameterValue("an audit needs equally many outputs, at least 4 of each")
     if not 0 <= delta < 1 or not 0 < false_alarm < 1:
-        raise InvalidParameterValue("delta lies in [0, 1) and the false alarm rate in (0, 1)")
+        raise InvalidParameterValue("delta must be in [0, 1) and the false-alarm rate in (0, 1)")
     half = len(first) // 2
     event, swapped = _choose(first[:half], second[:half], delta, false_alarm)
     likely, seldom = (second[half:], first[half:]) if swapped else (first[half:], second[half:])
@@ -83,7 +82,8 @@ def lower_bound(first: IntArray, second: IntArray, *, delta: float, false_alarm:
 def _choose(
     first: IntArray, second: IntArray, delta: float, false_alarm: float
 ) -> tuple[_Event, bool]:
-    """The event that would prove most on these draws, and whether it is likelier in ``second``."""
+    """Return the event with the largest bound on these draws, and whether it is likelier in
+    ``second``."""
     seen = np.unique(np.concatenate([first, second]))
     edges = seen[:: max(1, len(seen) // _MOST_EVENTS)]
     best, chosen = -math.inf, (_Event("=", int(edges[0])), False)
@@ -108,34 +108,35 @@ def _counts(side: str, edges: IntArray, ordered: IntArray) -> IntArray:
 
 
 def _below(successes: IntArray, trials: int, error: float) -> FloatArray:
-    """The Clopper–Pearson lower bound of a chance; 0 for no success."""
+    """Return the Clopper–Pearson lower bound of a probability; 0 without successes."""
     bound = beta.ppf(error, successes, trials - successes + 1)
     return np.where(successes > 0, bound, 0.0)
 
 
 def _above(successes: IntArray, trials: int, error: float) -> FloatArray:
-    """The Clopper–Pearson upper bound of a chance; 1 for nothing but successes."""
+    """Return the Clopper–Pearson upper bound of a probability; 1 if all are successes."""
     bound = beta.isf(error, successes + 1, trials - successes)
     return np.where(successes < trials, bound, 1.0)
 
 
 def chances_of(law: NoiseLaw, draws: int) -> Chances:
-    """P(K = k) within the reach that ``draws`` draws leave about once, from the law itself."""
+    """Return P(K = k) from the law, for all k within a range that ``draws`` draws leave about
+    once."""
     reach = law.half_width(1 - 1 / draws)
     return -reach, np.exp(law.log_mass(np.arange(-reach, reach + 1.0)))
 
 
 def surprise(drawn: IntArray, law: Chances) -> float:
-    """The chance that draws of the claimed law look as odd as ``drawn``.
+    """Return the p-value of ``drawn`` under the claimed law.
 
-    Two tests share the chance (Bonferroni): Pearson's χ², with integers side by side in one bin
-    until each bin expects 50 draws, and the exact binomial chance of as many draws beyond the
+    It combines two tests (Bonferroni): Pearson's χ², with adjacent integers in one bin until each
+    bin expects 50 draws, and the exact binomial probability of at least as many draws outside the
     integers that the law lists.
     """
     lowest, chances = law
     listed = (drawn >= lowest) & (drawn < lowest + len(chances))
     inside = drawn[listed] - lowest
-    # Beyond a sum of float64 chances, less than this cannot be told from nothing.
+    # A smaller rest of 1 is within the rounding of the sum.
     beyond = max(1e-12, 1.0 - float(chances.sum()))
     far = float(binom.sf(len(drawn) - len(inside) - 1, len(drawn), beyond))
     edges = _bins(len(drawn) * chances)
@@ -148,10 +149,11 @@ def surprise(drawn: IntArray, law: Chances) -> float:
 
 
 def drift(noise: IntArray, law: NoiseLaw) -> float:
-    """At least the chance that independent noise of ``law`` has a mean so far from 0.
+    """Return an upper bound of the probability that independent noise of ``law`` has a mean at
+    least as far from 0.
 
-    Chernoff: P(|Σ K| ≥ s) ≤ 2 min_λ exp(m ln E e^{λK} − λs) for m draws, by symmetry; any λ will
-    do, and some are tried.
+    Chernoff: P(|Σ K| ≥ s) ≤ 2 min_λ exp(m ln E e^{λK} − λs) for m draws, by symmetry. Any λ gives a
+    valid bound; the best of several is taken.
     """
     total = abs(int(noise.sum()))
     widest = min(law.widest_rate, 10 / math.sqrt(law.variance) if law.variance > 0 else 1.0)
@@ -161,7 +163,7 @@ def drift(noise: IntArray, law: NoiseLaw) -> float:
 
 
 def _bins(expected: FloatArray) -> IntArray:
-    """Where bins begin, such that each expects `_LEAST_EXPECTED` draws, the last one too."""
+    """Return where bins begin, such that each expects at least `_LEAST_EXPECTED` draws."""
     starts, filled = [0], 0.0
     for place, weight in enumerate(expected.tolist()):
         if filled >= _LEAST_EXPECTED:

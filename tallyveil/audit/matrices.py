@@ -1,9 +1,9 @@
-"""The mechanisms for one count with a public range, as matrices and as draws; and the privacy of
-finite laws, proved by going through all of it in rational numbers.
+"""Checks of the mechanisms for one count with a public range, as matrices and on draws; and proofs
+of the privacy of finite laws, by exhaustion in rational arithmetic.
 
-A law is its columns: ``columns[j][i]`` = P[output i | truth j]. `mechanisms.matrix` proves its
-matrices when they are made; this says it again, in other arithmetic and from the probabilities
-alone, so that a mistake in one of the two shows.
+A law is given by its columns: ``columns[j][i]`` = P[output i | truth j]. `mechanisms.matrix` proves
+its matrices when it builds them. This module proves them again, in other arithmetic and from the
+probabilities alone, so that a mistake in one of the two proofs is found.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
 
 MatrixColumns: TypeAlias = Sequence[Sequence[Fraction]]
 
-# Odd and even, and past the n = 2α/(1−α) at which mechanisms change for most α.
+# Odd and even n, on both sides of n = 2α/(1−α), at which mechanisms change, for most α.
 RANGES: Final = (1, 2, 3, 4, 5, 7, 8, 12, 15)
 _DRAWN: Final = 7
 
 
 def flaw(columns: MatrixColumns) -> str | None:
-    """Why the columns are not laws on one set of outputs; None if they are."""
+    """Return why the columns are not laws on one set of outputs, or None if they are."""
     for j, column in enumerate(columns):
         if len(column) != len(columns[0]):
             return f"truth {j} has {len(column)} outputs, not {len(columns[0])}"
@@ -56,10 +56,10 @@ def flaw(columns: MatrixColumns) -> str | None:
 
 
 def tightest_alpha(columns: MatrixColumns, *, any_two: bool) -> Fraction:
-    """The largest α with P[i|j] ≥ α P[i|j'] for all outputs i and neighbours j, j'.
+    """Return the largest α with P[i|j] ≥ α P[i|j'] for all outputs i and neighbours j, j'.
 
-    Neighbours are adjacent columns, or ``any_two``. That is ε-DP with ε = −ln α, for all events:
-    sums of finitely many terms keep the ratio. 0 if an output excludes a truth.
+    Neighbours are adjacent columns, or ``any_two``. This means ε-DP with ε = −ln α for all events,
+    since sums of finitely many terms keep the ratio. α is 0 if an output excludes a truth.
     """
     return min(
         (
@@ -73,7 +73,7 @@ def tightest_alpha(columns: MatrixColumns, *, any_two: bool) -> Fraction:
 
 
 def divergence(columns: MatrixColumns, factor: Fraction, *, any_two: bool) -> Fraction:
-    """The least δ with (ln f, δ)-DP, f = ``factor``: the hockey-stick divergence
+    """Return the least δ with (ln f, δ)-DP, f = ``factor``: the hockey-stick divergence
 
     max over neighbours j, j' of Σ_i max(0, P[i|j] − f P[i|j']) (METRIC Thm 3, on a finite range).
     """
@@ -86,10 +86,10 @@ def divergence(columns: MatrixColumns, factor: Fraction, *, any_two: bool) -> Fr
 
 
 def largest_divergence(alpha: Fraction, factor: Fraction) -> Fraction:
-    """What `divergence` is at most for anything that is α-DP: (1 − αf)/(1 + α), if αf ≤ 1, else 0.
+    """Return the largest `divergence` of any α-DP law: (1 − αf)/(1 + α) if αf ≤ 1, else 0.
 
-    An event has chances p and q with q ≥ αp and 1−p ≥ α(1−q); p − fq is largest where both are
-    equalities, at p = 1/(1+α), q = α/(1+α). Randomised response of one bit reaches it.
+    An event has probabilities p and q with q ≥ αp and 1−p ≥ α(1−q); p − fq is largest where both
+    are equalities, at p = 1/(1+α), q = α/(1+α). Randomised response of one bit attains it.
     """
     return max(Fraction(0), (1 - alpha * factor) / (1 + alpha))
 
@@ -101,8 +101,8 @@ def _neighbours(
 
 
 def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """At α just above e^{−ε}: every n of `RANGES` exactly, and draws for one of them, on the
-    way of a release if it answers queries.
+    """Check a matrix mechanism at α just above e^{−ε}: exactly for every n of `RANGES`, and on
+    draws for one n. If it answers queries, it is drawn as in a release.
     """
     alpha = alpha_for(epsilon)
     name = subject(family.name, epsilon)
@@ -124,7 +124,7 @@ def matrix_findings(family: Named, epsilon: Fraction, draws: int) -> Iterator[Fi
 
 
 def _released(name: str, spec: str, epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """As a statement at ``epsilon`` is answered: charged, and drawn against its receipt."""
+    """Check draws made as in a statement at ``epsilon``: charged, and drawn against a receipt."""
     noise = mechanism(spec)
     if not isinstance(noise, CountMechanism):
         raise TypeError(f"{spec} has no public range")
@@ -145,9 +145,9 @@ def columns_of(matrix: CountMatrix) -> MatrixColumns:
 def law_findings(
     name: str, laws: Mapping[str, MatrixColumns], epsilon: Fraction, *, any_two: bool
 ) -> Iterator[Finding]:
-    """That they are laws, ε-DP, and (ε/2, δ)-DP with a δ that ε-DP allows; all or the first flaw.
+    """Check that all ``laws`` are laws, ε-DP, and (ε/2, δ)-DP with a δ that ε-DP allows.
 
-    What is not a law has no privacy to speak of: then that is all that is said.
+    A finding reports the first failure. If some are not laws, the other checks are skipped.
     """
     flaws = {case: found for case, law in laws.items() if (found := flaw(law)) is not None}
     where = ", ".join(laws).replace(", n = ", ", ")
@@ -159,12 +159,12 @@ def law_findings(
     alphas = {case: tightest_alpha(law, any_two=any_two) for case, law in laws.items()}
     # 1/α ≤ e^ε, by a rational just below e^ε.
     most = exp_below(epsilon)
-    telling = {case: f"alpha {number(a)}" for case, a in alphas.items() if a * most < 1}
+    failing = {case: f"alpha {number(a)}" for case, a in alphas.items() if a * most < 1}
     yield Finding(
         name,
         f"alpha at least {number(1 / most)}" + (", any two truths" if any_two else ""),
-        _first(telling) or f"alpha {number(min(alphas.values()))}",
-        not telling,
+        _first(failing) or f"alpha {number(min(alphas.values()))}",
+        not failing,
         exact=True,
     )
     factor = exp_below(epsilon / 2)

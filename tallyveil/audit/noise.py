@@ -1,4 +1,4 @@
-"""The families of noise that answer queries, and staircase noise."""
+"""Checks of the families of noise that answer queries, and of staircase noise."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _SENSITIVITY: Final = 3
 
 
 def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """In every measure it has a cost in: ``epsilon``, or ρ = ε²/2, which a pure ε costs.
+    """Check a family in every measure it has a cost in: ``epsilon``, and ρ = ε²/2, which a pure ε
+    implies.
 
-    The charge is compared with the law's own loss, exactly, and the loss that draws show, at δ = 0
-    or at several δ, with what the charge allows: where a record is there or not, and where it is
-    replaced, which moves two counts. The draws are compared with the law, and their mean with 0.
+    The charge is compared with the law's own loss, exactly. The loss that draws show is compared
+    with the charge, at δ = 0 or at several δ, both under add/remove and under replace, which moves
+    two counts. The draws are compared with the law, and their mean with 0.
     """
     if not family.needs_delta:
         yield from _in(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
@@ -43,11 +44,11 @@ def _in(
 ) -> Iterator[Finding]:
     made = experiment(family, cost, measure, count=_COUNT, draws=draws)
     moved = replacement(family, cost, measure, count=_COUNT, draws=draws)
-    for told, one, counts in ((name, made, 1), (f"{name}, replace", moved, 2)):
-        yield _paid(told, family, one, counts, measure, cost)
+    for label, one, counts in ((name, made, 1), (f"{name}, replace", moved, 2)):
+        yield _charged(label, family, one, counts, measure, cost)
         for delta in (Fraction(0),) if measure == "epsilon" else _DELTAS:
             claim = one.claim if measure == "epsilon" else Fraction(epsilon_of(one.claim, delta))
-            yield bounded(told, one.first, one.second, claim, delta)
+            yield bounded(label, one.first, one.second, claim, delta)
     law = family.law(made.scale)
     yield follows(name, made.noise, chances_of(law, 2 * draws))
     chance = drift(made.noise, law)
@@ -55,10 +56,10 @@ def _in(
     yield Finding(name, "unbiased", found, chance >= FALSE_ALARM, exact=False)
 
 
-def _paid(
+def _charged(
     name: str, family: Additive, made: Outcomes, counts: int, measure: Measure, cost: Fraction
 ) -> Finding:
-    """What the law loses for each of the ``counts`` that a record moves, in this measure."""
+    """Compare the charge with the law's loss for the ``counts`` that a record moves by one."""
     law = family.law(made.scale)
     step = law.epsilon_of_step if measure == "epsilon" else law.rho_of_step
     loss = math.inf if step is None else counts * step
@@ -77,7 +78,8 @@ def staircase_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
 
 
 def steps(name: str, noise: Staircase, epsilon: Fraction) -> Finding:
-    """Probabilities are b^level, and levels repeat, one higher, every Δ: three periods are all."""
+    """Prove the law's ε for moves by up to Δ. Probabilities are b^level, and levels repeat, one
+    higher, every Δ, so three periods suffice."""
     reach = range(-3 * noise.sensitivity, 3 * noise.sensitivity + 1)
     shifts = range(-noise.sensitivity, noise.sensitivity + 1)
     rise = max(noise.level(k + shift) - noise.level(k) for k in reach for shift in shifts)
@@ -89,7 +91,7 @@ def steps(name: str, noise: Staircase, epsilon: Fraction) -> Finding:
 def bounded(
     name: str, first: IntArray, second: IntArray, epsilon: Fraction, delta: Fraction
 ) -> Finding:
-    """Whether draws on two neighbours refute (ε, δ)."""
+    """Check that draws on two neighbours do not refute (ε, δ)-DP."""
     found = lower_bound(first, second, delta=float(delta), false_alarm=FALSE_ALARM)
     return Finding(
         name,
@@ -101,6 +103,7 @@ def bounded(
 
 
 def follows(name: str, drawn: IntArray, law: Chances) -> Finding:
+    """Check that draws follow their law."""
     chance = surprise(drawn, law)
     return Finding(
         name, "drawn from its law", f"chance {number(chance)}", chance >= FALSE_ALARM, exact=False

@@ -1,4 +1,4 @@
-"""The mechanisms for one record or one series, of which sanitised copies are made."""
+"""Checks of the mechanisms for one record, by which sanitised copies are made."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ __all__ = [
 _SIZES: Final = (2, 3, 6)
 _GRIDS: Final = (2, 3, 4, 7, 12)
 _DRAWN: Final = 6
-# Elements with and without a value for NULL.
+# The number of values of each element: 3 with NULL, 2 without.
 _SETS: Final = ((2,), (2, 2, 2), (3, 2, 2), (3, 3))
-# Times, and values a time with its NULL.
+# Times, and values at each time, including NULL.
 _SHAPES: Final = ((1, 4), (2, 2), (2, 5), (2, 6), (3, 4))
 _DRAWN_SHAPE: Final = (2, 5)
 
@@ -47,14 +47,15 @@ _ByDraws: TypeAlias = RandomisedResponse | SetResponse
 
 
 def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Randomised response: how many of all 2⁶⁴ draws lead where, counted, and proved."""
+    """Check randomised response: count how many of all 2⁶⁴ draws lead to each output, and prove
+    the resulting law."""
     laws = {f"{size} values": RandomisedResponse(size, epsilon) for size in _SIZES}
     one = RandomisedResponse(_DRAWN, epsilon)
     return _by_draws(subject("randomised-response", epsilon), laws, one, draws)
 
 
 def set_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Sets: how many of all draws lead where, counted, and proved."""
+    """Check sets: count how many of all draws lead to each output, and prove the resulting law."""
     laws = {f"elements of {sizes}": SetResponse(sizes, epsilon) for sizes in _SETS}
     return _by_draws(subject("set-response", epsilon), laws, SetResponse(_SETS[1], epsilon), draws)
 
@@ -68,9 +69,9 @@ def _by_draws(
 
 
 def counted(law: _ByDraws) -> MatrixColumns:
-    """P[output | code] by what `outcome` makes of the draws, each output's draws in one piece.
+    """Return P[output | code] from the outputs of `outcome` for all draws.
 
-    That they are is taken for granted here; draws of the law would tell.
+    It assumes that each output's draws are contiguous; tests on draws would find if they are not.
     """
     columns = []
     for code in range(law.cells):
@@ -95,14 +96,14 @@ def _outcome(law: _ByDraws, code: int, draw: int) -> int:
 
 
 def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Laplace noise on a grid with NULL."""
+    """Check Laplace noise on a grid with NULL."""
     laws = {f"{size} cells": ClampedLaplace(size, epsilon) for size in _GRIDS}
     one = ClampedLaplace(_DRAWN, epsilon)
     return _on_grids(subject("clamped-laplace", epsilon), laws, one, draws)
 
 
 def series_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Noise on series with a missing one."""
+    """Check noise on series, including a missing one."""
     laws = {f"{k} times of {size} cells": SeriesNoise(k, size, epsilon) for k, size in _SHAPES}
     one = SeriesNoise(*_DRAWN_SHAPE, epsilon)
     return _on_grids(subject("series-noise", epsilon), laws, one, draws)
@@ -115,12 +116,12 @@ def _on_grids(name: str, laws: Mapping[str, OnGrid], one: OnGrid, draws: int) ->
 
 
 def grid_finding(name: str, law: OnGrid, epsilon: Fraction) -> Finding:
-    """P(y|x) ≤ e^ε P(y|x') for all pairs of values and all outputs, exactly.
+    """Prove P(y|x) ≤ e^ε P(y|x') for all pairs of values and all outputs.
 
-    The noise of two values d steps apart, where NULL lies in the middle of the grid, gives any
-    output with probabilities within e^{d/b} of each other, and a room for how it is drawn. The
-    flag's ratio is a rational number, so that of both is at most e^ε if d/b ≤ ε and that number is
-    at most e^{ε − d/b}.
+    For two values d steps apart, with NULL in the middle of the grid, the noise gives any output
+    with probabilities within a factor of e^{d/b} of each other, plus the law's ``room`` for inexact
+    drawing. The flag's ratio is a rational number, so the product is at most e^ε if d/b ≤ ε and
+    that number is at most e^{ε − d/b}.
     """
     rate = 1 / Fraction(law.scale) if law.scale else Fraction(0)
     flag = counted(law.flag)
@@ -129,9 +130,9 @@ def grid_finding(name: str, law: OnGrid, epsilon: Fraction) -> Finding:
         missing = [int(law.size - 1 in value) for value in (x, other)]
         pairs = zip(_around(law, x), _around(law, other), strict=True)
         apart = max(abs(a - b) for a, b in pairs)
-        for told in (0, 1):
-            ratio = flag[missing[0]][told] / flag[missing[1]][told]
-            steps = 0 if told else apart
+        for outcome in (0, 1):
+            ratio = flag[missing[0]][outcome] / flag[missing[1]][outcome]
+            steps = 0 if outcome else apart
             left = epsilon - steps * rate - (law.room if steps else 0)
             holds = holds and left >= 0 and (ratio <= 1 or ratio <= exp_below(left))
             worst = max(worst, math.log(ratio) + float(steps * rate))
@@ -145,9 +146,10 @@ def _around(law: OnGrid, value: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def grid_chances(law: OnGrid, code: int) -> FloatArray:
-    """P(y|code) for a value that is there: noise by noise radius, summed up beyond the ends.
+    """Return P(y|code) for a value that is not missing, summed over the radius R of the noise.
 
-    Within the radius R, which has P(R = r) ∝ a^r (2r+1)^k, the times are independent and uniform.
+    P(R = r) ∝ a^r (2r+1)^k. Given R, the times are independent and uniform; what lies beyond an end
+    of the grid is added to the end.
     """
     shape, last = (law.size,) * law.times, law.size - 2
     radii = np.arange(math.ceil((law.times + 50) * law.scale) + 50, dtype=np.float64)
@@ -168,7 +170,7 @@ def grid_chances(law: OnGrid, code: int) -> FloatArray:
 
 
 def drawn(name: str, law: OneRecord, chances: FloatArray, draws: int) -> Iterator[Finding]:
-    """Draws of code 1, whose law is ``chances``, beside draws of the last code."""
+    """Check draws of code 1, whose law is ``chances``, and draws of the last code."""
     codes = (1, law.cells - 1)
     first, second = (law.perturb(np.full(draws, code, dtype=np.int64)) for code in codes)
     yield bounded(name, first, second, law.epsilon, Fraction(0))

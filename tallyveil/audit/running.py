@@ -1,4 +1,4 @@
-"""Which audits there are, by name, and running some of them."""
+"""The audits by name, and running them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tallyveil.mechanisms.units import positive
 
 __all__ = ["audit", "audits"]
 
-# Its findings at an ε, from so many draws on each input.
+# Yields a mechanism's findings at an ε, from this number of draws on each input.
 Audit: TypeAlias = Callable[[Fraction, int], Iterator[Finding]]
 
 MIN_DRAWS: Final = 1000
@@ -32,9 +32,9 @@ _LEAST, _MOST = Fraction(1, 1000), Fraction(20)
 
 
 def audits() -> dict[str, Audit]:
-    """Every mechanism that can be audited: all registered noise, and what is not registered.
+    """Return the audit of every mechanism, by name: all registered noise, and unregistered ones.
 
-    Those with a public range have matrices, which are proved under the matrix's name.
+    Mechanisms with a public range go by the names of their matrices.
     """
     return {
         **{family.name: partial(noise_findings, family) for family in additive()},
@@ -50,19 +50,21 @@ def audits() -> dict[str, Audit]:
 def audit(
     names: Sequence[str], epsilons: Sequence[Fraction | float | str], draws: int
 ) -> Iterator[Finding]:
-    """The findings on the mechanisms called ``names``, or on all, at each ε, as they come.
+    """Yield the findings on the mechanisms called ``names``, by default all, at each ε.
 
-    A correct mechanism fails one of its checks on draws with a chance of at most 10⁻⁹ each.
+    A correct mechanism fails a check on draws with a probability of at most 10⁻⁹ per check.
 
-    Raises InvalidParameterValue for an unknown name, no ε, and draws out of range; before anything
-    is drawn.
+    Raises InvalidParameterValue for an unknown name, no ε or one out of range, and draws out of
+    range, before anything is drawn.
     """
     known = audits()
     asked = [_known(name, known) for name in names]
     if not MIN_DRAWS <= draws <= MAX_DRAWS:
-        raise InvalidParameterValue(f"draws are from {MIN_DRAWS} to {MAX_DRAWS}, not {draws}")
+        raise InvalidParameterValue(
+            f"the number of draws must be from {MIN_DRAWS} to {MAX_DRAWS}, not {draws}"
+        )
     if not epsilons:
-        raise InvalidParameterValue("an audit needs an epsilon")
+        raise InvalidParameterValue("an audit needs at least one epsilon")
     checked = [_epsilon(epsilon) for epsilon in epsilons]
     return (
         finding
@@ -73,7 +75,10 @@ def audit(
 
 
 def _known(name: str, known: Collection[str]) -> str:
-    """What ``name`` is called here; names of SQL and any case are understood."""
+    """Return the audit's name for ``name``, which may be a name in SQL, and in any case.
+
+    Raises InvalidParameterValue for an unknown one.
+    """
     if name.lower() in known:
         return name.lower()
     try:
@@ -85,8 +90,9 @@ def _known(name: str, known: Collection[str]) -> str:
 
 
 def _epsilon(epsilon: Fraction | float | str) -> Fraction:
-    """Raises InvalidParameterValue unless 0.001 ≤ ε ≤ 20: outside, draws show nothing."""
+    """Return ε exactly. Raises InvalidParameterValue unless 0.001 ≤ ε ≤ 20: beyond, draws show
+    nothing."""
     exact = positive(epsilon, "epsilon")
     if not _LEAST <= exact <= _MOST:
-        raise InvalidParameterValue(f"an audit takes an epsilon from 0.001 to 20, not {epsilon}")
+        raise InvalidParameterValue(f"epsilon must be from 0.001 to 20, not {epsilon}")
     return exact

@@ -74,7 +74,7 @@ MECHANISM = [
 AUDIT = [
     ("nonsense", "Known: "),
     ("EM --epsilon 0", "epsilon must be a positive"),
-    ("EM --draws 3", "draws are from"),
+    ("EM --draws 3", "the number of draws must be from"),
 ]
 REFUSED = [
     *(("sanitise people.toml", *case) for case in SANITISE),
