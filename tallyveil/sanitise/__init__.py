@@ -1,9 +1,9 @@
-"""Sanitised copies: a table perturbed record by record, released once, and free to query after.
+"""Sanitised copies: a table perturbed record by record, released once, then free to query.
 
-What lives here plans which mechanism perturbs which columns at which ε, carries the release out
-(charge, then noise, then a file that is whole or not there), and reads the description that such a
-file carries, from which counts are debiased. The one-record mechanisms and what they cost are in
-`mechanisms`; sealed records are opened there, too.
+This room plans which mechanism perturbs which columns at which ε, carries out the release (charge,
+then noise, then a file that appears whole or not at all), and reads the description in such a file,
+by which counts are debiased. The one-record mechanisms and their costs are in `mechanisms`, which
+also opens sealed records.
 """
 
 from tallyveil.sanitise.bounds import least_error

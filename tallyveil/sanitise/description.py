@@ -1,7 +1,7 @@
-"""What a sanitised copy says of itself: its mechanisms and their exact laws, as JSON.
+"""The description of a sanitised copy: its mechanisms and their exact laws, as JSON.
 
-All of it is public. It stands in the Parquet file's own metadata, so that copy and description
-cannot be parted by accident; copies that a policy has made public are recognised by it.
+All of it is public. It is stored in the Parquet file's metadata, so that copy and description
+cannot be separated by accident. Public tables of a policy are recognised as copies by it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BY_NAME = {law.name: law for law in LAWS.values()}
 
 @dataclass(frozen=True)
 class PerturbedPart:
-    """A part of the records: ``cells[i]`` are the values of column i, in the order of its codes."""
+    """Columns perturbed together; ``cells[i]`` are column i's values, in the order of its codes."""
 
     columns: tuple[str, ...]
     cells: tuple[tuple[Value, ...], ...]
@@ -79,9 +79,9 @@ def _column(attribute: Attribute) -> dict[str, Any]:
 
 
 def parsed(text: bytes, where: str) -> CopyDescription:
-    """The inverse of `describe`. The law follows from the mechanism, its domain and ε.
+    """Parse the text of `describe`. The law is built from the mechanism, its domain and ε.
 
-    Raises SourceError for a description by another program or version.
+    Raises SourceError for any other text or version, and if the law's parameters differ.
     """
     try:
         document = json.loads(text)
@@ -114,8 +114,10 @@ def _value(value: Any, sql_type: str) -> Value:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A public table that is a sanitised copy: ``observed[n][j]`` of its ``rows`` records lie in
-    cell j of part n of the description; of a part that has noise nothing is counted.
+    """A public table that is a sanitised copy, with ``rows`` records.
+
+    ``observed[n][j]`` of them lie in cell j of part n of the description. For parts with additive
+    noise, nothing is counted.
     """
 
     description: CopyDescription
@@ -124,9 +126,9 @@ class Copy:
 
 
 def read_copies(policy: Policy, public: Mapping[str, pa.Table]) -> dict[str, Copy]:
-    """The public tables that are whole sanitised copies; a SELECT from one is a table like any.
+    """Return the public tables that are complete sanitised copies. A SELECT from a copy is not one.
 
-    Raises SourceError where the records do not fit their description.
+    Raises SourceError if the records do not match their description.
     """
     copies = {}
     for name, table in policy.public.items():
@@ -161,5 +163,5 @@ def _observed(part: PerturbedPart, table: pa.Table, where: str) -> IntArray:
             cell = tuple(code[v] for code, v in zip(codes, values, strict=True))
             counts[np.ravel_multi_index(cell, shape)] = number
     except KeyError:
-        raise SourceError(f"{where}: the records do not fit their description") from None
+        raise SourceError(f"{where}: the records do not match their description") from None
     return counts

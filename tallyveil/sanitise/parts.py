@@ -1,4 +1,4 @@
-"""Which columns of a copy are perturbed as one value, and by which mechanism."""
+"""The parts of a copy: columns that are perturbed as one value, and by which mechanism."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ LAWS: Final[Mapping[PartKind, type[OneRecord]]] = MappingProxyType(
 
 MAX_PART_CELLS: Final = 1_000_000
 MAX_SERIES_CELLS: Final = 2**58
-_TIMES: Final = "The times of a series are columns that are declared as the same range."
+_TIMES: Final = "All columns of a series must be declared as the same range."
 
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """The whole copy is (``epsilon``, ``delta``)-DP, and costs `pure`. ``columns`` are all unless
-    named; each is a part of its own but for those ``together``, the boolean columns of each of
-    ``sets``, and the range columns of each of ``series``. ``split`` says the ε of parts by name,
-    the others share what is left evenly; ``laplace`` names the columns that get Laplace noise.
+    """The options of a copy, which is (``epsilon``, ``delta``)-DP as a whole and costs `pure`.
+
+    - ``columns``: the columns to copy, by default all. Each is a part of its own, except those in
+      a group of ``together``, the boolean columns in one of ``sets``, and the range columns in one
+      of ``series``.
+    - ``split``: the ε of parts, by name. The other parts share the rest equally.
+    - ``laplace``: the columns that get Laplace noise.
     """
 
     epsilon: Fraction
@@ -57,14 +60,13 @@ class CopyOptions:
 
     @property
     def pure(self) -> Fraction:
-        """The ε′ ≥ ε that the parts share: what is ε′-DP is (ε, δ)-DP (`pure_epsilon`)."""
+        """The ε′ ≥ ε that the parts share: ε′-DP implies (ε, δ)-DP (`pure_epsilon`)."""
         return self.epsilon if self.delta is None else pure_epsilon(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)
 class Group:
-    """``attributes``, in the domain's order, that are perturbed as one value by a law of this
-    ``kind``."""
+    """``attributes``, in the domain's order, that a law of this ``kind`` perturbs as one value."""
 
     attributes: tuple[Attribute, ...]
     kind: PartKind
@@ -78,15 +80,16 @@ class Group:
         return tuple(attribute.size for attribute in self.attributes)
 
     def law_at(self, epsilon: Fraction) -> OneRecord:
-        """A range that is complete has a cell for NULL, and it is the last."""
+        """Return the law. A complete range has a cell for NULL, the last one, as laws of kinds
+        "laplace" and "series" require."""
         return LAWS[self.kind].of(self.shape, epsilon)
 
 
 def groups(table: Table, options: CopyOptions) -> list[Group]:
-    """The parts of a copy, by the order of their first column in the domain.
+    """Return the parts of a copy, ordered by their first column in the domain.
 
-    Raises InvalidParameterValue for columns that are not there, are named twice, or do not fit
-    the mechanism.
+    Raises InvalidParameterValue for columns that do not exist, are named twice, or that the
+    mechanism cannot perturb.
     """
     domain = table.domain
     joint = [*options.together, *options.sets, *options.series]
@@ -99,11 +102,11 @@ def groups(table: Table, options: CopyOptions) -> list[Group]:
                 hint=f"Its attributes are {', '.join(domain.names)}.",
             )
     if not columns and not joint:
-        raise InvalidParameterValue("a copy has no column", hint="Name one column at least.")
+        raise InvalidParameterValue("a copy needs a column", hint="Name at least one column.")
     for name in {*columns, *members}:
         if columns.count(name) > 1 or members.count(name) > 1:
             raise InvalidParameterValue(
-                f'column "{name}" is to be named once, among the columns and in one group at most'
+                f'column "{name}" must be named once among the columns, and in at most one group'
             )
     alone = [name for name in columns if name not in members]
     for name in options.laplace:
@@ -129,27 +132,27 @@ def _check(group: Group, laplace: Sequence[str]) -> None:
             (
                 one.name in laplace and unranged,
                 "cannot have Laplace noise",
-                "It is for one column at a time that is declared as a range; values and bins have "
-                "randomised response.",
+                "It is for single columns declared as a range; values and bins get randomised "
+                "response.",
             ),
             (
                 kind == "set" and one.sql_type != "BOOLEAN",
-                "is no element of a set: it is not boolean",
-                "A set has a boolean column for each element; perturb others together.",
+                "cannot be an element of a set: it is not boolean",
+                "A set has a boolean column for each element; use together for other columns.",
             ),
             (
                 kind == "set" and one.size < 2,
-                "is no element of a set: it has one value",
+                "cannot be an element of a set: it has only one value",
                 "Declare values = [true, false], or leave the column out of the set.",
             ),
             (
                 kind == "series" and not one.stepped,
-                "is no time of a series: it is not declared as a range",
+                "cannot be in a series: it is not declared as a range",
                 _TIMES,
             ),
             (
                 kind == "series" and one.cells != first.cells,
-                f'is no time of a series with "{first.name}": it is declared as another range',
+                f'cannot be in a series with "{first.name}": it is declared as another range',
                 _TIMES,
             ),
         )

@@ -1,4 +1,4 @@
-"""What a copy costs: the share of ε of each part, and what the ledger is charged for."""
+"""The plan of a copy: each part's mechanism and share of ε, and the charge to the ledger."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["CopyPlan", "PlannedPart", "plan"]
 
 @dataclass(frozen=True)
 class PlannedPart(Group):
-    """Perturbed by this law."""
+    """A group with the law that perturbs it."""
 
     law: OneRecord
 
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """``workload`` and ``scales`` are what the ledger is charged for."""
+    """A planned copy. The ledger is charged for ``workload`` at ``scales``."""
 
     table: Table
     parts: tuple[PlannedPart, ...]
@@ -40,18 +40,18 @@ class CopyPlan:
         return sum((part.law.epsilon for part in self.parts), Fraction(0))
 
     def cost(self, relation: Adjacency, measure: Measure) -> Fraction:
-        """What a ledger that counts in ``measure`` is charged: Σ ε_c, or Σ ε_c²/2 in ρ."""
+        """Return the charge to a ledger in ``measure``: Σ ε_c, or Σ ε_c²/2 in ρ."""
         return from_units(Sanitiser().loss(self.workload, self.scales, relation, measure).bound)
 
 
 def plan(table: Table, relation: Adjacency, options: CopyOptions) -> CopyPlan:
-    """The copy that ``options`` ask for. Public facts only; nothing is charged or read.
+    """Plan the copy that ``options`` ask for. Uses public facts only; nothing is charged or read.
 
-    Raises FeatureNotSupported where the number of records is confidential, and
-    InvalidParameterValue for columns, shares or mechanisms that do not fit the table.
+    Raises FeatureNotSupported if the number of records is confidential, and InvalidParameterValue
+    for columns, shares or mechanisms that do not fit the table.
     """
     if not relation.closed:
-        raise _shows_the_number(table)
+        raise _confidential_number(table)
     found = groups(table, options)
     epsilons = _shares([group.name for group in found], options)
     workload = Workload(table.name, tuple(map(_identity, found)))
@@ -63,32 +63,35 @@ def plan(table: Table, relation: Adjacency, options: CopyOptions) -> CopyPlan:
     return CopyPlan(table, tuple(parts), workload, scales)
 
 
-def _shows_the_number(table: Table) -> FeatureNotSupported:
+def _confidential_number(table: Table) -> FeatureNotSupported:
     reason = (
-        'Under neighbours = "add_remove" it is protected whether somebody is in the table at all.'
+        'Under neighbours = "add_remove" it is confidential whether somebody is in the table.'
         if table.neighbours == "add_remove"
         else "A record may be left out, by its value, by a SELECT or by its privacy unit."
     )
     return FeatureNotSupported(
-        f"{table.name} has no sanitised copy: it would show the number of records, which is "
+        f"{table.name} cannot be copied: a copy reveals the number of records, which is "
         "confidential",
         detail=reason,
-        hint='It takes neighbours = "replace", privacy_unit = "row", other or clamp for every '
-        "attribute, and from = the name of a table or Parquet file. tallyveil check says whether "
-        "the number of records is public. A ledger does not go over from one to the other.",
+        hint='A copy needs neighbours = "replace", privacy_unit = "row", other or clamp for every '
+        "attribute, and from = the name of a table or Parquet file. tallyveil check shows whether "
+        "the number of records is public. An existing ledger does not fit such a changed policy.",
     )
 
 
 def _shares(names: Sequence[str], options: CopyOptions) -> list[Fraction]:
-    """The ε of each part; their sum is at most the whole ε, or ε′ with a δ."""
+    """Return the ε of each part; their sum is at most the whole ε, or ε′ with a δ.
+
+    Raises InvalidParameterValue for shares of unknown parts, or that are not positive or too large.
+    """
     for name, share in options.split.items():
         if name not in names:
             raise InvalidParameterValue(
-                f'there is no part "{name}" to give a share of epsilon to',
+                f'there is no part "{name}" to give a share of epsilon',
                 hint=f"The parts are {', '.join(names)}.",
             )
         if not share > 0:
-            raise InvalidParameterValue(f"the share of {name} is a positive number")
+            raise InvalidParameterValue(f"the share of {name} must be a positive number")
     left = options.pure - sum(options.split.values())
     others = len(names) - len(options.split)
     if left < 0 or (others and not left > 0):
@@ -100,7 +103,8 @@ def _shares(names: Sequence[str], options: CopyOptions) -> list[Fraction]:
 
 
 def _identity(group: Group) -> Column:
-    """A series is a product of its times' identities: it has too many values to list."""
+    """Return the identity over the group's cells; for a series, which has too many values to list,
+    as a product of the times' identities."""
     if group.kind == "series":
         return Column(tuple(_factor((attribute,)) for attribute in group.attributes))
     return Column((_factor(group.attributes),))

@@ -1,4 +1,4 @@
-"""Making a sanitised copy: plan, charge, noise, file, in this order."""
+"""The release of a sanitised copy: charge, noise, file, in this order."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def sanitise(
     analyst: str,
     source: duckdb.DuckDBPyConnection | None = None,
 ) -> int:
-    """Charge for the copy, perturb every record, and write ``out``; the number of records.
+    """Charge for the copy, perturb every record, write ``out``, and return the number of records.
 
-    ``analyst`` is whom the ledger names; as the custodian they need no share of the budget.
-    The charge is durable before a record is unsealed, and stays whatever happens after. The file
-    appears under its name whole, or not at all.
+    The ledger records ``analyst``, who acts as custodian and needs no share of the budget.
+    The charge is durable before a record is unsealed, and is never undone. The file appears under
+    its name whole, or not at all.
 
-    Raises BudgetExceeded, SourceError, LedgerError with nothing charged; OutputError for a file
-    that is there already or cannot be made (nothing charged), or cannot be written (charged, as
-    the message says).
+    Raises BudgetExceeded, SourceError and LedgerError with nothing charged. Raises OutputError if
+    the file exists or cannot be created (nothing charged), or cannot be written (charged, as the
+    message says).
     """
     with _draft(out) as draft:
         table = plan.table
@@ -55,7 +55,7 @@ def sanitise(
         try:
             (receipt,) = accountant.charge([charge], analyst, custodian=True)
         except BudgetExceeded as error:
-            error.hint = "Ask for a smaller epsilon: fewer columns then keep more of it each."
+            error.hint = "Give a smaller epsilon; with fewer columns, each gets a larger share."
             raise
         try:
             laws = [part.law for part in plan.parts]
@@ -69,14 +69,14 @@ def sanitise(
         except OSError as error:
             raise OutputError(
                 f"the sanitised copy {out} could not be written: {_reason(error)}",
-                detail=f"Charge {receipt.charge_id} was made before, and stays.",
-                hint="Make room on the disk, and ask again if the budget allows it.",
+                detail=f"Charge {receipt.charge_id} was made before, and the charge stays.",
+                hint="Free space on the disk, and try again if the budget allows it.",
             ) from None
     return int(copied.num_rows)
 
 
 def _words(plan: CopyPlan) -> str:
-    """What the history shows of the charge."""
+    """Return the text that history shows for the charge."""
     parts = ", ".join(
         f"{part.name} by {part.law.name} at epsilon {float(part.law.epsilon):g}"
         for part in plan.parts
@@ -96,15 +96,18 @@ def _table(plan: CopyPlan, codes: Sequence[np.ndarray[tuple[int], np.dtype[np.in
 
 @contextmanager
 def _draft(out: Path) -> Iterator[BinaryIO]:
-    """A file beside ``out`` to write to, gone when the block is left; linked in by then or not.
+    """Open a temporary file next to ``out``, and remove it at the end. The caller links it to
+    ``out``.
 
-    A link, unlike renaming, cannot replace a file. That links can be made here is tried at once,
-    since a copy that cannot be put in place is paid for all the same.
+    A link, unlike renaming, cannot replace a file. Linking is tried out first, since a copy that
+    cannot be put in place would still be charged.
+
+    Raises OutputError if ``out`` exists or cannot be created.
     """
     if out.exists() or out.is_symlink():
         raise OutputError(
-            f"there is a file {out} already",
-            hint="A copy is released once and never written over: name another file.",
+            f"the file {out} exists",
+            hint="A copy is released once and never overwritten: name another file.",
         )
     path = out.parent / f".{out.name}.{secrets.token_hex(8)}"
     trial = path.with_name(f"{path.name}.link")
@@ -120,7 +123,7 @@ def _draft(out: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise OutputError(
             f"{out} cannot be written: {_reason(error)}",
-            hint="Name a folder that is there and may be written to, on a disk with hard links.",
+            hint="Choose an existing folder that you can write to, on a disk with hard links.",
         ) from None
     try:
         with draft:

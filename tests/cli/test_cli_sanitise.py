@@ -78,5 +78,5 @@ def test_whether_somebody_is_in_the_table_is_not_given_away(policy: Path, tmp_pa
     policy.write_text(policy.read_text().replace('"replace"', '"add_remove"'))
     found = shell("sanitise", policy, "person", "--epsilon", "1", "--out", tmp_path / "c.parquet")
     assert found.exit_code == 1
-    assert found.stderr.startswith("ERROR 0A000: person has no sanitised copy")
+    assert found.stderr.startswith("ERROR 0A000: person cannot be copied")
     assert not (tmp_path / "c.parquet").exists()

@@ -89,7 +89,7 @@ def test_with_a_delta_the_parts_share_the_pure_epsilon(planned: Planned) -> None
         ({"laplace": ["income"]}, "cannot have Laplace noise"),
         ({"laplace": ["age"], "together": [["age", "state"]]}, "cannot have Laplace noise"),
         ({"laplace": ["age"], "columns": ["state"]}, "not among the columns"),
-        ({"columns": []}, "no column"),
+        ({"columns": []}, "needs a column"),
         ({"delta": Fraction(1)}, "strictly between 0 and 1"),
         ({"delta": Fraction(0)}, "positive"),
     ],

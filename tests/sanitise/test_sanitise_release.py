@@ -116,7 +116,7 @@ def test_a_file_that_is_there_is_left_alone_and_nothing_charged(
 ) -> None:
     out = tmp_path / "copy.parquet"
     out.write_text("precious")
-    with pytest.raises(OutputError, match="already"):
+    with pytest.raises(OutputError, match="exists"):
         released(planned(1), out)
     assert out.read_text() == "precious"
     with pytest.raises(OutputError, match="No such file"):

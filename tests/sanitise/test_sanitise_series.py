@@ -119,8 +119,8 @@ def test_parts_of_a_series_are_what_was_asked(meters: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--series", "m1+kind"], '"kind" is no time of a series: it is not declared as a range'),
-        (["--series", "kind+m1"], '"kind" is no time of a series: it is not declared as a range'),
+        (["--series", "m1+kind"], '"kind" cannot be in a series: it is not declared as a range'),
+        (["--series", "kind+m1"], '"kind" cannot be in a series: it is not declared as a range'),
         (["--series", "m1+m2", "--laplace", "m2"], "cannot have Laplace noise"),
         (["--series", "m1+m2", "--series", "m2+m3"], "named once"),
         (["--series", "m1+m2", "--split", "m1=1"], 'no part "m1"'),
@@ -137,7 +137,7 @@ def test_times_have_the_same_range_and_not_too_many_values(meters: Path) -> None
     text = meters.read_text()
     meters.write_text(text.replace("m2 = { range = [0, 60]", "m2 = { range = [0, 59]"))
     found = sanitised(meters, "--epsilon", "4", "--series", "m1+m2")
-    assert '"m2" is no time of a series with "m1"' in found.stderr
+    assert '"m2" cannot be in a series with "m1"' in found.stderr
     meters.write_text(text.replace("[0, 60]", "[0, 600]"))
     found = sanitised(meters, "--epsilon", "4", "--series", SERIES)
     assert "values together, more than" in found.stderr
@@ -152,4 +152,4 @@ def test_the_records_fit_their_description(meters: Path) -> None:
     pq.write_table(changed.replace_schema_metadata(table.schema.metadata), out)
     serve_copy(meters)
     found = shell("sql", meters, "SELECT count(*) FROM copy")
-    assert "do not fit their description" in found.stderr
+    assert "do not match their description" in found.stderr

@@ -121,7 +121,7 @@ def test_each_element_has_its_law_and_the_name_of_its_set(club: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--set", "chess+level"], '"level" is no element of a set'),
+        (["--set", "chess+level"], '"level" cannot be an element of a set'),
         (["--set", "chess+nobody"], 'no attribute "nobody"'),
         (["--set", "chess+golf", "--together", "golf+rowing"], "named once"),
         (["--set", "chess+golf", "--set", "rowing+golf"], "named once"),
