@@ -1,4 +1,4 @@
-"""The text of a strategy, such as identity, marginals:2 or tree:age:4."""
+"""Parsing of strategies, such as identity, marginals:2 or tree:age:4."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["parse_strategy"]
 
 
 def parse_strategy(text: str, table: Table, names: Sequence[str] | None = None) -> Strategy:
-    """The strategy over the attributes ``names``, or all; a tree names its own.
+    """Parse the strategy over the attributes ``names``, by default all; a tree names its own.
 
-    Raises InvalidParameterValue for a text that is none or an attribute that is not there, and
-    what the strategies raise.
+    Raises InvalidParameterValue for an unknown strategy or attribute, and as `marginals` and
+    `tree`.
     """
     match text.split(":"):
         case ["identity"]:
-            hint = "Name fewer with --attributes a,b, or take --strategy marginals:2."
+            hint = "Name fewer attributes with --attributes a,b, or use --strategy marginals:2."
             return marginals(table.name, text, [_attributes(table, names)], hint)
         case ["marginals", ways] if _is_number(ways):
             groups = _groups(_attributes(table, names), int(ways))
-            hint = "Name fewer with --attributes a,b, or take fewer ways."
+            hint = "Name fewer attributes with --attributes a,b, or use a smaller K."
             return marginals(table.name, f"marginals:{int(ways)}", groups, hint)
         case ["tree", name, *fanout] if len(fanout) <= 1 and all(map(_is_number, fanout)):
             if names is not None:
                 raise InvalidParameterValue(
-                    "a tree is over the one attribute it names", hint="Leave --attributes out."
+                    "tree:ATTRIBUTE names its attribute", hint="Leave out --attributes."
                 )
             (attribute,) = _attributes(table, [name])
             return tree(table.name, attribute, int(fanout[0]) if fanout else None)
     raise InvalidParameterValue(
-        f'"{text}" is no strategy',
+        f'"{text}" is not a strategy',
         hint="Write identity, marginals:2, tree:age, or tree:age:4 for a fanout of 4.",
     )
 
@@ -50,14 +50,14 @@ def _attributes(table: Table, names: Sequence[str] | None) -> tuple[Attribute, .
                 hint=f"Its attributes are {', '.join(table.domain.names)}.",
             )
         if names.count(name) > 1:
-            raise InvalidParameterValue(f'attribute "{name}" is to be named once')
+            raise InvalidParameterValue(f'attribute "{name}" is named more than once')
     return table.domain.project(names)
 
 
 def _groups(attributes: Sequence[Attribute], ways: int) -> list[tuple[Attribute, ...]]:
     if not 1 <= ways <= len(attributes):
         raise InvalidParameterValue(
-            f"marginals of {ways} of {len(attributes)} attributes do not exist",
+            f"there are no marginals over {ways} of {len(attributes)} attributes",
             hint=f"Write --strategy marginals:K with K from 1 to {len(attributes)}.",
         )
     return list(itertools.combinations(attributes, ways))

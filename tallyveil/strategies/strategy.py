@@ -1,4 +1,4 @@
-"""What a strategy is: counts to release, and the questions they are meant for; marginals."""
+"""Strategies: counts to release, and typical questions that they answer; marginals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_COUNTS: Final = 100_000
 
 @dataclass(frozen=True)
 class Typical:
-    """A question that the released counts answer: it is the sum of ``parts[c]`` counts of
-    column c, all of them distinct.
+    """A question that the released counts answer: the answer is the sum of ``parts[c]`` distinct
+    counts of each column c.
     """
 
     question: str
@@ -28,7 +28,7 @@ class Typical:
 
 @dataclass(frozen=True)
 class Strategy:
-    """``words`` say what it is, as the history shows it."""
+    """Counts to release, with typical questions; history shows ``words`` as its description."""
 
     words: str
     workload: Workload
@@ -40,12 +40,13 @@ class Strategy:
 
 
 def marginal(attributes: Sequence[Attribute]) -> Column:
-    """A count for every combination of the attributes' cells; of no attribute, the total."""
+    """Return a count for every combination of the attributes' cells; without attributes, the
+    total."""
     return Column(tuple(Factor.identity((one.name,), (one.size,)) for one in attributes))
 
 
 def check_size(groups: Sequence[Sequence[Attribute]], hint: str) -> None:
-    """Raises StatementTooComplex if the marginals over ``groups`` have too many counts."""
+    """Raise StatementTooComplex if the marginals over ``groups`` have too many counts."""
     counts = sum(math.prod(attribute.size for attribute in group) for group in groups)
     if counts > MAX_COUNTS:
         raise StatementTooComplex(
@@ -54,7 +55,7 @@ def check_size(groups: Sequence[Sequence[Attribute]], hint: str) -> None:
 
 
 def marginals(table: str, name: str, groups: Sequence[Sequence[Attribute]], hint: str) -> Strategy:
-    """The marginal over each group of attributes. Raises StatementTooComplex."""
+    """Return the marginal over each group of attributes. Raises as `check_size`."""
     check_size(groups, hint)
     cells = [math.prod(attribute.size for attribute in group) for group in groups]
     every = {attribute.name: attribute for group in groups for attribute in group}

@@ -1,7 +1,7 @@
-"""Hierarchical intervals over an ordered attribute: a range is the sum of few of them.
+"""Hierarchical intervals over an ordered attribute: any range is the sum of few of them.
 
-Level l has the intervals of f^l consecutive values, from the values themselves (l = 0) up to one
-interval of all; f is the fanout. With h levels a range takes at most 2(f - 1) intervals of each
+Level l has the intervals of f^l consecutive values, from single values (l = 0) up to one interval
+of all; f is the fanout. With h levels, a range is the sum of at most 2(f - 1) intervals of each
 (the tree H of Hay, Rastogi, Miklau and Suciu, PVLDB 3(1), 2010, §4).
 """
 
@@ -24,24 +24,24 @@ _SHARES: Final = (10, 4, 2)  # typical ranges: a tenth, a quarter, a half of the
 
 
 def tree(table: str, attribute: Attribute, fanout: int | None) -> Strategy:
-    """The counts of the intervals; NULL and "other" are values beside the ordered ones.
+    """Return the counts of all intervals; NULL and "other" are values outside the order.
 
-    Without a ``fanout`` the one from 2 to 16 is taken that minimises (f - 1) · h³: with ε shared
-    evenly, noise has a variance in h² and a range takes up to 2(f - 1) · h counts.
+    ``fanout`` defaults to the one from 2 to 16 that minimises (f - 1) · h³: if the levels share ε
+    evenly, noise has a variance in h², and a range needs up to 2(f - 1) · h counts.
 
     Raises FeatureNotSupported for an attribute without an order, InvalidParameterValue for a
     fanout below 2, and StatementTooComplex.
     """
     if not attribute.ordered:
         raise FeatureNotSupported(
-            f"{attribute.name} has no order, so that no intervals of it can be counted",
-            hint=f"Take --strategy identity --attributes {attribute.name}.",
+            f"{attribute.name} has no order, so it has no intervals to count",
+            hint=f"Use --strategy identity --attributes {attribute.name}.",
         )
     values = _ordered(attribute)
     if fanout is None:
         fanout = min(_FANOUTS, key=lambda f: (f - 1) * _levels(values, f) ** 3)
     if not fanout >= 2:
-        raise InvalidParameterValue(f"the fanout of a tree is 2 or more, not {fanout}")
+        raise InvalidParameterValue(f"the fanout of a tree must be at least 2, not {fanout}")
     check_size([[attribute]], "Declare a coarser range, or bins.")
     columns = [marginal([attribute])]
     columns += (
@@ -52,7 +52,7 @@ def tree(table: str, attribute: Attribute, fanout: int | None) -> Strategy:
 
 
 def _ordered(attribute: Attribute) -> int:
-    """How many values have a place in the order; they come first."""
+    """Return how many cells are ordered values; they come first."""
     return attribute.size - len({attribute.null_cell, attribute.other_cell} - {None})
 
 
@@ -64,7 +64,7 @@ def _levels(values: int, fanout: int) -> int:
 
 
 def _intervals(attribute: Attribute, values: int, fanout: int, level: int) -> Column:
-    """Level ``level``; an interval that a lower level has already is left out."""
+    """Return the intervals of ``level``, without those that a lower level has."""
     width, below = fanout**level, fanout ** (level - 1)
     starts = [s for s in range(0, values, width) if min(s + width, values) - s > below]
     ends = [min(start + width, values) for start in starts]
@@ -77,7 +77,7 @@ def _intervals(attribute: Attribute, values: int, fanout: int, level: int) -> Co
 
 
 def _typical(attribute: Attribute, values: int, fanout: int) -> tuple[Typical, ...]:
-    """A value, ranges of some lengths in the middle, and the total."""
+    """Return typical questions: one value, ranges of some lengths in the middle, and the total."""
     typical = [Typical(f"one value of {attribute.name}", {0: 1})]
     for share in _SHARES:
         length = values // share
@@ -91,7 +91,8 @@ def _typical(attribute: Attribute, values: int, fanout: int) -> tuple[Typical, .
 
 
 def _parts(start: int, end: int, values: int, fanout: int) -> dict[int, int]:
-    """How many intervals of each level make up start..end - 1, the longest that fit first."""
+    """Return how many intervals of each level add up to start..end - 1, the longest that fit
+    first."""
     parts: Counter[int] = Counter()
     while start < end:
         level = 0
