@@ -2,14 +2,14 @@
 
 ::
 
-    plan       what all of them count, and at which noise: a public file, the same for everybody
-    secret     the file with the key of the next release, and what was released so far
-    release    one agent's part of one release: begun, charged, drawn, kept
-    parts      parts as files, and several of them put together
+    plan       the counts and their noise: a public file, the same for all agents
+    secret     the file with the key of the next release, and the past releases
+    release    one agent's part of one release: begun, charged, drawn, stored
+    parts      parts as files, and the sums of several parts
 
-Each agent has a source, a policy and a ledger of its own, and sees no data of the others. What
-lives here derives the same noise at all of them (`mechanisms.constrained.shared`), such that it
-adds up to nothing over all agents, and sees to it that no noise is used twice.
+Each agent has a source, a policy and a ledger of its own, and sees no data of the others. This room
+derives noise from a shared secret (`mechanisms.constrained.shared`) that adds up to 0 over all
+agents, and ensures that no noise is used twice.
 """
 
 from tallyveil.agents.parts import AgentPart, Combined, combined

@@ -1,4 +1,4 @@
-"""Parts of a release as JSON files, and several of them put together: all of it is public."""
+"""Parts of a release as JSON files, and the sums of several parts. All of it is public."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _Key: TypeAlias = list[str | bool | int | float | None]
 
 
 class AgentPart(Declaration):
-    """``keys`` are the values of ``count_by``, and ``counts`` what the agent released of each.
-    ``fingerprint`` is that of all that agents agree on."""
+    """One agent's part of a release. ``counts`` are the released counts, for ``keys``, the values
+    of ``count_by``. ``fingerprint`` is that of `Counted`."""
 
     plan: str
     fingerprint: str
@@ -54,7 +54,7 @@ class AgentPart(Declaration):
 
     @classmethod
     def read(cls, path: Path) -> AgentPart:
-        """Raises SourceError."""
+        """Read a part from its file. Raises SourceError if it is not a part, or unreadable."""
         try:
             part = cls.model_validate_json(path.read_bytes())
             if len(part.keys) != len(part.counts) or part.agent not in part.agents:
@@ -63,13 +63,15 @@ class AgentPart(Declaration):
         except OSError as error:
             raise SourceError(f"the part {path} cannot be read: {error.strerror}") from None
         except ValueError:
-            raise SourceError(f"{path} is no part of a release") from None
+            raise SourceError(f"{path} is not a part of a release") from None
 
 
 @dataclass(frozen=True)
 class Combined:
-    """``counts`` over the agents that are there. Only with nobody ``missing`` are ``totals``, by
-    their keys, exact; until then they are None."""
+    """The sums of parts: ``counts`` over the agents whose parts are given.
+
+    ``totals``, with their keys, are exact; they are None while agents are ``missing``.
+    """
 
     keys: list[_Key]
     counts: list[int]
@@ -78,7 +80,7 @@ class Combined:
 
 
 def combined(parts: Sequence[AgentPart]) -> Combined:
-    """Raises SourceError for parts that are not of one release."""
+    """Add up parts. Raises SourceError if they are not different parts of one release."""
     first, *others = parts
     for part in others:
         for name in ("plan", "release", "fingerprint"):
@@ -88,7 +90,7 @@ def combined(parts: Sequence[AgentPart]) -> Combined:
                 )
     here = [part.agent for part in parts]
     if len(set(here)) != len(here):
-        raise SourceError("a part is there twice")
+        raise SourceError("a part is given twice")
     counts = [sum(own) for own in zip(*(part.counts for part in parts), strict=True)]
     missing = [agent for agent in first.agents if agent not in here]
     if missing:

@@ -38,10 +38,13 @@ _Names = Annotated[list[_Name], AfterValidator(_distinct)]
 
 
 class ReleasePlan(Declaration):
-    """``count_by`` are attributes of ``table``, a count for each combination of their values at
-    each of the ``agents``; over all agents, the totals for the values of ``totals``, which are some
-    of them, are exact. ``epsilon`` is what a part costs the budget of its table, for a privacy unit
-    of one row."""
+    """The keys of a plan.
+
+    Each of the ``agents`` releases a count for each combination of values of ``count_by``, which
+    are attributes of ``table``. Over all agents, the totals by the attributes ``totals``, a subset
+    of ``count_by``, are exact. A part costs its table's budget ``epsilon``, for a privacy unit of
+    one row.
+    """
 
     name: _Name
     table: _Name
@@ -51,7 +54,7 @@ class ReleasePlan(Declaration):
     agents: Annotated[_Names, Field(min_length=2)]
 
     def place(self, agent: str) -> int:
-        """Raises InvalidParameterValue for one that the plan does not name."""
+        """Return the agent's index. Raises InvalidParameterValue if the plan does not name it."""
         if agent not in self.agents:
             raise InvalidParameterValue(
                 f'the plan has no agent "{agent}"', hint=f"Known: {', '.join(self.agents)}."
@@ -59,8 +62,11 @@ class ReleasePlan(Declaration):
         return self.agents.index(agent)
 
     def counted(self, policy: Policy) -> Counted:
-        """Raises PolicyError where the policy does not fit the plan, and StatementTooComplex for
-        more counts of one total than noise is found for."""
+        """Return one agent's cells under its policy.
+
+        Raises PolicyError if the policy does not fit the plan, and StatementTooComplex if a total
+        has too many counts (`SharedNoise`).
+        """
         table = policy.tables.get(self.table)
         if table is None:
             raise _unfit([f'the policy has no protected table "{self.table}"'])
@@ -76,8 +82,8 @@ class ReleasePlan(Declaration):
         ]
         if table.neighbours != "replace":
             found.append(
-                f'tables.{self.table}.neighbours: expected "replace", since exact totals tell'
-                " whether a record is there"
+                f'tables.{self.table}.neighbours: expected "replace", since exact totals reveal'
+                " whether a record is in the table"
             )
         if found:
             raise _unfit(found)
@@ -85,7 +91,7 @@ class ReleasePlan(Declaration):
 
 
 class Counted:
-    """The cells of one agent, in the order of the domain; all agents have the same."""
+    """The cells of one agent, in the order of the domain. All agents have the same cells."""
 
     def __init__(self, plan: ReleasePlan, table: Table) -> None:
         self.plan, self.table = plan, table
@@ -113,20 +119,20 @@ class Counted:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that agents have to agree on."""
+        """A digest of everything that agents must agree on."""
         plan = self.plan
         cells = [[one.name, [written(cell) for cell in one.cells]] for one in self.attributes]
-        said = [plan.name, plan.table, cells, sorted(plan.totals), self.scale.hex(), plan.agents]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        common = [plan.name, plan.table, cells, sorted(plan.totals), self.scale.hex(), plan.agents]
+        return hashlib.sha256(json.dumps(common).encode()).hexdigest()
 
 
 def written(value: Value) -> str | int | float | None:
-    """As JSON has it."""
+    """Return the value as JSON can represent it; dates become text."""
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def load_plan(path: Path) -> ReleasePlan:
-    """Raises PolicyError, with every mistake at once."""
+    """Load a plan from its file. Raises PolicyError, which lists every mistake."""
     try:
         return ReleasePlan.model_validate(read_toml(path, what="plan"))
     except ValidationError as error:

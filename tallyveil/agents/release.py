@@ -20,10 +20,10 @@ __all__ = ["agreement", "release"]
 
 
 def agreement(secret: Secret, counted: Counted) -> str:
-    """Twelve digits, the same at all agents that agree on the secret, on the plan, on the declared
-    values, and on which release is next; they say nothing about the secret."""
-    word = derived(secret.key, "agreement", counted.fingerprint, secret.next)
-    return f"{int.from_bytes(word, 'big') % 10**12:012}"
+    """Return twelve digits that are equal for all agents that agree on the secret, the plan, the
+    declared values, and which release is next. They reveal nothing about the secret."""
+    code = derived(secret.key, "agreement", counted.fingerprint, secret.next)
+    return f"{int.from_bytes(code, 'big') % 10**12:012}"
 
 
 def release(
@@ -37,12 +37,12 @@ def release(
     analyst: str,
     source: duckdb.DuckDBPyConnection | None = None,
 ) -> AgentPart:
-    """The agent's counts, each with its part of the noise that adds up to 0 over all agents. Once
-    it is released, the same again, free.
+    """Release the agent's counts, with noise that adds up to 0 over all agents. A part that was
+    released before is returned again, free.
 
-    The number is recorded for these data, then the charge is made, then noise is drawn: whatever
-    stops this, the same part comes later. If it is stopped after the charge and before the part is
-    kept, a moment, it charges again.
+    It records the release's number for these data, then charges, then opens the counts and stores
+    the part. If it is interrupted anywhere, releasing again gives the same part. If it is
+    interrupted in the short time after the charge and before the part is stored, it charges again.
 
     Raises PolicyError, SourceError, LedgerError, BudgetExceeded and InvalidParameterValue.
     """
@@ -52,8 +52,10 @@ def release(
     words = f"part {agent} of release {number} of {plan.name} {counted.fingerprint[:16]}"
     if not secret.knows(number) and any(one.sql == words for one in ledger.history(plan.table)):
         raise LedgerError(
-            f"the ledger has charged for release {number}, and the secret does not know of it",
-            hint="It is an older copy: its noise may be in use. Make a new secret for all agents.",
+            f"the ledger has a charge for release {number}, but the secret does not have the"
+            " release",
+            hint="The secret is an older copy, and its noise may have been used. Create a new"
+            " secret for all agents.",
         )
     counts = secret.begin(agent, number, counted.fingerprint, cube.digest)
     if counts is None:
@@ -67,7 +69,8 @@ def release(
 
 
 def _noise(counted: Counted, place: int, key: bytes) -> list[int]:
-    """Of the agent's cells. It is no data, and nobody is given it."""
+    """Return the noise of the agent's cells. It depends on no data, and is never released by
+    itself."""
     found = [0] * len(counted.keys)
     for total, cells in counted.groups.items():
         sizes = [len(cells)] * len(counted.plan.agents)

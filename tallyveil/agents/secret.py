@@ -1,9 +1,10 @@
-"""The file with an agent's key, and what was begun and released with it: for its owner's eyes only.
+"""The file with an agent's key, and its releases. Only its owner may read it.
 
-It holds the key of the next release and no earlier one: that of the next follows from it by a step
-that cannot be undone, so that who takes the file learns nothing about parts released before. A
-release is begun in it, with a digest of the data, before anything is charged; from then on its
-number is for these data alone, since what two releases of one noise differ by is exact.
+It holds the key of the next release and no earlier one. Each key is derived from the one before by
+a one-way function, so a stolen file reveals nothing about parts released before. Before anything is
+charged, the file records that a release has begun, with a digest of the data. From then on the
+release's number is for these data alone, since the difference of two releases with the same noise
+would be exact.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ _VERSION: Final = 1
 
 
 class Secret:
-    """What the file says. One process has it at a time (`opened`)."""
+    """The contents of the file. One process at a time can open it (`opened`)."""
 
     def __init__(self, path: Path, document: dict[str, Any]) -> None:
         self._path, self._document = path, document
 
     @staticmethod
     def make(path: Path) -> None:
-        """A new secret, to be copied to each agent. Raises OutputError for a file that is there."""
+        """Create a new secret, to be copied to each agent. Raises OutputError if the file exists or
+        cannot be written."""
         key = base64.b64encode(secrets.token_bytes(32)).decode()
         document = {"version": _VERSION, "next": 1, "key": key, "releases": {}}
         try:
@@ -47,9 +49,14 @@ class Secret:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Secret]:
-        """Raises PolicyError for a file that is none, and OutputError while another process has
-        it. The file itself is replaced, whatever links lead there: no older one stays behind. One
-        with several names is refused."""
+        """Open and lock the file.
+
+        Changes replace the file itself, also if the path is a symbolic link, so that no older
+        version remains; a file with several hard links is refused.
+
+        Raises PolicyError for a file that is not a secret or has several hard links, and
+        OutputError if another process has it open.
+        """
         path = path.resolve()
         with _locked(path):
             try:
@@ -62,12 +69,12 @@ class Secret:
             except (ValueError, KeyError, TypeError):
                 sound = False
             if not sound:
-                raise PolicyError(f"{path} is no secret of agents")
+                raise PolicyError(f"{path} is not a secret of agents")
             if names > 1:
                 raise PolicyError(
-                    f"the secret {path} has another name, by a hard link, which would keep its key"
-                    " after the release",
-                    [f"find the other name by find -samefile {path}, and remove it"],
+                    f"the secret {path} has another hard link, which would keep its key after the"
+                    " release",
+                    [f"find it with find -samefile {path}, and remove it"],
                 )
             yield cls(path, document)
 
@@ -78,7 +85,7 @@ class Secret:
 
     @property
     def key(self) -> bytes:
-        """Of the next release."""
+        """The key of the next release."""
         return base64.b64decode(self._document["key"])
 
     def knows(self, number: int) -> bool:
@@ -88,19 +95,21 @@ class Secret:
     def begin(
         self, agent: str, number: int, fingerprint: str, digest: Callable[[bytes], bytes]
     ) -> list[int] | None:
-        """The counts that were released under the number, or None: then the number is for this
-        plan and these data from now on, and the secret this agent's, durably.
+        """Return the counts that were released under the number, or None if they must be drawn.
 
-        Raises InvalidParameterValue for another agent, a number of another plan or other data, one
-        that was passed over, and one that is not next.
+        If None, the file durably records the number for this plan and these data, and itself as
+        this agent's copy.
+
+        Raises InvalidParameterValue if the file is another agent's copy, if the number is for
+        another plan or other data, was skipped, or is not the next.
         """
         owner = self._document.setdefault("agent", agent)
         if owner != agent:
             raise InvalidParameterValue(
                 f'{self._path} is the copy of agent "{owner}", not of "{agent}"',
-                detail="Two parts with the noise of one agent would differ by exactly what their"
-                " counts differ by.",
-                hint="Each agent has a copy of its own, made before it released anything.",
+                detail="Two agents' parts with the same noise would reveal the exact difference of"
+                " their counts.",
+                hint="Give each agent a copy of its own, made before the first release.",
             )
         begun = self._document["releases"].get(str(number))
         if begun is None:
@@ -113,39 +122,42 @@ class Secret:
             return None
         if begun["plan"] != fingerprint:
             raise InvalidParameterValue(
-                f"release {number} is of another plan, or the policy declares other values now",
+                f"release {number} was begun with another plan or other declared values",
                 hint=f"The next release is {self.next}.",
             )
         same = digest(bytes.fromhex(begun["salt"]))
         if not hmac.compare_digest(same, bytes.fromhex(begun["data"])):
             raise InvalidParameterValue(
                 f"release {number} was begun with other data",
-                detail="The noise of a release is for one state of the data: two would differ by"
-                " exactly what has changed.",
-                hint=f"Release number {max(self.next, number + 1)}, with all agents.",
+                detail="Two releases with the same noise would reveal their exact difference.",
+                hint=f"Make release {max(self.next, number + 1)}, with all agents.",
             )
         counts: list[int] | None = begun["counts"]
         if counts is None and number != self.next:
             raise InvalidParameterValue(
-                f"release {number} was passed over: its key is gone",
+                f"release {number} was skipped, and its key is deleted",
                 hint=f"The next release is {self.next}.",
             )
         return counts
 
     def keep(self, number: int, counts: Sequence[int]) -> None:
-        """What was drawn for the release that was begun; its key is gone then."""
+        """Store the counts of the release that was begun, and delete its key. Raises
+        OutputError."""
         self._document["releases"][str(number)]["counts"] = list(counts)
         self._step()
         self._write()
 
     def _pass_over(self, number: int) -> None:
-        """Make the number the next one, if a release was begun that cannot be ended."""
+        """Skip the next release if it was begun but not finished and ``number`` follows it.
+
+        Raises InvalidParameterValue unless ``number`` is then the next.
+        """
         if number == self.next + 1 and str(self.next) in self._document["releases"]:
             self._step()
         if number != self.next:
             raise InvalidParameterValue(
                 f"the next release of this agent is {self.next}, not {number}",
-                hint="Releases are made in their order, by each agent: those it missed come first.",
+                hint="Each agent must make all releases in order.",
             )
 
     def _step(self) -> None:
@@ -153,8 +165,8 @@ class Secret:
         self._document["next"] += 1
 
     def _write(self) -> None:
-        """Whole or not at all, with no draft of an earlier process left, which has a key that is to
-        be gone. Raises OutputError."""
+        """Replace the file atomically, and remove drafts of earlier processes, which may still
+        contain deleted keys. Raises OutputError."""
         draft = self._path.with_name(f".{self._path.name}.draft")
         try:
             draft.unlink(missing_ok=True)
@@ -168,9 +180,10 @@ class Secret:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """A file beside it is locked, since the file itself is replaced."""
+    """Lock a file next to it, since the file itself is replaced. Raises PolicyError on Windows, and
+    OutputError if another process has the lock or the folder cannot be written."""
     if sys.platform == "win32":
-        raise PolicyError("agents need a system with file locks of POSIX")
+        raise PolicyError("agents need POSIX file locks, which Windows does not have")
     import fcntl
 
     try:

@@ -194,12 +194,12 @@ def test_data_that_change_after_a_crash_are_refused_and_the_next_number_goes_on(
     row = agent.rows.pop()
     agent.write()
     (agent.folder / "policy.ledger.sqlite").unlink()
-    assert "HINT: Release number 2" in agent.refusal()
+    assert "HINT: Make release 2" in agent.refusal()
     agent.release(2)
     agent.rows.append(row)
     agent.write()
     (agent.folder / "policy.ledger.sqlite").unlink()
-    assert "release 1 was passed over: its key is gone" in agent.refusal(1)
+    assert "release 1 was skipped, and its key is deleted" in agent.refusal(1)
 
 
 def test_an_older_copy_of_the_secret_is_noticed(agents: list[Agent]) -> None:
@@ -209,7 +209,7 @@ def test_an_older_copy_of_the_secret_is_noticed(agents: list[Agent]) -> None:
     agent.release()
     assert older.split('"key": ')[1][:40] not in secret.read_text()
     secret.write_text(older)
-    assert "the secret does not know of it" in agent.refusal()
+    assert "but the secret does not have the release" in agent.refusal()
 
 
 def test_the_copy_of_one_agent_is_not_another_s(agents: list[Agent]) -> None:
@@ -242,7 +242,7 @@ def test_a_file_with_another_name_is_no_secret(agents: list[Agent]) -> None:
     agent = agents[0]
     secret = agent.folder / "secret.json"
     (agent.folder / "kept.json").hardlink_to(secret)
-    assert "has another name" in agent.refusal()
+    assert "has another hard link" in agent.refusal()
     assert agent.charges == 0
     (agent.folder / "kept.json").unlink()
     agent.release()
@@ -259,7 +259,7 @@ def test_parts_of_different_releases_are_not_combined(agents: list[Agent]) -> No
     south.release()
     south.release(2)
     parts = [str(agent.folder / "part.json") for agent in (north, south)]
-    for paths, said in ((parts, "differ in their release"), (parts[:1] * 2, "is there twice")):
+    for paths, said in ((parts, "differ in their release"), (parts[:1] * 2, "is given twice")):
         found = shell("agent", "combine", *paths)
         assert found.exit_code == 1
         assert said in found.output
@@ -272,7 +272,7 @@ def test_what_is_no_part_is_not_combined(agents: list[Agent]) -> None:
     for key, wrong in (("counts", [str(n) for n in part["keys"]]), ("totals", [[]]), ("more", 1)):
         path.write_text(json.dumps({**part, key: wrong}))
         found = shell("agent", "combine", path)
-        assert (found.exit_code, "is no part of a release" in found.output) == (1, True), key
+        assert (found.exit_code, "is not a part of a release" in found.output) == (1, True), key
 
 
 def test_agents_that_agree_read_the_same_word(agents: list[Agent]) -> None:
@@ -382,7 +382,7 @@ def test_a_secret_is_for_its_owner_alone(agents: list[Agent]) -> None:
     assert "chmod 600" in agents[0].refusal()
     secret.chmod(0o600)
     secret.write_text("{}")
-    assert "is no secret of agents" in agents[0].refusal()
+    assert "is not a secret of agents" in agents[0].refusal()
     again = shell("agent", "secret", secret)
     assert again.exit_code == 1
 
