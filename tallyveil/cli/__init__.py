@@ -1,10 +1,10 @@
 """The shell: arguments in, text or JSON out. Nothing here decides, charges or draws noise.
 
-What lives here reads the command line, calls the gate, the policy or the accountant, and prints
-what they say; `app` is the list of commands, one file per command's work beside it. Every module
-with weight is imported by the command that needs it, so that `--help` is there at once.
+Modules here read the command line, call the gate, the policy or the accountant, and print their
+results. `app` lists the commands; each has a file for its work. A command imports slow modules only
+when it runs, so that `--help` starts fast.
 
-Exit status: 0 fine, 1 refused or wrong, 2 the command line itself makes no sense, 130 interrupted.
+Exit status: 0 success, 1 refused or failed, 2 invalid command line, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -21,4 +21,4 @@ def main() -> None:
 
         app()
     except KeyboardInterrupt:
-        sys.exit(130)  # what a shell says of a program that Ctrl-C has ended
+        sys.exit(130)  # a shell's exit status for a program interrupted by Ctrl-C

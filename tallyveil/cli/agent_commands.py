@@ -9,7 +9,7 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, PolicyPath, option
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 
 __all__ = ["agents"]
 
@@ -18,7 +18,7 @@ agents = typer.Typer(
 )
 
 PlanPath = Annotated[
-    Path, typer.Argument(help="What all agents count, a TOML file.", metavar="PLAN")
+    Path, typer.Argument(help="The agents' common plan, a TOML file.", metavar="PLAN")
 ]
 
 _SECRET: Any = option("The agent's copy of the secret.", ..., metavar="FILE")
@@ -26,18 +26,18 @@ _SECRET: Any = option("The agent's copy of the secret.", ..., metavar="FILE")
 
 @agents.command(cls=Command)
 def secret(
-    file: Annotated[Path, typer.Argument(help="The file to make.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The file to create.", metavar="FILE")],
 ) -> None:
-    """Make a secret, of which each agent gets a copy."""
+    """Create a secret. Each agent needs a copy of it."""
     from tallyveil.agents import Secret
 
     Secret.make(file)
-    typer.echo(f"{file} holds a new secret. Give each agent a copy, by a way nobody else reads.")
+    typer.echo(f"{file} holds a new secret. Give each agent a copy over a confidential channel.")
 
 
 @agents.command(cls=Command)
 def check(policy: PolicyPath, plan: PlanPath, secret: Path = _SECRET) -> None:
-    """Say what a part will cost, and a word that is the same at all agents that agree. Free."""
+    """Show what a part will cost, and a code that is equal for all agents that agree. Free."""
     from tallyveil.cli.agents import check as work
 
     work(policy, plan, secret)
@@ -47,12 +47,14 @@ def check(policy: PolicyPath, plan: PlanPath, secret: Path = _SECRET) -> None:
 def release(
     policy: PolicyPath,
     plan: PlanPath,
-    agent: str = option("Which of the plan's agents this is.", ..., metavar="NAME"),
-    number: int = option("1, then 2, …: of all agents.", ..., "--release", min=1),
+    agent: str = option("This agent's name in the plan.", ..., metavar="NAME"),
+    number: int = option(
+        "The release's number, the same for all agents: 1, then 2, ….", ..., "--release", min=1
+    ),
     secret: Path = _SECRET,
     out: Path = option("The JSON file to write.", ..., metavar="FILE"),
 ) -> None:
-    """Release this agent's part. The same again is free."""
+    """Release this agent's part. Repeating a release is free."""
     from tallyveil.cli.agents import release as work
 
     work(policy, plan, agent, number, secret, out)
@@ -62,8 +64,8 @@ def release(
 def combine(
     parts: Annotated[list[Path], typer.Argument(help="The parts of one release.", metavar="PART…")],
     json: Json = False,
-) -> Said:
-    """Add the agents' parts up. Their totals are exact once all are there."""
+) -> Output:
+    """Add up the agents' parts. The totals are exact if all parts are given."""
     from tallyveil.cli.agents import combine as work
 
     return work(parts)

@@ -14,7 +14,7 @@ from tallyveil.accountant import Accountant, Ledger
 from tallyveil.agents import AgentPart, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
 from tallyveil.cli.serving.security import check_private
-from tallyveil.cli.text import Said, aligned, up_text
+from tallyveil.cli.text import Output, aligned, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
 from tallyveil.gate.gate import accounts
@@ -27,7 +27,8 @@ __all__ = ["check", "combine", "release"]
 
 
 def check(policy: Path, plan: Path, secret: Path) -> None:
-    """Raises PolicyError, StatementTooComplex and OutputError."""
+    """Print a part's cost and the agreement code. Raises PolicyError, StatementTooComplex and
+    OutputError."""
     planned = load_plan(plan)
     own = load_policy(policy)
     counted, account = planned.counted(own), accounts(own)[planned.table]
@@ -35,24 +36,25 @@ def check(policy: Path, plan: Path, secret: Path) -> None:
     cost = f"{account.measure} {up_text(from_units(loss.bound))}"
     _check_private(secret)
     with Secret.opened(secret) as opened:
-        number, word = opened.next, agreement(opened, counted)
+        number, code = opened.next, agreement(opened, counted)
     typer.echo(
         f"release {number} of {planned.name}: {len(counted.keys):,} counts at each of"
         f" {len(planned.agents)} agents, {len(counted.groups):,} exact totals\n"
         f"noise of scale {counted.scale:g}, which costs {cost} of {planned.table}'s budget\n"
-        f"all agents have to read: {word}"
+        f"all agents must see this code: {code}"
     )
 
 
 def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out: Path) -> None:
-    """Raises what `tallyveil.agents.release` raises, and OutputError."""
+    """Release the part and write it to ``out``. Raises as `tallyveil.agents.release`, and
+    OutputError."""
     planned, own = load_plan(plan), load_policy(policy)
     planned.place(agent)
     planned.counted(own)
     _check_private(secret)
-    for kept in (policy, plan, secret, own.ledger):
-        if out.resolve() == kept.resolve():
-            raise OutputError(f"the part would be written over {kept}", hint="Name another --out.")
+    for needed in (policy, plan, secret, own.ledger):
+        if out.resolve() == needed.resolve():
+            raise OutputError(f"the part would overwrite {needed}", hint="Name another --out.")
     reads = relations_read(own)
     with closing(Ledger(own.ledger)) as ledger, Secret.opened(secret) as opened:
         accountant = Accountant(ledger, accounts(own, reads))
@@ -62,24 +64,24 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
     except OSError as error:
         raise OutputError(
             f"the part {out} could not be written: {error.strerror}",
-            hint="It is kept with the secret: release it again, free.",
+            hint="It is stored with the secret: release it again, free.",
         ) from None
     typer.echo(f"part {agent} of release {number} of {planned.name}: {out}")
 
 
-def combine(paths: Sequence[Path]) -> Said:
-    """Raises SourceError."""
+def combine(paths: Sequence[Path]) -> Output:
+    """Return the sums of the parts, and the exact totals if all are given. Raises SourceError."""
     parts = [AgentPart.read(path) for path in paths]
     found = combined(parts)
     rows = [[*key, n] for key, n in zip(found.keys, found.counts, strict=True)]
     counts = aligned((*parts[0].count_by, "count"), rows)
     if found.totals is None:
         missing = ", ".join(found.missing)
-        lines = [f"still missing: {missing}; no total is exact without them", *counts]
+        lines = [f"missing: {missing}; totals are exact only with all parts", *counts]
     else:
         exact = [[*key, n] for key, n in found.totals]
         lines = [*counts, "", *aligned((*parts[0].totals, "exact_total"), exact)]
-    return Said(asdict(found), lines)
+    return Output(asdict(found), lines)
 
 
 def _check_private(secret: Path) -> None:

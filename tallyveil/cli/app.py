@@ -1,4 +1,4 @@
-"""The commands and their arguments; what each does is in a file of its own."""
+"""The commands and their arguments. The work of each is in a file of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tallyveil.cli.options import Confidence, Json, PolicyPath, flag, option
 from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serving.serve_command import serve
 from tallyveil.cli.serving.user_commands import users
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 from tallyveil.errors import InvalidParameterValue
 
 __all__ = ["app"]
 
-# A traceback with local variables could show a confidential value: plain ones only.
+# Plain tracebacks only: typer's show local variables, which could be confidential.
 app = typer.Typer(
     name="tallyveil",
     no_args_is_help=True,
@@ -57,21 +57,21 @@ def _ask(
     query: Annotated[str, typer.Argument(help="SQL in quotes.", metavar="SQL")],
     json: Json = False,
     dialect: Literal["postgres", "duckdb"] = option("SQL dialect.", "postgres", show_default=True),
-    epsilon: str | None = option("What the statement may cost, in ε.", metavar="ε"),
-    rho: str | None = option("What the statement may cost, in ρ instead.", metavar="ρ"),
-    half_width: str | None = option("Buy just enough for intervals ± this.", metavar="NUMBER"),
+    epsilon: str | None = option("The most the statement may cost, in ε.", metavar="ε"),
+    rho: str | None = option("The most the statement may cost, in ρ instead.", metavar="ρ"),
+    half_width: str | None = option(
+        "Spend just enough for intervals of ± this width.", metavar="NUMBER"
+    ),
     confidence: Confidence = None,
     mechanism: str | None = option("The noise: auto, laplace, gaussian, …", metavar="NAME"),
     source: str | None = option(
-        "auto; history: never spend; fresh: always buy.",
+        "auto: spend only if history is not enough; history: never spend; fresh: always spend.",
         None,
         "--source",
         metavar="<auto|history|fresh>",
         show_default=False,
     ),
-    user: str | None = option(
-        "The analyst who asks; your login name unless given.", metavar="NAME"
-    ),
+    user: str | None = option("The analyst's name; by default your login name.", metavar="NAME"),
 ) -> None:
     from tallyveil.cli.asking import ask, explain, opened
 
@@ -85,8 +85,8 @@ _SETTINGS = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source"
 """The options that are settings of a session."""
 
 _ASKING = {
-    "sql": "Answer SQL in this process. Several statements run in order, stopping at an error.",
-    "explain": "Say what a query would cost and how exact it would be. Free.",
+    "sql": "Answer SQL in this process. Several statements run in order, up to the first error.",
+    "explain": "Show what a query would cost and how accurate it would be. Free.",
 }
 for _name, _does in _ASKING.items():
     app.command(_name, cls=Command, help=_does)(_ask)
@@ -96,17 +96,17 @@ for _name, _does in _ASKING.items():
 def check(
     policy: PolicyPath,
     json: Json = False,
-    source: bool = flag("--source", "Read the source as well, as serving would."),
-) -> Said:
-    """Say what the policy protects, or what is wrong with it."""
+    source: bool = flag("--source", "Also read the source, as `tallyveil serve` would."),
+) -> Output:
+    """Show what the policy protects, or what is wrong with it."""
     from tallyveil.cli.checking import check as work
 
     return work(policy, source=source)
 
 
 @app.command(cls=Command)
-def budget(policy: PolicyPath, json: Json = False) -> Said:
-    """Show what each table's budget is and what remains. Reads policy and ledger, no data."""
+def budget(policy: PolicyPath, json: Json = False) -> Output:
+    """Show each table's budget and what remains of it. Reads policy and ledger, no data."""
     from tallyveil.cli.spending import budget as work
 
     return work(policy)
@@ -116,21 +116,21 @@ def budget(policy: PolicyPath, json: Json = False) -> Said:
 def history(
     policy: PolicyPath,
     table: Annotated[
-        str | None, typer.Argument(help="A protected table; all unless given.", metavar="[TABLE]")
+        str | None, typer.Argument(help="A protected table; by default all.", metavar="[TABLE]")
     ] = None,
     json: Json = False,
     plot: Path | None = option(
-        "Draw the spending, or the posteriors, to .png, .svg or .pdf.", metavar="FILE"
+        "Draw the spending, or the posteriors, to a .png, .svg or .pdf file.", metavar="FILE"
     ),
     posterior: str | None = option(
-        "Show instead what history says of a query's answers.", metavar="SQL"
+        "Show instead a query's answers as estimated from history.", metavar="SQL"
     ),
     confidence: Confidence = None,
-) -> Said:
-    """Show every charge, oldest first, and what was spent by then. Free; reads no data.
+) -> Output:
+    """Show every charge, oldest first, with the total spent so far. Free; reads no data.
 
-    With --posterior, what follows from all answers so far about a query's true answers: its
-    standard deviation, interval and quantiles. Free, too; the source is opened and not looked at.
+    With --posterior, show the estimates of a query's answers from all answers so far, with standard
+    deviation, interval and quantiles. Also free; the source is opened, but not queried.
     """
     from tallyveil.cli.asking import posterior as print_posterior
     from tallyveil.cli.spending import history as work
@@ -139,7 +139,7 @@ def history(
         return work(policy, table, plot)
     if posterior is None or table is not None:
         raise InvalidParameterValue(
-            "--posterior goes with a query alone, and --confidence with --posterior"
+            "--posterior cannot be combined with TABLE, and --confidence needs --posterior"
         )
     return print_posterior(policy, posterior, confidence, plot)
 
@@ -151,15 +151,15 @@ app.command(cls=Command)(warm)
 @app.command(cls=Command)
 def audit(
     names: Annotated[
-        list[str] | None, typer.Argument(help="The mechanisms; all unless given.", metavar="NAME")
+        list[str] | None, typer.Argument(help="The mechanisms; by default all.", metavar="NAME")
     ] = None,
     epsilon: list[str] | None = option(
-        "At which ε; repeatable; 0.25 and 1 unless given.", metavar="ε"
+        "The ε to test at; repeatable; by default 0.25 and 1.", metavar="ε"
     ),
-    draws: int = option("From each of two inputs, for each test of a sampler.", 20_000),
+    draws: int = option("Draws from each of two inputs, for each test of a sampler.", 20_000),
     json: Json = False,
 ) -> None:
-    """Put the mechanisms' claims to the test. Reads no confidential data, and is free."""
+    """Test the mechanisms' guarantees. Free; reads no confidential data."""
     from tallyveil.cli.auditing import run
 
     run(names or (), epsilon or ("0.25", "1"), draws, json=json)
@@ -167,17 +167,17 @@ def audit(
 
 @app.command(cls=Command)
 def demo(
-    folder: Path = option("Where the demo keeps its files.", Path("demo")),
-    port: int = option("0 takes any free one.", 0, min=0, max=65535),
-    rows: int = option("How many people to make up.", 200_000, min=0),
+    folder: Path = option("The folder for the demo's files.", Path("demo")),
+    port: int = option("The port to listen on; 0: any free one.", 0, min=0, max=65535),
+    rows: int = option("The number of synthetic people.", 200_000, min=0),
     stay: bool | None = option(
-        "Keep serving after the tour, as is usual on a terminal.",
+        "Keep serving after the tour; the default on a terminal.",
         None,
         "--serve/--no-serve",
         show_default=False,
     ),
 ) -> None:
-    """Make up a table, serve it, and ask it a few questions through a PostgreSQL client."""
+    """Create a synthetic table, serve it, and ask a few questions through a PostgreSQL client."""
     from tallyveil.cli.demo import demo as work
 
     work(folder, port, rows, stay)

@@ -1,4 +1,4 @@
-"""`tallyveil sql`, `explain` and `history --posterior`: a gate in this process, opened for them."""
+"""`tallyveil sql`, `explain` and `history --posterior`, which open a gate in this process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import typer
 
-from tallyveil.cli.error_messages import laid_out
+from tallyveil.cli.error_messages import message_lines
 from tallyveil.cli.plotting import check_drawing, posteriors
-from tallyveil.cli.text import Said, aligned, plain, print_json
+from tallyveil.cli.text import Output, aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate import Gate, GateSession, Result, RowPosterior
 from tallyveil.policy import load_policy
@@ -29,8 +29,10 @@ _DRAWN: Final = 8
 
 
 def ask(session: GateSession, query: str, *, json: bool) -> None:
-    """Execute the statements of ``query`` and print each result; with ``json``, one object per
-    statement and line: columns, types, rows, and notices with all their fields.
+    """Execute the statements of ``query`` and print each result.
+
+    With ``json``, print one object per statement, each on a line: columns, types, rows, and notices
+    with all their fields.
     """
     for statement in session.parse(query):
         if statement.kind != "empty":
@@ -40,25 +42,25 @@ def ask(session: GateSession, query: str, *, json: bool) -> None:
             else:
                 typer.echo(_as_text(result))
                 for notice in result.notices:
-                    typer.echo("\n".join(laid_out(notice.severity, notice)), err=True)
+                    typer.echo("\n".join(message_lines(notice.severity, notice)), err=True)
 
 
 def explain(session: GateSession, query: str, *, json: bool) -> None:
-    """Print the lines of EXPLAIN, or with ``json`` an object with them under ``plan``."""
+    """Print the lines of EXPLAIN, or with ``json`` an object with the lines under ``plan``."""
     try:
         lines = _plan(session, query)
     except StatementError as error:
         if error.position is not None:
             error.position = max(1, error.position - len(_PREFIX))
         raise
-    Said({"plan": lines}, lines).print(json=json)
+    Output({"plan": lines}, lines).print(json=json)
 
 
 def _plan(session: GateSession, query: str) -> list[str]:
     lines: list[str] = []
     for statement in session.parse(_PREFIX + query):
         if statement.kind != "explain":
-            # The first statement got the prefix; what follows it must not run.
+            # Only the first statement has the prefix; the others must not run.
             raise FeatureNotSupported("explain takes one query", hint="Explain them one by one.")
         lines += [str(row[0]) for row in session.execute(statement).rows]
     return lines
@@ -68,8 +70,10 @@ def _plan(session: GateSession, query: str) -> list[str]:
 def opened(
     path: Path, dialect: Dialect, analyst: str | None, settings: Mapping[str, str | None]
 ) -> Iterator[GateSession]:
-    """A session with these settings, of a gate that is closed behind it; the operating system's
-    user's unless an ``analyst`` is given."""
+    """Open a gate and a session with these settings, and close both at the end.
+
+    The session's user is the ``analyst``, by default the operating system's user.
+    """
     user = login_name() if analyst is None else analyst
     with (
         closing(Gate(load_policy(path))) as gate,
@@ -98,12 +102,12 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def posterior(path: Path, query: str, confidence: str | None, plot: Path | None) -> Said:
-    """For each group and aggregate of ``query`` the answer that history has, its standard
-    deviation, interval and quantiles; draw the first few posteriors to ``plot``.
+def posterior(path: Path, query: str, confidence: str | None, plot: Path | None) -> Output:
+    """Return, for each group and aggregate of ``query``, the estimate from history, its standard
+    deviation, interval and quantiles. Draw the first few posteriors to ``plot``.
 
-    Nothing is charged. Raises PolicyError, SourceError, what the query is refused for, OutputError,
-    and FeatureNotSupported without matplotlib.
+    Nothing is charged. Raises PolicyError, SourceError, StatementError for a refused query,
+    OutputError, and FeatureNotSupported without matplotlib.
     """
     if plot is not None:
         check_drawing(plot)
@@ -118,10 +122,10 @@ def posterior(path: Path, query: str, confidence: str | None, plot: Path | None)
     rows = [_object(one, level) for one in found]
     lines = _lines(found, rows, level)
     if len(known) < len(found):
-        lines.append("NULL: what was answered so far does not determine it.")
+        lines.append("NULL: the answers so far do not determine it.")
     if plot is not None and len(known) > _DRAWN:
-        lines.append(f"The first {_DRAWN} are drawn.")
-    return Said(rows, lines)
+        lines.append(f"The drawing shows the first {_DRAWN}.")
+    return Output(rows, lines)
 
 
 def _lines(

@@ -1,4 +1,4 @@
-"""`tallyveil audit`: what mechanisms claim of themselves, proved or tested."""
+"""`tallyveil audit`: the mechanisms' guarantees, proved or tested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tallyveil.audit import Finding, audit
-from tallyveil.cli.text import Said, table
+from tallyveil.cli.text import Output, table
 
 __all__ = ["run"]
 
@@ -17,9 +17,9 @@ _COLUMNS = ("mechanism", "claim", "found", "verdict")
 
 
 def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool) -> None:
-    """Print a row for each check, and leave with status 1 if one fails.
+    """Print a row for each check, and exit with status 1 if one fails.
 
-    Raises InvalidParameterValue for what cannot be audited.
+    Raises InvalidParameterValue for unknown mechanisms and invalid parameters.
     """
     findings = []
     with Console(stderr=True).status("auditing") as status:
@@ -33,7 +33,7 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
         proved = sum(finding.exact for finding in findings)
         left = len(findings) - proved
         lines.append(f"{proved} checks proved; {left} not refuted by {draws} draws")
-    Said({"checks": checks, "failed": len(failed), "draws": draws}, lines).print(json=json)
+    Output({"checks": checks, "failed": len(failed), "draws": draws}, lines).print(json=json)
     if failed:
         typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`tallyveil check`: what a policy protects, what its invariants give away, or what is wrong."""
+"""`tallyveil check`: what a policy protects, what its invariants reveal, or what is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallyveil.accountant import Ledger, check_data, check_tables
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 from tallyveil.cube import check_files, check_public
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
@@ -22,12 +22,12 @@ __all__ = ["check"]
 _LISTED = 20
 
 
-def check(path: Path, *, source: bool) -> Said:
-    """The policy's summary; with ``source``, after reading the source as serving would, and
-    comparing it with the ledger, if there is one.
+def check(path: Path, *, source: bool) -> Output:
+    """Return the policy's summary. With ``source``, also read the source as `tallyveil serve` does,
+    and compare it with the ledger if there is one.
 
     Raises PolicyError with every mistake, SourceError with every missing file or for a public table
-    that cannot be read, LedgerError.
+    that cannot be read, and LedgerError.
     """
     policy = load_policy(path)
     check_mechanisms(policy)
@@ -39,7 +39,7 @@ def check(path: Path, *, source: bool) -> Said:
         with closing(Gate(replace(policy, ledger=Path(":memory:")))) as gate:
             exact = _examined(gate, policy.ledger)
             policy = replace(gate.policy, ledger=policy.ledger)
-    lines = [*summary(policy), *_said(exact)]
+    lines = [*summary(policy), *_described(exact)]
     found = []
     if source:
         found.append("The source can be read, and has every column the policy names.")
@@ -47,12 +47,11 @@ def check(path: Path, *, source: bool) -> Said:
         found.append("The public tables can be read.")
     if source and policy.ledger.exists():
         found.append("The ledger belongs to these tables and this data.")
-    return Said({"summary": lines, "invariants": _as_json(exact)}, [*lines, *found])
+    return Output({"summary": lines, "invariants": _as_json(exact)}, [*lines, *found])
 
 
 class _Examined(NamedTuple):
-    """What would be published of a table, which invariants the ledger does not know yet, and what
-    is guaranteed."""
+    """The exact counts of a table, the invariants not yet in the ledger, and the guarantee."""
 
     published: Published
     new: Sequence[str]
@@ -60,9 +59,10 @@ class _Examined(NamedTuple):
 
 
 def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
-    """By table; ``gate`` has a ledger that is not kept, and nothing is written down.
+    """Examine each table. ``gate`` has a ledger in memory, so nothing is recorded; the ledger at
+    ``path`` is only read.
 
-    Raises LedgerMismatch if there is a ledger, and it belongs to other tables, data or invariants.
+    Raises LedgerMismatch if this ledger belongs to other tables, data or invariants.
     """
     declared = {table: one.declared for table, one in gate.published.items()}
     new = {table: list(one.counts) for table, one in declared.items()}
@@ -80,29 +80,28 @@ def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
     }
 
 
-def _said(tables: Mapping[str, _Examined]) -> Iterator[str]:
-    """The lines of `tallyveil check`."""
+def _described(tables: Mapping[str, _Examined]) -> Iterator[str]:
+    """Yield the lines about each table's invariants."""
     for name, (one, new, guaranteed) in tables.items():
         found = one.disclosure
         yield (
-            f"invariants of {name}: of rank {found.rank:,}, of {found.cells:,} cells;"
-            f" {len(found.counts):,} counts are known exactly"
+            f"invariants of {name}: rank {found.rank:,} on {found.cells:,} cells; they determine"
+            f" {len(found.counts):,} counts exactly"
         )
         bounded = [count for count in found.counts if count.bounded]
         yield from _listed([count for count in found.counts if not count.bounded])
         if bounded:
-            yield f"  {len(bounded):,} of them since counts are 0 or more"
+            yield f"  {len(bounded):,} of them because counts cannot be negative"
             yield from _listed(bounded)
         if found.unprotected:
             yield (
-                f"  {found.unprotected:,} cells are known one by one: the records in them have no"
-                " protection"
+                f"  {found.unprotected:,} cells are known exactly: their records have no protection"
             )
         if not found.whole:
-            yield "  there are too many cells to look at each: more counts may be known"
+            yield "  there are too many cells to examine each: more counts may be known exactly"
         for source in new:
-            yield f"  not published yet; once it is served it cannot be taken back: {source}"
-        yield f"  guaranteed: {guaranteed}"
+            yield f"  not published yet; serving publishes it for good: {source}"
+        yield f"  guarantee: {guaranteed}"
 
 
 def _listed(counts: Sequence[DisclosedCount]) -> Iterator[str]:
@@ -113,7 +112,7 @@ def _listed(counts: Sequence[DisclosedCount]) -> Iterator[str]:
 
 
 def _as_json(tables: Mapping[str, _Examined]) -> dict[str, Any]:
-    """All counts that are known, by table."""
+    """Return all counts that are known exactly, by table."""
     return {
         name: {
             "rank": one.disclosure.rank,

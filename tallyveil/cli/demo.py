@@ -1,4 +1,4 @@
-"""`tallyveil demo`: made-up people, a proxy in front of them, and a tour by a real client."""
+"""`tallyveil demo`: a synthetic table, a server for it, and a tour by a real client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.text import Text
 from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.cli.demo_data import copy_example, write_people
-from tallyveil.cli.error_messages import laid_out
+from tallyveil.cli.error_messages import message_lines
 from tallyveil.cli.serving.serving import address_errors, catalog_beside, dsn
 from tallyveil.cli.text import aligned
 from tallyveil.errors import PolicyError
@@ -52,29 +52,29 @@ QUESTIONS = (
     Question(
         "A count",
         "SELECT count(*) FROM person WHERE age >= 65 AND sex = 'F'",
-        "The notice says what it cost, how far off it may be, and what remains.",
+        "The notice shows the cost, the possible error, and the remaining budget.",
     ),
     Question(
         "A GROUP BY, with its intervals",
         "SELECT education, count(*) AS people,\n"
         "       dp_interval_low(people) AS low, dp_interval_high(people) AS high\n"
         "FROM person GROUP BY education ORDER BY people DESC",
-        "Everybody has one level of education: all groups together cost what one does.\n"
-        "Every declared group is there, empty or not.",
+        "Everybody has one level of education, so all groups together cost as much as one.\n"
+        "Every declared group is reported, empty or not.",
     ),
     Question(
         "Two counts by FILTER, in one state",
         "SELECT count(*) FILTER (WHERE income >= 60000) AS upper,\n"
         "       count(*) FILTER (WHERE income < 15000) AS lower\n"
         "FROM person WHERE state = 'CA'",
-        "Nobody is in both: one charge.",
+        "Nobody is in both, so they cost as much as one.",
     ),
     Question(
         "The same, in another state",
         "SELECT count(*) FILTER (WHERE income >= 60000) AS upper,\n"
         "       count(*) FILTER (WHERE income < 15000) AS lower\n"
         "FROM person WHERE state = 'NY'",
-        "Other people pay for it, so what remains is what remained before.",
+        "It is about other people, so the remaining budget is the same as before.",
     ),
     Question(
         "The first question, in other words",
@@ -85,12 +85,12 @@ QUESTIONS = (
         "A join with a public table, and a total",
         "SELECT region, count(*) AS adults\n"
         "FROM adult JOIN region USING (state) GROUP BY ROLLUP (region) ORDER BY region",
-        "Which region a state is in is no secret. The total is summed up from the regions.",
+        "The region of a state is public. The total is the sum of the regions.",
     ),
     Question(
         "A question that is refused",
         "SELECT max(income) FROM person",
-        "One person decides a maximum. Nothing was charged.",
+        "A single person can determine a maximum. Nothing was charged.",
     ),
     Question(
         "What would it cost?",
@@ -100,7 +100,7 @@ QUESTIONS = (
     Question(
         "The budget",
         "SELECT table_name, budget, spent, remaining FROM dp.budget",
-        "What is spent stays spent. Once nothing is left, what was answered is still free.",
+        "Spent budget does not come back. When none is left, past answers are still free.",
     ),
 )
 
@@ -110,8 +110,8 @@ def tour(
     write: Callable[[str, str], None],
     questions: tuple[Question, ...] = QUESTIONS,
 ) -> None:
-    """Ask the questions in order. ``write(kind, line)`` gets every line; kind is heading, sql,
-    rows, notice, error or remark.
+    """Ask the questions in order. ``write(kind, line)`` receives every line of output; kind is
+    heading, sql, rows, notice, error or remark.
     """
     notices: list[str] = []
     connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
@@ -136,7 +136,7 @@ def _lines(write: Callable[[str, str], None], kind: str, lines: list[str]) -> No
 
 
 def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
-    """The last statement's rows, or its tag."""
+    """Return the last statement's rows as lines, or its tag."""
     while cursor.nextset():
         pass
     if cursor.description is None:
@@ -149,25 +149,25 @@ def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
 
 
 def _refusal(error: psycopg.DatabaseError, sql: str) -> list[str]:
-    said = error.diag
-    position = int(said.statement_position) if said.statement_position else None
-    told = Notice(
-        said.message_primary or "", said.message_detail, said.message_hint, position=position
+    diag = error.diag
+    position = int(diag.statement_position) if diag.statement_position else None
+    notice = Notice(
+        diag.message_primary or "", diag.message_detail, diag.message_hint, position=position
     )
-    return laid_out(f"ERROR {error.sqlstate}", told, sql)
+    return message_lines(f"ERROR {error.sqlstate}", notice, sql)
 
 
 def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
-    """Prepare the folder, serve it, take the tour; then serve on if ``stay``.
+    """Prepare the folder, serve it, give the tour, and keep serving if ``stay``.
 
-    None means: if someone is there to connect, that is, on a terminal.
+    None means to keep serving on a terminal, where somebody can connect.
 
-    Raises PolicyError for a folder that holds something else, InvalidParameterValue for a port
-    that cannot be had.
+    Raises PolicyError for a folder that holds something else, and InvalidParameterValue for a port
+    that cannot be opened.
     """
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     policy = prepare(folder, rows)
-    console.print(f"{rows:,} made-up people in {folder}, protected by {policy}", style="dim")
+    console.print(f"{rows:,} synthetic people in {folder}, protected by {policy}", style="dim")
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with (
         closing(Gate(load_policy(policy))) as gate,
@@ -180,22 +180,25 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
             _tour(console, server.port)
             if stay:
                 _wait(console, server.port, catalog)
-    console.print(f"Serve it on:     {_program()} serve {shlex.quote(str(policy))}")
+    console.print(f"Serve it again:  {_program()} serve {shlex.quote(str(policy))}")
     console.print(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
 
 
 def prepare(folder: Path, rows: int) -> Path:
-    """Write people and policy into ``folder``, with no ledger; the policy's path.
+    """Write people and policy into ``folder``, remove its ledger, and return the policy's path.
 
     The demo starts with the whole budget each time, which is fine for people who do not exist.
-    Only a folder of its own making is written into, so that no real ledger is ever removed.
+    It writes only into folders that it created or that are empty, so it never removes a real
+    ledger.
+
+    Raises PolicyError for any other folder, and for one that cannot be written.
     """
     mark = folder / _MARK
     try:
         if folder.exists() and not mark.exists() and any(folder.iterdir()):
             raise PolicyError(
-                f"{folder} holds something else than the demo",
-                ["choose an empty or a missing folder: --folder NAME"],
+                f"{folder} contains files that are not the demo's",
+                ["choose an empty folder or one that does not exist: --folder NAME"],
             )
         folder.mkdir(parents=True, exist_ok=True)
         mark.touch()
@@ -228,7 +231,8 @@ def _tour(console: Console, port: int) -> None:
 
 
 def _choice(stay: bool) -> CatalogChoice:
-    """A catalog for who stays, if a PostgreSQL is installed; the tour needs none."""
+    """Choose a catalog if the demo keeps serving and PostgreSQL is installed. The tour needs
+    none."""
     with suppress(NoPostgreSQL):
         find_binaries()
         return CatalogChoice(enabled=stay)
@@ -248,7 +252,7 @@ def _wait(console: Console, port: int, catalog: CatalogSocket | None) -> None:
 
 
 def _program() -> str:
-    """How this program was called, if that can be typed again."""
+    """Return the command that starts this program again."""
     called = Path(sys.argv[0])
     typed = called.stem == "tallyveil" and shutil.which("tallyveil") is None
     return str(called) if typed else "tallyveil"

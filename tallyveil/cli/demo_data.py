@@ -1,8 +1,8 @@
-"""Synthetic people for the demo: made up by a random generator, about nobody.
+"""Synthetic people for the demo, from a random generator.
 
-The proportions only look like a population's; nothing here is a statistic of any place. Some
-records are untidy on purpose (NULLs, an undeclared level of education, incomes beyond the last
-bin), so that the example policy has something to decide.
+The proportions resemble a population's, but are no statistics of any place. Some records are
+irregular on purpose (NULLs, an undeclared level of education, incomes beyond the last bin), so that
+the example policy has cases to handle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["EXAMPLE_POLICY", "copy_example", "write_people"]
 
 EXAMPLE_POLICY = Path(__file__).parent.parent / "examples" / "people.toml"
 
-# The table is data, not a release, so a fixed seed is right: it is the same for everyone.
+# The table is data, not a release, so a fixed seed is safe: everyone gets the same table.
 _SEED = 20_240_229
 _STATES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH "
@@ -36,20 +36,20 @@ Mask = BoolArray
 
 
 def copy_example(folder: Path) -> Path:
-    """Copy the example policy and its public table into ``folder``; the policy's path."""
+    """Copy the example policy and its public table to ``folder``; return the policy's path."""
     for example in EXAMPLE_POLICY.parent.iterdir():
         shutil.copyfile(example, folder / example.name)
     return folder / EXAMPLE_POLICY.name
 
 
 def write_people(path: str | Path, rows: int = 200_000) -> None:
-    """Write ``rows`` synthetic people to a Parquet file; the same ones every time.
+    """Write ``rows`` synthetic people to a Parquet file, the same ones every time.
 
     Columns: state (text), county (integer, within its state), age (whole years), sex (F, M or
     NULL), education (text or NULL), income (a year's, DOUBLE or NULL).
     """
     if rows < 0:
-        raise ValueError("a table has no negative number of rows")
+        raise ValueError("the number of rows must not be negative")
     random = np.random.default_rng(_SEED)
     age = _ages(random, rows)
     child = age < _ADULT
@@ -70,20 +70,20 @@ def write_people(path: str | Path, rows: int = 200_000) -> None:
 
 
 def _states(random: np.random.Generator, rows: int) -> pa.Array:
-    """A few states with many people and many with few, in an order that means nothing."""
+    """Draw states: a few with many people and many with few, in arbitrary order."""
     names = _STATES.split()
     weights = 1 / (4 + random.permutation(len(names)))
     return pa.array(random.choice(names, rows, p=weights / weights.sum()))
 
 
 def _ages(random: np.random.Generator, rows: int) -> IntArray:
-    """Flat up to about 60, then fewer and fewer."""
+    """Draw ages: evenly distributed up to about 60, then falling."""
     ages = np.floor(random.uniform(0, 62, rows) + random.exponential(11, rows))
     return np.minimum(ages, 115).astype(np.int64)
 
 
 def _incomes(random: np.random.Generator, rows: int, child: Mask) -> pa.Array:
-    """Log-normal, in cents; a child has none, and one adult in twenty does not say."""
+    """Draw log-normal incomes, to the cent; NULL for children and one adult in twenty."""
     income = np.round(random.lognormal(10.4, 0.85, rows), 2)
     return pa.array(income, pa.float64(), mask=child | (random.random(rows) < 0.05))
 

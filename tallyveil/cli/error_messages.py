@@ -1,4 +1,4 @@
-"""An error as the shell says it: on standard error with a caret, or as JSON; exit status 1."""
+"""Errors as the shell prints them: on standard error with a caret, or as JSON; exit status 1."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand
 
-from tallyveil.cli.text import Said, print_json
+from tallyveil.cli.text import Output, print_json
 from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
 
 if TYPE_CHECKING:
     from tallyveil.gate.interface import Notice
     from tallyveil.policy import Policy, Table
 
-__all__ = ["Command", "complaints", "error_lines", "laid_out", "protected"]
+__all__ = ["Command", "error_lines", "message_lines", "printing_errors", "protected"]
 
 
 @contextmanager
-def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
-    """Print any TallyveilError raised inside and leave with status 1.
+def printing_errors(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
+    """Print any TallyveilError raised inside, and exit with status 1.
 
-    ``sql`` is the text that the errors' positions count in.
+    ``sql`` is the text to which the errors' positions refer.
     """
     try:
         yield
@@ -36,20 +36,20 @@ def complaints(sql: str | None = None, *, json: bool = False) -> Iterator[None]:
 
 
 class Command(TyperCommand):
-    """One that returns what is to be printed, if anything; its errors are printed as `complaints`
-    says. Both as JSON where it was asked for."""
+    """A command that returns its output, if any. It prints the output, and errors as
+    `printing_errors` does; with --json, both as JSON."""
 
     def invoke(self, ctx: Any) -> None:
         sql = ctx.params.get("query") or ctx.params.get("posterior")
         json = ctx.params.get("json", False)
-        with complaints(sql, json=json):
-            said: Said | None = super().invoke(ctx)
-            if said is not None:
-                said.print(json=json)
+        with printing_errors(sql, json=json):
+            output: Output | None = super().invoke(ctx)
+            if output is not None:
+                output.print(json=json)
 
 
 def protected(policy: Policy, name: str) -> Table:
-    """The protected table. Raises UndefinedTable, which names those there are."""
+    """Return the protected table. Raises UndefinedTable, which lists those that exist."""
     if name not in policy.tables:
         known = ", ".join(policy.tables)
         raise UndefinedTable(f'there is no protected table "{name}"', hint=f"Known: {known}.")
@@ -57,32 +57,32 @@ def protected(policy: Policy, name: str) -> Table:
 
 
 def error_lines(error: TallyveilError, sql: str | None = None) -> list[str]:
-    """What is wrong, where, and what to do instead."""
+    """Return the lines of an error: what is wrong, where, and what to do instead."""
     if isinstance(error, PolicyError):
         return [f"ERROR {error.sqlstate}: {error.message}", *(f"  {m}" for m in error.mistakes)]
-    return laid_out(f"ERROR {error.sqlstate}", error, sql)
+    return message_lines(f"ERROR {error.sqlstate}", error, sql)
 
 
-def laid_out(kind: str, said: TallyveilError | Notice, sql: str | None = None) -> list[str]:
-    """The lines psql would print; positions count in ``sql``, from 1."""
-    lines = [f"{kind}: {said.message}"]
-    if sql is not None and said.position is not None:
-        lines += _pointed(sql, said.position)
-    if said.detail:
-        lines.append(f"DETAIL: {said.detail}")
-    if said.hint:
-        lines.append(f"HINT: {said.hint}")
+def message_lines(kind: str, message: TallyveilError | Notice, sql: str | None = None) -> list[str]:
+    """Return the lines that psql would print; positions refer to ``sql``, from 1."""
+    lines = [f"{kind}: {message.message}"]
+    if sql is not None and message.position is not None:
+        lines += _pointed(sql, message.position)
+    if message.detail:
+        lines.append(f"DETAIL: {message.detail}")
+    if message.hint:
+        lines.append(f"HINT: {message.hint}")
     return lines
 
 
 def _pointed(sql: str, position: int) -> list[str]:
-    """The line of ``sql`` that holds character ``position`` (from 1), and a caret below it."""
+    """Return the line of ``sql`` with character ``position`` (from 1), and a caret below it."""
     before = sql[: max(0, position - 1)]
     number = before.count("\n")
     line = sql.split("\n")[number]
     head = f"LINE {number + 1}: "
     start = len(before) - (before.rfind("\n") + 1)
-    # Tabs stay tabs, so that the caret stands below its character whatever a tab's width is.
+    # Tabs stay tabs, so that the caret is below its character for any width of tabs.
     margin = "".join("\t" if c == "\t" else " " for c in head + line[:start])
     return [head + line, margin + "^"]
 

@@ -1,6 +1,7 @@
-"""Drawings of mechanisms, spending and posteriors, by matplotlib where it is installed.
+"""Drawings of mechanisms, spending and posteriors, by matplotlib if it is installed.
 
-Each raises OutputError for a path that cannot be drawn to, FeatureNotSupported without matplotlib.
+Each function raises OutputError for an unsupported format or a path that cannot be written, and
+FeatureNotSupported without matplotlib.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ __all__ = ["check_drawing", "curves", "heatmap", "posteriors", "spending"]
 
 _FORMATS: Final = (".png", ".svg", ".pdf")
 _MARKS: Final = ("o-", "v:", "s-", "^-", "x--")
-_LEGIBLE: Final = 12  # numbers fit the fields of a heatmap up to this n
+_LEGIBLE: Final = 12  # the largest n at which numbers fit the fields of a heatmap
 
 
 def check_drawing(path: Path) -> None:
-    """Raises OutputError for an ending that names no kind of drawing."""
+    """Raise OutputError if the path's ending is not a supported format."""
     if path.suffix not in _FORMATS:
         raise OutputError(
             f"unsupported format {path.suffix or path}",
@@ -36,7 +37,7 @@ def check_drawing(path: Path) -> None:
 
 
 def heatmap(matrix: CountMatrix, path: Path) -> None:
-    """P[output | truth] as colours, in the manner of COUNT Fig. 1, 2 and 7."""
+    """Draw P[output | truth] as colours, like COUNT Fig. 1, 2 and 7."""
     probabilities = matrix.probabilities()
     side = min(9.0, 3.2 + 0.42 * matrix.n)
     with _figure(path, 1, (side + 1.0, side)) as axes:
@@ -64,7 +65,8 @@ def curves(
     loss: str,
     path: Path,
 ) -> None:
-    """Expected loss over n, a panel for each α; over α if there is one n only (COUNT Fig. 9)."""
+    """Draw expected loss over n, a panel for each α; over α if there is only one n (COUNT
+    Fig. 9)."""
     over_n = len({n for n, _, _ in rows}) > 1
     panels = sorted({alpha if over_n else Fraction(n) for n, alpha, _ in rows})
     with _figure(path, len(panels), (3.6 * len(panels) + 0.6, 3.4)) as axes:
@@ -85,7 +87,7 @@ def curves(
 
 
 def spending(tables: Sequence[tuple[str, Balance, Sequence[OdometerReading]]], path: Path) -> None:
-    """What each table has spent over time, as steps below the line of its budget."""
+    """Draw what each table has spent over time, as steps, and its budget, as a line."""
     with _figure(path, len(tables), (4.6 * len(tables) + 0.6, 3.4)) as axes:
         for place, (name, balance, readings) in zip(axes, tables, strict=True):
             times = [reading.entry.time for reading in readings]
@@ -105,7 +107,8 @@ def posteriors(
     level: Fraction,
     path: Path,
 ) -> None:
-    """A panel each: a title, possible answers, how likely they are, the interval at ``level``."""
+    """Draw a panel for each posterior: title, possible answers with their probabilities, and the
+    interval at ``level``."""
     number = max(1, len(panels))
     with _figure(path, number, (3.0 * number + 0.6, 3.4)) as axes:
         for place, (title, curve, (low, high)) in zip(axes, panels, strict=False):
@@ -125,7 +128,7 @@ def posteriors(
 
 @contextmanager
 def _figure(path: Path, panels: int, size: tuple[float, float]) -> Iterator[list[Any]]:
-    """Axes side by side, saved to ``path`` at the end."""
+    """Yield axes side by side, and save the figure to ``path`` at the end."""
     check_drawing(path)
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,11 +1,11 @@
-"""The commands that release much at once: `tallyveil sanitise` and `tallyveil warm`."""
+"""The commands that release many counts or records at once: `tallyveil sanitise` and `warm`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tallyveil.cli.options import Json, PolicyPath, TableName, flag, option
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 
 __all__ = ["sanitise", "warm"]
 
@@ -13,27 +13,27 @@ __all__ = ["sanitise", "warm"]
 def sanitise(
     policy: PolicyPath,
     table: TableName,
-    epsilon: str = option("What the copy costs, in ε.", ..., metavar="ε"),
-    out: Path = option("The Parquet file to make.", ..., metavar="FILE"),
-    columns: str | None = option("Those to copy, such as sex,age; all unless given."),
+    epsilon: str = option("The cost of the copy, in ε.", ..., metavar="ε"),
+    out: Path = option("The Parquet file to create.", ..., metavar="FILE"),
+    columns: str | None = option("The columns to copy, such as sex,age; by default all."),
     together: list[str] | None = option(
         "Columns to perturb as one value, such as sex+state. Repeatable."
     ),
     set_: list[str] | None = option(
-        "Boolean columns that are one set, such as chess+golf. Repeatable.", None, "--set"
+        "Boolean columns that form one set, such as chess+golf. Repeatable.", None, "--set"
     ),
     series: list[str] | None = option(
-        "Range columns that are one series, such as january+february. Repeatable."
+        "Range columns that form one series, such as january+february. Repeatable."
     ),
-    split: str | None = option("Shares of ε, such as sex=0.5,age=1; evenly unless given."),
+    split: str | None = option("Shares of ε, such as sex=0.5,age=1; by default equal."),
     laplace: str | None = option(
-        "Range columns to get Laplace noise instead of randomised response."
+        "Range columns that get Laplace noise instead of randomised response."
     ),
     delta: str | None = option("Make it (ε, δ)-private, at a cost of ε − ln(1−δ).", metavar="δ"),
-    dry_run: bool = flag("--dry-run", "Only say what the errors would be. Free."),
+    dry_run: bool = flag("--dry-run", "Only show the expected errors. Free."),
     json: Json = False,
-) -> Said:
-    """Release a copy of a table, every record perturbed once, to be queried freely."""
+) -> Output:
+    """Release a copy of a table with every record perturbed once, for unlimited queries."""
     from tallyveil.cli.sanitising import options, release
 
     asked = options(
@@ -48,14 +48,14 @@ def warm(
     strategy: str = option(
         "identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", ..., metavar="STRATEGY"
     ),
-    epsilon: str | None = option("What it may cost in all, in ε.", metavar="ε"),
-    rho: str | None = option("What it may cost in all, in ρ instead.", metavar="ρ"),
-    attributes: str | None = option("Those to count by, such as sex,age; all unless given."),
-    dry_run: bool = flag("--dry-run", "Only say how wide intervals would be. Free."),
-    yes: bool = flag("--yes", "Spend without asking."),
+    epsilon: str | None = option("The total cost, in ε.", metavar="ε"),
+    rho: str | None = option("The total cost, in ρ instead.", metavar="ρ"),
+    attributes: str | None = option("Attributes to count by, such as sex,age; by default all."),
+    dry_run: bool = flag("--dry-run", "Only show the widths of intervals. Free."),
+    yes: bool = flag("--yes", "Spend without confirmation."),
     json: Json = False,
 ) -> None:
-    """Release many counts at once, so that later questions are answered from them, free."""
+    """Release many counts at once. Later questions are answered from them, free."""
     from tallyveil.cli.warming import price
     from tallyveil.cli.warming import warm as work
 

@@ -1,4 +1,4 @@
-"""`tallyveil sanitise`: a perturbed copy of a table, made once, for everyone to query."""
+"""`tallyveil sanitise`: a perturbed copy of a table, released once, for everyone to query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from tallyveil.accountant import Accountant, Ledger
 from tallyveil.cli.error_messages import protected
-from tallyveil.cli.text import Said, rounded, table, up, up_text
+from tallyveil.cli.text import Output, rounded, table, up, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import InvalidParameterValue, OutputError
 from tallyveil.gate.gate import accounts
@@ -39,13 +39,13 @@ def options(
     laplace: str | None,
     delta: str | None,
 ) -> CopyOptions:
-    """What the command line says. Raises InvalidParameterValue."""
+    """Parse the command line's options. Raises InvalidParameterValue."""
     shares = {}
     for share in _listed(split):
         name, equals, number = share.partition("=")
         if not equals or name in shares:
             raise InvalidParameterValue(
-                f'"{share}" is no share of epsilon', hint="Write --split state=0.5,sex=0.25."
+                f'"{share}" is not a share of epsilon', hint="Write --split state=0.5,sex=0.25."
             )
         shares[name] = positive(number, f"the share of {name}")
     return CopyOptions(
@@ -60,14 +60,14 @@ def options(
     )
 
 
-def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) -> Said:
-    """What each part's error will be; make the copy unless ``dry``, and say how to serve it.
+def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) -> Output:
+    """Return each part's error and how to serve the copy; create the copy unless ``dry``.
 
-    Raises PolicyError, and what `plan` and `sanitise` raise.
+    Raises PolicyError and OutputError, and as `plan` and `sanitise`.
     """
     if not out.name.endswith(".parquet"):
         raise OutputError(
-            f"{out} is no Parquet file", hint="A copy and its description are one .parquet file."
+            f"{out} does not end in .parquet", hint="Name a .parquet file: --out copy.parquet."
         )
     policy = load_policy(path)
     declared, account = protected(policy, name), accounts(policy)[name]
@@ -79,16 +79,16 @@ def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) 
     lines = table(_COLUMNS, document["parts"])
     if asked.delta is not None:
         lines.append(
-            f"This is ({up_text(asked.epsilon)}, {float(asked.delta):.12g})-private, being "
-            f"{up_text(planned.epsilon)}-private, and charged so."
+            f"This is ({up_text(asked.epsilon)}, {float(asked.delta):.12g})-private, since it is "
+            f"{up_text(planned.epsilon)}-private, which is charged."
         )
     spent = f"{account.measure} {up_text(cost)} of {name}'s budget"
     if records is None:
-        lines.append(f"This would cost {spent}. Nothing was charged, and nothing written.")
+        lines.append(f"This would cost {spent}. Nothing was charged or written.")
     else:
-        paste = f"{records:,} records in {out}, for {spent}. To serve them, add to the policy:"
-        lines += [paste, "", *served]
-    return Said(document, lines)
+        done = f"{records:,} records in {out}, for {spent}. To serve them, add to the policy:"
+        lines += [done, "", *served]
+    return Output(document, lines)
 
 
 def _released(policy: Policy, planned: CopyPlan, out: Path) -> int:
@@ -138,7 +138,7 @@ def _measured_in(part: PlannedPart) -> str:
 
 
 def _served(policy: Policy, planned: CopyPlan, out: Path) -> list[str]:
-    """The lines to paste; the path is relative to the policy, as others in it are."""
+    """Return the lines to add to the policy. The path is relative to the policy, as all in it."""
     base = policy.path.parent if policy.path is not None else Path()
     stem = re.sub(r"[^a-z0-9_]+", "_", out.name.removesuffix(".parquet").lower())
     taken = {*policy.tables, *policy.public, *policy.views, "dp"}

@@ -1,4 +1,4 @@
-"""`tallyveil budget`, what remains, and `tallyveil history`, every charge: without the data."""
+"""`tallyveil budget` and `tallyveil history`: what remains, and every charge. They read no data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tallyveil.accountant import Accountant, Balance, Ledger, OdometerReading, Room, Spending
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.plotting import spending as draw_spending
-from tallyveil.cli.text import Said, down, table, up
+from tallyveil.cli.text import Output, down, table, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
@@ -19,21 +19,21 @@ __all__ = ["budget", "history"]
 _COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_expensive")
 _HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
 _OF_ANALYSTS = ("analyst", "table", *_COLUMNS[1:])
-_BOUND = "spent is an upper bound where so much was asked that it is not added up."
+_BOUND = "spent is an upper bound if there are too many charges to add up exactly."
 _PLACES = {"epsilon": 6, "rho": 9}
 
 
-def budget(path: Path) -> Said:
-    """Each table's ε or ρ per privacy unit and what each analyst has bought.
+def budget(path: Path) -> Output:
+    """Return each table's ε or ρ per privacy unit, and what each analyst has spent.
 
-    ``spent`` is rounded up and ``remaining`` down. The confidential source is not opened, and a
-    ledger that is not there yet is not made.
+    ``spent`` is rounded up and ``remaining`` down. It does not open the confidential source, nor
+    create a ledger.
 
     Raises PolicyError, LedgerError, LedgerMismatch.
     """
     policy = load_policy(path)
     rows = _rows(policy)
-    return Said(rows, _lines(rows, policy.ledger))
+    return Output(rows, _lines(rows, policy.ledger))
 
 
 def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
             )
     if not all(row["exact"] for row in (*rows, *own)):
         yield _BOUND
-    yield f"ledger: {ledger}" + ("" if ledger.exists() else " (not there: nothing was asked)")
+    yield f"ledger: {ledger}" + ("" if ledger.exists() else " (does not exist: nothing was asked)")
 
 
 def _rows(policy: Policy) -> list[dict[str, Any]]:
@@ -80,8 +80,10 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
 
 @contextmanager
 def _read(policy: Policy) -> Iterator[dict[str, Accountant]]:
-    """An accountant by table; for those without charges one whose ledger is not kept, since it
-    writes down a table it has not met: looking must leave no trace.
+    """Yield an accountant for each table, without writing to the ledger.
+
+    An accountant records tables that its ledger does not have. So tables without charges get an
+    accountant with a ledger in memory.
     """
     path, every = policy.ledger, accounts(policy)
     with (
@@ -120,7 +122,7 @@ def _balance(balance: Balance) -> dict[str, Any]:
 
 
 def _of_analyst(one: Spending) -> dict[str, Any]:
-    """Without a share there is no budget, and nothing is said to remain."""
+    """Return an analyst's row. Without a share, ``budget`` and ``remaining`` are None."""
     row: dict[str, Any] = {"analyst": one.analyst, "charges": one.charges}
     row["most_expensive"] = one.most_expensive
     if one.share is not None:
@@ -130,13 +132,13 @@ def _of_analyst(one: Spending) -> dict[str, Any]:
     return row | {"unit": one.measure, "spent": spent, "exact": one.exact} | nothing
 
 
-def history(path: Path, name: str | None, plot: Path | None) -> Said:
-    """The charges about a table or all, oldest first; draw the spending to ``plot``.
+def history(path: Path, name: str | None, plot: Path | None) -> Output:
+    """Return the charges to one table or all, oldest first; draw the spending to ``plot``.
 
-    ``cost`` and ``spent`` are rounded up; ``unit`` is that of ``cost`` where the budget has become
-    one of ρ since. A ledger that is not there yet is not made.
+    ``cost`` and ``spent`` are rounded up. ``unit`` is that of ``cost``, which differs from that of
+    ``spent`` if the budget was changed to ρ later. It does not create a ledger.
 
-    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and what drawing raises.
+    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and as `plotting.spending`.
     """
     policy = load_policy(path)
     names = list(policy.tables) if name is None else [protected(policy, name).name]
@@ -150,7 +152,7 @@ def history(path: Path, name: str | None, plot: Path | None) -> Said:
         drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]
         draw_spending(drawn, plot)
     bound = [] if all(reading.exact for reading in readings) else [_BOUND]
-    return Said(rows, [*table(_HISTORY, rows), *bound])
+    return Output(rows, [*table(_HISTORY, rows), *bound])
 
 
 def _charge(reading: OdometerReading) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import typer
 
 __all__ = [
-    "Said",
+    "Output",
     "aligned",
     "down",
     "down_text",
@@ -28,7 +28,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table as psql prints it: numbers to the right, then how many rows there are."""
+    """Return a table as psql prints it: numbers to the right, and the number of rows below."""
     shown = [[_cell(value) for value in row] for row in rows]
     right = [
         bool(rows) and all(_numeric(row[i]) or row[i] is None for row in rows)
@@ -47,12 +47,12 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """`aligned`, of rows that may have more than these columns."""
+    """As `aligned`, for rows as mappings, which may have other columns, too."""
     return aligned(columns, [[row[name] for name in columns] for row in rows])
 
 
-class Said(NamedTuple):
-    """What a command says: to a program, or to people, in lines."""
+class Output(NamedTuple):
+    """The output of a command: ``document`` for programs, as JSON, and ``lines`` for people."""
 
     document: Any
     lines: Iterable[str]
@@ -65,12 +65,12 @@ class Said(NamedTuple):
 
 
 def print_json(document: Any) -> None:
-    """On one line. Raises ValueError for numbers that JSON does not have."""
+    """Print a document on one line. Raises ValueError for NaN and infinity, which JSON lacks."""
     typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it; what JSON has no word for becomes text."""
+    """Return the value as JSON can represent it; other values become text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -84,29 +84,29 @@ def plain(value: Any) -> Any:
 
 
 def rounded(value: float) -> float:
-    """To six digits."""
+    """Round to six digits."""
     return float(f"{value:.6g}")
 
 
 def down(value: Fraction, places: int = 6) -> float:
-    """To so many decimals, never more than ``value``: for what remains."""
+    """Round down to ``places`` decimals, for what remains."""
     unit: int = 10**places
     return math.floor(value * unit) / unit
 
 
 def up(value: Fraction, places: int = 6) -> float:
-    """To so many decimals, never less than ``value``: for what is spent."""
+    """Round up to ``places`` decimals, for what is spent."""
     unit: int = 10**places
     return math.ceil(value * unit) / unit
 
 
 def down_text(value: Fraction) -> str:
-    """What `down` gives, with all of its decimals: a rounding to fewer might go the other way."""
+    """Return `down` as text with all its decimals, since rounding to fewer might round it up."""
     return f"{down(value):.12g}"
 
 
 def up_text(value: Fraction) -> str:
-    """What `up` gives, with all of its decimals."""
+    """Return `up` as text with all its decimals."""
     return f"{up(value):.12g}"
 
 

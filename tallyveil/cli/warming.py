@@ -1,4 +1,4 @@
-"""`tallyveil warm`: a strategy released once, for later questions to be answered from."""
+"""`tallyveil warm`: a strategy released once, from which later questions are answered."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _COLUMNS = ("question", "counts_added", "half_width")
 
 
 class Price(NamedTuple):
-    """What the whole release may cost: one of the two is given."""
+    """The cost of the whole release; exactly one is given."""
 
     epsilon: Fraction | None
     rho: Fraction | None
 
 
 def price(epsilon: str | None, rho: str | None) -> Price:
-    """What the command line says. Raises InvalidParameterValue."""
+    """Parse the cost. Raises InvalidParameterValue unless exactly one is given."""
     if (epsilon is None) == (rho is None):
-        raise InvalidParameterValue("a warm-up takes either --epsilon or --rho")
+        raise InvalidParameterValue("give either --epsilon or --rho")
     return Price(
         None if epsilon is None else positive(epsilon, "epsilon"),
         None if rho is None else positive(rho, "rho"),
@@ -61,9 +61,10 @@ def warm(
     yes: bool,
     json: bool,
 ) -> None:
-    """Print what typical questions will get, ask, and release the strategy unless ``dry``.
+    """Print the intervals of typical questions, ask for confirmation, and release the strategy
+    unless ``dry``.
 
-    Raises PolicyError, SourceError, BudgetExceeded and what `parse_strategy` raises, with nothing
+    Raises PolicyError, SourceError, BudgetExceeded, and as `parse_strategy`; then nothing is
     charged.
     """
     policy = load_policy(path)
@@ -71,7 +72,7 @@ def warm(
     _check(policy, table, cost, nobody_to_ask=asks and (json or not _on_a_terminal()))
     strategy = parse_strategy(text, policy.tables[table], names)
     request = _request(policy, strategy, cost)
-    with _in_the_shells_words(), closing(Gate(policy)) as gate:
+    with _hints_for_the_shell(), closing(Gate(policy)) as gate:
         forecast = gate.decision.forecast(request)
         if forecast.refused is not None:
             raise forecast.refused
@@ -91,7 +92,7 @@ def warm(
         counts = {"strategy": strategy.words, "counts": strategy.counts, **known}
         print_json({**counts, "typical": rows, "released": released, **_cost(quote, table)})
     elif released:
-        typer.echo("Released. It is in the ledger's history, where questions find it.")
+        typer.echo("Released. The counts are in history, and later questions are answered from it.")
     else:
         typer.echo("Nothing was charged.")
 
@@ -100,31 +101,31 @@ def _check(policy: Policy, table: str, cost: Price, *, nobody_to_ask: bool) -> N
     declared = protected(policy, table)
     if nobody_to_ask:
         raise InvalidParameterValue(
-            "a warm-up asks before it spends, and there is nobody to ask",
-            hint="Add --yes to spend, or --dry-run to see what it would give.",
+            "warm asks for confirmation before it spends, which needs a terminal",
+            hint="Add --yes to spend without confirmation, or --dry-run to see the intervals.",
         )
     if cost.rho is not None and declared.budget.pure:
         raise InvalidParameterValue(
-            f'the budget of table "{table}" is of epsilon, and --rho is given',
+            f'the budget of table "{table}" is in epsilon, so --rho cannot be used',
             hint="Give --epsilon instead.",
         )
 
 
 @contextmanager
-def _in_the_shells_words() -> Iterator[None]:
-    """The gate's hints are for those who write SQL; here there are options instead."""
+def _hints_for_the_shell() -> Iterator[None]:
+    """Replace the gate's hints, which are about SQL, by hints about options."""
     try:
         yield
     except BudgetExceeded as error:
         most = down(Fraction(error.remaining))
         error.hint = (
-            f"Give --{error.unit} {most:.12g} or less; --dry-run says what that buys."
+            f"Give --{error.unit} {most:.12g} or less; --dry-run shows the resulting intervals."
             if most > 0
-            else "Nothing remains where most was asked; what history knows is still answered, free."
+            else "Nothing remains for the records asked about most; answers from history are free."
         )
         raise
     except FeatureNotSupported as error:
-        error.hint = "Name laplace or gaussian among the table's mechanisms in the policy."
+        error.hint = "Add laplace or gaussian to the table's mechanisms in the policy."
         raise
 
 
@@ -133,7 +134,8 @@ def _on_a_terminal() -> bool:
 
 
 def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
-    """Counts that are to be added up take additive noise; the best of it is chosen."""
+    """Return the request. It uses AUTO, which takes the additive mechanism of least error, since
+    the counts will be added up."""
     table = strategy.workload.table
     confidence = Fraction(repr(policy.defaults.confidence))
     target = Target(*cost, None, confidence)
@@ -152,12 +154,12 @@ def _request(policy: Policy, strategy: Strategy, cost: Price) -> Request:
 def _row(
     typical: Typical, strategy: Strategy, noise: Noise, confidence: Fraction
 ) -> dict[str, Any]:
-    """The interval to expect around the sum of the counts that answer the question."""
+    """Return the half-width to expect for the sum of the counts that answer the question."""
     laws = Counter[NoiseLaw]()
     for column, number in typical.parts.items():
         law = law_of(noise.mechanism.name, noise.scales[column])
         if law is None:
-            raise TypeError(f"{noise.mechanism.name} does not add up")
+            raise TypeError(f"answers of {noise.mechanism.name} cannot be added up")
         laws[law] += number
     half = math.floor(ErrorLaw.of_sum(laws).half_width(confidence))
     multiplier = strategy.workload.columns[0].multiplier
@@ -180,7 +182,7 @@ def _describe(
     typer.echo("\n".join(aligned(_COLUMNS, shown)))
     typer.echo(f"Intervals at {float(confidence * 100):g} %.")
     if known_rows:
-        typer.echo(f"History knows {known_rows:,} of the counts well enough; they are not bought.")
+        typer.echo(f"History has {known_rows:,} of the counts; only the others are charged.")
     if quote is None:
         typer.echo("This costs nothing.")
         return

@@ -397,7 +397,7 @@ def test_a_part_is_not_written_over_what_the_agent_needs(agents: list[Agent], na
     before = path.read_bytes()
     said = shell(*agent.arguments(2)[:-1], path)
     assert said.exit_code == 1
-    assert "would be written over" in said.output
+    assert "would overwrite" in said.output
     assert path.read_bytes() == before
     assert agent.charges == 1
 

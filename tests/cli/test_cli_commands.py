@@ -201,10 +201,10 @@ def test_check_says_what_invariants_give_away(policy: Path, tmp_path: Path) -> N
     assert found.exit_code == 0
     assert f"exact, free and without protection: {sql}" in found.stdout
     assert re.search(
-        r"invariants of person: of rank \d+, of [\d,]+ cells; \d+ counts", found.stdout
+        r"invariants of person: rank \d+ on [\d,]+ cells; they determine \d+ counts", found.stdout
     )
-    assert f"not published yet; once it is served it cannot be taken back: {sql}" in found.stdout
-    assert "guaranteed: for any two tables that agree on the invariants and" in found.stdout
+    assert f"not published yet; serving publishes it for good: {sql}" in found.stdout
+    assert "guarantee: for any two tables that agree on the invariants and" in found.stdout
     told = json.loads(shell("check", policy, "--source", "--json").stdout)["invariants"]["person"]
     total, *states = told["counts"]
     assert total["name"] == "all records"

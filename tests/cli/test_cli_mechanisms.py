@@ -158,9 +158,9 @@ def test_comparing_reproduces_the_reference_values() -> None:
     assert loss[20, "10/11"] == pytest.approx(expected, abs=1e-6)
     table = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5").stdout.splitlines()
     assert table[0].split(" | ")[2].strip() == "GM"
-    assert table[-1] == "Expected L0 sum loss, a flat prior over 0..n."
+    assert table[-1] == "Expected L0 sum loss, for a flat prior over 0..n."
     worst = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5", "--objective", "L2 max")
-    assert worst.stdout.splitlines()[-1] == "Expected L2 max loss: that of the worst truth."
+    assert worst.stdout.splitlines()[-1] == "Expected L2 max loss, for the truth with the largest."
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

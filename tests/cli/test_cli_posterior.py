@@ -44,7 +44,7 @@ def test_an_answer_of_its_own_has_the_law_of_its_noise(policy: Path) -> None:
 def test_nothing_is_bought(policy: Path) -> None:
     found = shell("history", policy, "--posterior", BY_SEX)
     assert found.exit_code == 0
-    assert "NULL: what was answered so far does not determine it." in found.stdout
+    assert "NULL: the answers so far do not determine it." in found.stdout
     assert [row["answer"] for row in posterior(policy, BY_SEX)] == [None] * 4
     assert spent(policy) == 0
 

@@ -70,7 +70,7 @@ def test_a_delta_is_charged_as_the_epsilon_it_is_worth(policy: Path, tmp_path: P
     assert spent(policy) == pytest.approx(1.105361, abs=1e-6)
     dry = shell(*arguments, "sex", "--out", tmp_path / "d.parquet", "--dry-run")
     # −ln 0.9 = 0.10536052: nothing that is said of a cost is less than it.
-    assert "(1, 0.1)-private, being 1.105361-private" in dry.stdout
+    assert "(1, 0.1)-private, since it is 1.105361-private" in dry.stdout
     assert "would cost epsilon 1.105361 of" in dry.stdout
 
 

@@ -116,12 +116,12 @@ def test_serve_keeps_to_this_machine_unless_told_otherwise(run: Run, policy: Pat
         (["--max-message", "2000"], "--max-message = 2000: expected a whole number of MiB"),
         (["--tls-certificate", "x.crt"], "--tls-key: missing; expected a path"),
         (["--tls-clientcert", "x"], '--tls-clientcert = "x": expected "verify-full"'),
-        (["--tls-certificate", "x.crt", "--tls-key", "x.key"], "TLS cannot be had from x.crt"),
+        (["--tls-certificate", "x.crt", "--tls-key", "x.key"], "TLS cannot use x.crt"),
         (
             ["--tls-self-signed", "--tls-client-ca", "ca.crt"],
-            "certificates beside passwords need users",
+            "clientcert = verify-full needs users",
         ),
-        (["--users", "missing"], "the file of users missing cannot be read"),
+        (["--users", "missing"], "the users' file missing cannot be read"),
     ],
 )
 def test_wrong_options_are_named(run: Run, policy: Path, arguments: list[str], told: str) -> None:
@@ -174,7 +174,7 @@ def test_who_stays_in_the_demo_can_look_the_tables_up(tmp_path: Path) -> None:
 def test_the_demo_writes_into_no_folder_of_others(run: Run, policy: Path) -> None:
     found = run("demo", "--folder", policy.parent)
     assert found.exit_code == 1
-    assert "holds something else" in found.stderr
+    assert "contains files that are not" in found.stderr
 
 
 BUSY = """

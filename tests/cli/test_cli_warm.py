@@ -78,7 +78,7 @@ def test_only_noise_that_is_added_will_do(policy: Path) -> None:
     named = 'mechanisms = ["fair(n=20)"]\nbudget'
     policy.write_text(policy.read_text().replace("\nbudget", f"\n{named}", 1))
     found = shell("warm", policy, *WARM, "--epsilon", "1", "--yes")
-    assert "HINT: Name laplace or gaussian among the table's mechanisms" in found.stderr
+    assert "HINT: Add laplace or gaussian to the table's mechanisms" in found.stderr
 
 
 def test_inference_control_holds_for_it(policy: Path) -> None:

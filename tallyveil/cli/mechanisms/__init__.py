@@ -1,1 +1,1 @@
-"""`tallyveil mechanism …`: mechanisms listed, shown and compared."""
+"""`tallyveil mechanism …`: lists, shows and compares mechanisms."""

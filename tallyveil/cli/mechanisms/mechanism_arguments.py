@@ -1,4 +1,4 @@
-"""What the mechanism commands read from text: levels, ranges, objectives, and what fits a name."""
+"""Parsing of the mechanism commands' arguments: levels, ranges, objectives, and options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OBJECTIVE = re.compile(r"(L[012])(?:,([0-9]{1,4}))?(?: +(SUM|MAX))?")
 
 IntegerQuality = Callable[[int, int], int]
 
-# Of an output for a truth, for the exponential mechanism.
+# The quality of an output for a truth, for the exponential mechanism.
 QUALITIES: Final[MappingProxyType[str, IntegerQuality]] = MappingProxyType(
     {
         "distance": lambda output, truth: -abs(output - truth),
@@ -46,7 +46,7 @@ QUALITIES: Final[MappingProxyType[str, IntegerQuality]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class MechanismOptions:
-    """What `mechanism show` was given besides a name, as text; None for what was not."""
+    """The options of `mechanism show`, as text; None for those not given."""
 
     alpha: str | None = None
     epsilon: str | None = None
@@ -61,20 +61,20 @@ class MechanismOptions:
     plot: Path | None = None
 
     def only(self, name: str, *allowed: str) -> None:
-        """Raises InvalidParameterValue if there is anything else than a level and ``allowed``."""
+        """Raise InvalidParameterValue if options other than the level and ``allowed`` are given."""
         taken = ("alpha", "epsilon", *allowed)
         for option in fields(self):
             if getattr(self, option.name) is not None and option.name not in taken:
                 raise InvalidParameterValue(
-                    f"{name} has no {option.name} to choose",
+                    f"{name} takes no --{option.name}",
                     hint=f"Its options: {', '.join(f'--{one}' for one in taken)}.",
                 )
 
     def level(self) -> Fraction:
-        """α of a mechanism with a public range.
+        """Return α for a mechanism with a public range.
 
-        Raises InvalidParameterValue unless either α or ε is given, and for an ε that is too large
-        to be honoured.
+        Raises InvalidParameterValue unless exactly one of α and ε is given, and for an ε above
+        `MAX_EPSILON`.
         """
         if self._by_alpha():
             return checked_alpha(self.alpha or "")
@@ -86,7 +86,10 @@ class MechanismOptions:
         return alpha_for(self.epsilon or "")
 
     def cost(self) -> Fraction:
-        """ε of noise; from α rounded up. Raises InvalidParameterValue as `level`."""
+        """Return ε for noise, rounded up if computed from α.
+
+        Raises InvalidParameterValue unless exactly one of α and ε is given.
+        """
         if self._by_alpha():
             return epsilon_for(self.alpha or "")
         return positive(self.epsilon or "", "epsilon")
@@ -94,28 +97,28 @@ class MechanismOptions:
     def _by_alpha(self) -> bool:
         if (self.alpha is None) == (self.epsilon is None):
             raise InvalidParameterValue(
-                "give --epsilon or --alpha", hint="Both say the mechanism's privacy level."
+                "give either --epsilon or --alpha", hint="Each sets the mechanism's privacy level."
             )
         return self.alpha is not None
 
 
 def levels_of(text: str) -> list[Fraction]:
-    """From "2/3,0.9". Raises InvalidParameterValue for what is no α."""
+    """Parse levels such as "2/3,0.9". Raises InvalidParameterValue for an invalid α."""
     return sorted({checked_alpha(part.strip()) for part in text.split(",")})
 
 
 def ranges_of(text: str) -> list[int]:
-    """From "2,4,8". Raises InvalidParameterValue for what is no n."""
+    """Parse ranges such as "2,4,8". Raises InvalidParameterValue for an invalid n."""
     try:
         return sorted({checked_range(int(part)) for part in text.split(",")})
     except ValueError:
         raise InvalidParameterValue(
-            f'"{text}" is no list of whole numbers', hint="Write --n 2,4,8."
+            f'"{text}" is not a list of whole numbers', hint="Write --n 2,4,8."
         ) from None
 
 
 def objective_of(text: str, weights: str | None = None) -> Objective:
-    """From "L0", "L0,1", "L1", "L2 max", and weights such as "1,2,0.5".
+    """Parse an objective such as "L0", "L0,1", "L1", "L2 max", and weights such as "1,2,0.5".
 
     Raises InvalidParameterValue for other text.
     """

@@ -9,23 +9,23 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, option
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 
 __all__ = ["mechanisms"]
 
-mechanisms = typer.Typer(no_args_is_help=True, help="Look at mechanisms: list, show, compare.")
+mechanisms = typer.Typer(no_args_is_help=True, help="List, show and compare mechanisms.")
 
 Plot = Annotated[
-    Path | None, typer.Option(help="Draw it, too, into a .png, .svg or .pdf.", metavar="FILE")
+    Path | None, typer.Option(help="Also draw it, to a .png, .svg or .pdf file.", metavar="FILE")
 ]
 ObjectiveOption = Annotated[
-    str, typer.Option(help="L0, L0,1 (and so on), L1 or L2; with sum or max behind.")
+    str, typer.Option(help='L0, L0,1 (and so on), L1 or L2; "L1 max" for the maximum.')
 ]
 
 
 @mechanisms.command("list", cls=Command)
-def list_(json: Json = False) -> Said:
-    """List the mechanisms and what each guarantees."""
+def list_(json: Json = False) -> Output:
+    """List the mechanisms; with --json, also what each guarantees."""
     from tallyveil.cli.mechanisms.mechanisms import listing
 
     return listing()
@@ -33,21 +33,25 @@ def list_(json: Json = False) -> Said:
 
 @mechanisms.command(cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(help="As listed.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="A name from `mechanism list`.", metavar="NAME")],
     n: int | None = option("The largest possible count.", None, "--n", metavar="N"),
     alpha: str | None = option("The privacy level, such as 0.9 or 10/11.", metavar="α"),
-    epsilon: str | None = option("The privacy level instead: α = e^−ε.", metavar="ε"),
-    properties: str | None = option("For best and auto: of RH RM CH CM F WH S, such as WH,CM."),
-    objective: str | None = option("For best: L0, L0,1 …, L1 or L2; sum or max behind."),
-    weights: str | None = option("For best: of the counts 0..n, such as 1,1,2,1,1."),
-    quality: str | None = option("For EXP: of an output, by distance, square or truth."),
-    delta: str | None = option("For gaussian, with --epsilon."),
+    epsilon: str | None = option("The privacy level as ε instead: α = e^−ε.", metavar="ε"),
+    properties: str | None = option(
+        "For best and auto: properties among RH RM CH CM F WH S, such as WH,CM."
+    ),
+    objective: str | None = option(
+        'For best: L0, L0,1 (and so on), L1 or L2; "L1 max" for the maximum.'
+    ),
+    weights: str | None = option("For best: weights of the counts 0..n, such as 1,1,2,1,1."),
+    quality: str | None = option("For EXP: quality of an output: distance, square or truth."),
+    delta: str | None = option("For gaussian: δ, with --epsilon."),
     calibration: str | None = option("For gaussian: zcdp, analytic or subspace."),
-    sensitivity: int | None = option("For staircase: how far a record moves the answer."),
+    sensitivity: int | None = option("For staircase: how far a record can move the answer."),
     plot: Plot = None,
     json: Json = False,
-) -> Said:
-    """Show one: its probabilities, properties, expected losses, and what it guarantees."""
+) -> Output:
+    """Show a mechanism: its probabilities, properties, expected losses and guarantee."""
     from tallyveil.cli.mechanisms.mechanism_arguments import MechanismOptions
     from tallyveil.cli.mechanisms.mechanisms import show as work
 

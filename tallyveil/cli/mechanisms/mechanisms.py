@@ -19,7 +19,7 @@ from tallyveil.cli.mechanisms.mechanism_arguments import (
 )
 from tallyveil.cli.mechanisms.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
 from tallyveil.cli.plotting import check_drawing
-from tallyveil.cli.text import Said, aligned, print_json, table, up, up_text
+from tallyveil.cli.text import Output, aligned, print_json, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
@@ -44,17 +44,17 @@ _CHOSEN: Final = (*_DESIGNED, _AUTO)
 _WIDEST: Final = 15  # larger matrices do not fit a line
 _LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
 
-# Randomised response is not among the paper's curves: it answers another question.
+# The mechanisms of the paper's figure. It has no randomised response, whose guarantee differs.
 NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
-# n, α and the loss of each of `NAMES`.
+# n, α and the loss of each mechanism in `NAMES`.
 Row = tuple[int, Fraction, tuple[float, ...]]
 
 
-def listing() -> Said:
-    """Noise for any count first, then what needs a public range."""
-    staircase = "noise for sums where a record counts for much; SQL does not take it"
-    best = "designed: the least expected loss with the properties asked for"
-    auto = "flowchart: GM, EM, WH or WM, whichever has the properties asked for at the least L0"
+def listing() -> Output:
+    """Return the mechanisms: first noise for any count, then those with a public range."""
+    staircase = "noise for sums to which a record can add a lot; not available in SQL"
+    best = "designed: the least expected loss with given properties"
+    auto = "flowchart: the one of GM, EM, WH and WM with given properties and the least L0"
     chosen = NAMED["GM"].guarantee
     listed = [
         *((family.name, "any count", _kind(family), family.guarantee) for family in additive()),
@@ -64,15 +64,15 @@ def listing() -> Said:
         (_AUTO, "0..n", auto, chosen),
     ]
     rows = [dict(zip(("name", "for", "gives", "guarantee"), one, strict=True)) for one in listed]
-    hint = "What one guarantees: tallyveil mechanism show NAME …, or list --json."
-    return Said(rows, [*table(("name", "for", "gives"), rows), hint])
+    hint = "For the guarantee of one: tallyveil mechanism show NAME …, or list --json."
+    return Output(rows, [*table(("name", "for", "gives"), rows), hint])
 
 
-def show(name: str, options: MechanismOptions) -> Said:
-    """One mechanism; with ``options.plot``, draw its matrix.
+def show(name: str, options: MechanismOptions) -> Output:
+    """Return a mechanism's description; with ``options.plot``, draw its matrix.
 
-    Raises InvalidParameterValue for an unknown name, or options that make no sense for it;
-    StatementTooComplex for a design that is not found; OutputError, FeatureNotSupported.
+    Raises InvalidParameterValue for an unknown name, or options that do not apply to it;
+    StatementTooComplex if no design is found; and as `plotting`.
     """
     noise = {family.name: family for family in additive()}
     if name.lower() in noise:
@@ -89,13 +89,13 @@ def show(name: str, options: MechanismOptions) -> Said:
 
         heatmap(matrix, options.plot)
     document = _document(matrix, objective, guarantee)
-    return Said(document, _lines(matrix, objective, document))
+    return Output(document, _lines(matrix, objective, document))
 
 
 def _matrix(name: str, options: MechanismOptions, objective: Objective) -> CountMatrix:
     if "(" in name:
         raise InvalidParameterValue(
-            f'"{name}" is for SQL', hint="Here its parameters are options: see --help."
+            f'"{name}" is written for SQL', hint="Give parameters as options: see --help."
         )
     word = name.lower()
     try:
@@ -108,22 +108,22 @@ def _matrix(name: str, options: MechanismOptions, objective: Objective) -> Count
     level = options.level()
     if options.n is None:
         raise InvalidParameterValue(
-            f"{name} is for counts from 0 to a public n", hint="Give it, such as --n 8."
+            f"{name} is for counts from 0 to a public n", hint="Give n, such as --n 8."
         )
     properties = parse_properties(options.properties or "")
     if word in _DESIGNED:
         options.only(name, "n", "properties", "objective", "weights", "plot")
         return design(options.n, level, properties, objective)
     if word == _AUTO:
-        options.only(f"{name}, which is for L0,", "n", "properties", "plot")
+        options.only(f"{name}, which minimises L0,", "n", "properties", "plot")
         return choose(options.n, level, properties)
     if maker is not None and maker.name == "EXP":
         options.only(name, "n", "quality", "plot")
         return exponential(options.n, level, _quality(options.quality or "distance"))
     if maker is None or (options.properties or options.objective or options.weights) is not None:
         raise InvalidParameterValue(
-            f"{name} has the properties it has",
-            hint=f"They are chosen for {_BEST} and {_AUTO}, an objective for {_BEST}.",
+            f"{name} takes no properties, objective or weights",
+            hint=f"{_BEST} takes all of them, {_AUTO} takes properties.",
         )
     options.only(name, "n", "plot")
     return maker.make(options.n, level)
@@ -145,7 +145,8 @@ def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) 
         cells = [[i, *(f"{p:.4f}" for p in row)] for i, row in enumerate(document["probabilities"])]
         lines += aligned(columns, cells)[:-1]
     else:
-        lines.append(f"Its {matrix.n + 1} by {matrix.n + 1} probabilities: --json, or --plot.")
+        size = matrix.n + 1
+        lines.append(f"For the {size} by {size} probabilities, give --json or --plot.")
     held = (_described(p) for p in Property if str(p) in document["properties"])
     lines.append("properties: " + (", ".join(held) or "-"))
     losses = (f"{name} {loss:.6f}" for name, loss in document["losses"].items())
@@ -157,7 +158,7 @@ def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) 
 
 
 def _document(matrix: CountMatrix, objective: Objective, guarantee: str) -> dict[str, Any]:
-    """``probabilities[i][j]`` is P[output i | truth j]."""
+    """Return the JSON document. ``probabilities[i][j]`` is P[output i | truth j]."""
     held = properties_of(matrix)
     return {
         "mechanism": matrix.name,
@@ -184,12 +185,12 @@ def _short(loss: Objective) -> str:
 def _kind(family: Additive) -> str:
     pure = not family.needs_delta
     return f"{family.name} noise, " + (
-        "for every budget" if pure else "for budgets of rho, or with delta"
+        "for every budget" if pure else "for budgets in rho, or with a delta"
     )
 
 
 def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bool) -> None:
-    """Print the expected loss for every n and α; with ``plot``, draw it, over n if there are
+    """Print the expected loss for every n and α. With ``plot``, draw it: over n if there are
     several, else over α.
 
     Raises InvalidParameterValue, StatementTooComplex, OutputError, FeatureNotSupported.
@@ -214,9 +215,9 @@ def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bo
     cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
     typer.echo("\n".join(aligned(("alpha", "n", *NAMES), cells)[:-1]))
     typer.echo(
-        f"Expected {loss} loss, a flat prior over 0..n."
+        f"Expected {loss} loss, for a flat prior over 0..n."
         if loss.aggregate == "sum"
-        else f"Expected {loss} loss: that of the worst truth."
+        else f"Expected {loss} loss, for the truth with the largest."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from tallyveil.cli.mechanisms.mechanism_arguments import MechanismOptions
-from tallyveil.cli.text import Said, aligned, rounded, up
+from tallyveil.cli.text import Output, aligned, rounded, up
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms import Additive, Adjacency, StatementCalibration, statement_scales
 from tallyveil.mechanisms.noise.staircase import Staircase
@@ -23,14 +23,14 @@ STAIRCASE_GUARANTEE: Final = (
 )
 
 _LEVEL: Final = Fraction(95, 100)
-_SHOWN: Final = 15  # probabilities that are listed, at most
+_SHOWN: Final = 15  # the largest number of probabilities listed
 _ADD_REMOVE: Final = Adjacency("add_remove")
 
 
-def show_noise(family: Additive, options: MechanismOptions) -> Said:
-    """What it does to one count at ε. Noise that needs a δ has the cost ρ = ε²/2 without one.
+def show_noise(family: Additive, options: MechanismOptions) -> Output:
+    """Return the noise of one count at ε. Noise that needs a δ, but has none, costs ρ = ε²/2.
 
-    Raises InvalidParameterValue for options that make no sense for it.
+    Raises InvalidParameterValue for options that do not apply to it.
     """
     options.only(
         f"{family.name}, noise for any count,",
@@ -59,13 +59,13 @@ def show_noise(family: Additive, options: MechanismOptions) -> Said:
     guarantee = family.guarantee
     if "delta" not in row and family.needs_delta:
         guarantee += "; with rho = epsilon^2 / 2, which is less private than epsilon by itself"
-    return _said(row, guarantee)
+    return _output(row, guarantee)
 
 
-def show_staircase(options: MechanismOptions) -> Said:
-    """Its law, beside Laplace noise for the same sensitivity and cost.
+def show_staircase(options: MechanismOptions) -> Output:
+    """Return the law of staircase noise, and Laplace noise of the same sensitivity and cost.
 
-    Raises InvalidParameterValue for options that make no sense for it.
+    Raises InvalidParameterValue for options that do not apply to it.
     """
     options.only("staircase", "sensitivity")
     epsilon = options.cost()
@@ -90,11 +90,11 @@ def show_staircase(options: MechanismOptions) -> Said:
     }
     cells = [[k, *(f"{rest[law][k]:.6f}" for law in rest)] for k in listed]
     columns = ("noise, either sign", "probability", "of Laplace noise")
-    _, lines = _said(row, STAIRCASE_GUARANTEE)
+    _, lines = _output(row, STAIRCASE_GUARANTEE)
     document = {**row, "law": rest, "guarantee": STAIRCASE_GUARANTEE}
-    return Said(document, [*lines, *aligned(columns, cells)[:-1]])
+    return Output(document, [*lines, *aligned(columns, cells)[:-1]])
 
 
-def _said(row: dict[str, Any], guarantee: str) -> Said:
+def _output(row: dict[str, Any], guarantee: str) -> Output:
     lines = aligned(list(row), [list(row.values())])[:-1]
-    return Said({**row, "guarantee": guarantee}, [*lines, f"guarantee: {guarantee}."])
+    return Output({**row, "guarantee": guarantee}, [*lines, f"guarantee: {guarantee}."])

@@ -1,7 +1,7 @@
-"""The server's log on standard error: a line an event, as text or as a JSON object.
+"""The server's log on standard error: one line per event, as text or as a JSON object.
 
-A thread of its own writes it. Where standard error is not read, events are dropped and counted;
-nothing waits for it.
+A separate thread writes it. If standard error is not read, events are dropped and counted; the
+server never waits for the log.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Level = Literal["debug", "info", "warning", "error"]
 _Fields: TypeAlias = dict[str, Any]
 
 ROOM: Final = 10_000
-"""Events that wait to be written."""
+"""The largest number of events waiting to be written."""
 
 PATIENCE: Final = 1.0
-"""Seconds that the last events have to be written."""
+"""Seconds to wait for the last events to be written."""
 
 
 @contextmanager
 def logging_to_stderr(
     form: Format, level: Level, *, statements: bool = False, worker: int | None = None
 ) -> Iterator[None]:
-    """Inside, events of this level and above are written to standard error.
+    """While inside, write events of this level and above to standard error.
 
-    ``statements``: with the SQL they are about, where they are about some. ``worker``: with the
-    number of this process among those that serve.
+    ``statements``: include the SQL that an event is about. ``worker``: include this number of the
+    serving process.
     """
     common = {} if worker is None else {"worker": worker}
     writer = _Writer(_json if form == "json" else _text, statements, common)
@@ -85,7 +85,7 @@ class _Writer(logging.Handler):
             self._print(fields)
 
     def _print(self, fields: _Fields) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        with contextlib.suppress(OSError, ValueError):  # standard error is closed
             sys.stderr.write(self._form(fields) + "\n")
             sys.stderr.flush()
 
@@ -99,7 +99,8 @@ class _Writer(logging.Handler):
 
 
 def _fields(record: logging.LogRecord) -> _Fields:
-    """Of other packages' messages nobody has made sure that they are public: only who says so."""
+    """Return a record's fields. Messages of other packages may be confidential, so only their
+    logger's name and the type of the error are logged."""
     if record.name.partition(".")[0] == LOGGER.name:
         return _about(record.getMessage(), record.levelname, **getattr(record, "fields", {}))
     kind = record.exc_info[0] if record.exc_info else None
@@ -117,7 +118,7 @@ def _json(fields: _Fields) -> str:
 
 
 def _text(fields: _Fields) -> str:
-    """``time LEVEL event name=value …``; what is not plain is quoted as in JSON."""
+    """Return ``time LEVEL event name=value …``; values with special characters are JSON strings."""
     rest = dict(fields)
     time, level, event = (str(rest.pop(name)) for name in ("time", "level", "event"))
     pairs = [f"{name}={_plain(value)}" for name, value in rest.items()]

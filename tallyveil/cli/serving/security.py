@@ -1,8 +1,8 @@
-"""Who may connect to a served policy, and over which TLS: the files, read, checked and written.
+"""Users and TLS of a server: reads, checks and writes their files.
 
-The file of users has one ``name:verifier`` a line, for its owner's eyes only. Blank lines and lines
-that start with # are kept and skipped. The line without a name holds the secret that makes up what
-unknown users are asked, so that it is the same after a restart.
+The users' file has one ``name:verifier`` per line, and only its owner may read it. Blank lines and
+lines that start with # are preserved and ignored. The line without a name holds a secret. From it
+the server derives the SCRAM challenges of unknown users, so that they stay equal after a restart.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 
 _HEAD: Final = (
     "# Users and their SCRAM verifiers: tallyveil user add, remove, list.",
-    "# The line without a name makes up what unknown users are asked.",
+    "# The line without a name determines the challenges of unknown users.",
 )
 _SCRAM: Final = "SCRAM-SHA-256$"
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """``verifiers`` by name; a plain password in its place is of `str`."""
+    """The users' file. ``verifiers`` maps names to verifiers, or to plain passwords (`str`)."""
 
     path: Path
     lines: tuple[str, ...]
@@ -52,19 +52,22 @@ class UserFile:
     verifiers: Mapping[str, Verifier | str]
 
     def users(self, *, plaintext: bool, clientcert: Clientcert | None) -> Users:
-        """Raises PolicyError for a plain password that is not allowed, and for no users."""
+        """Return the users. Raises PolicyError if there are none, and for plain passwords unless
+        ``plaintext``."""
         plain = [name for name, value in self.verifiers.items() if isinstance(value, str)]
         if plain and not plaintext:
             raise PolicyError(
                 f"{self.path} has plain passwords",
                 [
-                    f"make a verifier: tallyveil user add --replace POLICY {name}; or allow them:"
-                    " plaintext_passwords = true in [server]"
+                    f"create a verifier: tallyveil user add --replace POLICY {name}; or allow plain"
+                    " passwords: plaintext_passwords = true in [server]"
                     for name in plain[:1]
                 ],
             )
         if not self.verifiers:
-            raise PolicyError(f"the file of users {self.path} names nobody")
+            raise PolicyError(
+                f"the users' file {self.path} has no users", ["tallyveil user add POLICY NAME"]
+            )
         return Users(
             {name: self._verifier(name, value) for name, value in self.verifiers.items()},
             self.secret,
@@ -74,37 +77,43 @@ class UserFile:
     def _verifier(self, name: str, value: Verifier | str) -> Verifier:
         if isinstance(value, Verifier):
             return value
-        # The salt of an unknown user of that name: it does not change when the file is read again.
+        # The salt that an unknown user of that name has, so that it stays equal after a reload.
         likeness = Verifier.of("", salt=bytes(16), iterations=1).likeness(self.secret, name)
         return Verifier.of(value, salt=likeness.salt)
 
     def add(self, name: str, password: str, *, replace: bool) -> None:
-        """Write the file with one user more. Raises InvalidParameterValue."""
+        """Write the file with this user added or replaced.
+
+        Raises InvalidParameterValue for invalid names and passwords, and if the user exists, unless
+        ``replace``; OutputError if the file cannot be written.
+        """
         if not name or name != name.strip() or ":" in name or name.startswith("#"):
             raise InvalidParameterValue(
-                "the name of a user is not empty, has no colon and no spaces around it, and does"
-                " not start with #"
+                "a user's name must not be empty, contain a colon, start with #, or start or end"
+                " with a space"
             )
         if not (name.isprintable() and password):
-            raise InvalidParameterValue("a name has printable characters, and a password has some")
+            raise InvalidParameterValue(
+                "a user's name must be printable, and a password must not be empty"
+            )
         if name in self.verifiers and not replace:
             raise InvalidParameterValue(
-                f'user "{name}" exists', hint="Give --replace for another password."
+                f'user "{name}" exists', hint="Give --replace to change the password."
             )
         line = f"{name}:{Verifier.of(password).written()}"
         lines = tuple(line if _name(each) == name else each for each in self.lines)
         self._write(lines if name in self.verifiers else (*lines, line))
 
     def remove(self, name: str) -> None:
-        """Write the file without one. Raises InvalidParameterValue."""
+        """Write the file without this user. Raises InvalidParameterValue if there is none."""
         if name not in self.verifiers:
             raise InvalidParameterValue(
-                f'there is no user "{name}"', hint="tallyveil user list shows who there is."
+                f'there is no user "{name}"', hint="tallyveil user list shows the users."
             )
         self._write(tuple(line for line in self.lines if _name(line) != name))
 
     def _write(self, lines: tuple[str, ...]) -> None:
-        """Whole or not at all, whatever happens meanwhile. Raises OutputError."""
+        """Replace the file atomically. Raises OutputError."""
         if not any(_name(line) == "" for line in lines):
             lines = (*_HEAD, f":{b64encode(self.secret).decode()}", *lines)
         written = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
@@ -117,22 +126,24 @@ class UserFile:
 
 
 def read_user_file(path: Path, *, create: bool = False) -> UserFile:
-    """Raises PolicyError; no message holds a password or a verifier. With ``create``, a file that
-    is missing is an empty one.
+    """Read the users' file. With ``create``, a missing file counts as empty.
+
+    Raises PolicyError if it cannot be read or has a mistake. No message contains a password or a
+    verifier.
     """
     try:
         with path.open(encoding="utf-8") as file:
-            check_private("file of users", path, os.fstat(file.fileno()).st_mode)
+            check_private("users' file", path, os.fstat(file.fileno()).st_mode)
             lines = file.read().splitlines()
     except OSError as error:
         if not (create and isinstance(error, FileNotFoundError)):
             raise PolicyError(
-                f"the file of users {path} cannot be read: {error.strerror}",
-                ["tallyveil user add POLICY NAME makes it"],
+                f"the users' file {path} cannot be read: {error.strerror}",
+                ["tallyveil user add POLICY NAME creates it"],
             ) from None
         lines = []
     except UnicodeDecodeError:
-        raise PolicyError(f"the file of users {path} is not UTF-8 text") from None
+        raise PolicyError(f"the users' file {path} is not UTF-8 text") from None
     secret, verifiers = b"", dict[str, Verifier | str]()
     for number, line in enumerate(lines, 1):
         name = _name(line)
@@ -140,7 +151,7 @@ def read_user_file(path: Path, *, create: bool = False) -> UserFile:
             if line.strip() and not line.startswith("#"):
                 raise _wrong(path, number, "expected name:verifier")
         elif name in verifiers or (name == "" and secret):
-            raise _wrong(path, number, f'user "{name}" has a line above already')
+            raise _wrong(path, number, f'user "{name}" already has a line above')
         elif name == "":
             secret = _secret(path, number, line[1:])
         else:
@@ -149,16 +160,16 @@ def read_user_file(path: Path, *, create: bool = False) -> UserFile:
 
 
 def check_private(what: str, path: Path, mode: int) -> None:
-    """Raises PolicyError for a file that others than the owner may read."""
+    """Raise PolicyError if others than the owner may access the file."""
     others = mode & (stat.S_IRWXG | stat.S_IRWXO)
     if sys.platform != "win32" and others and not stat.S_ISDIR(mode):
         raise PolicyError(
-            f"the {what} {path} can be read by others than its owner", [f"chmod 600 {path}"]
+            f"others than its owner can access the {what} {path}", [f"chmod 600 {path}"]
         )
 
 
 def _name(line: str) -> str | None:
-    """Whose line it is; None for a comment, and for what is no line of a user."""
+    """Return the name of the line's user; None for comments and other lines."""
     name, colon, _ = line.partition(":")
     return name if colon and not line.startswith("#") else None
 
@@ -185,16 +196,16 @@ def _secret(path: Path, number: int, text: str) -> bytes:
 
 
 def _wrong(path: Path, number: int, expected: str) -> PolicyError:
-    return PolicyError(f"the file of users {path} has a mistake", [f"line {number}: {expected}"])
+    return PolicyError(f"the users' file {path} has a mistake", [f"line {number}: {expected}"])
 
 
 def user_path(policy: Path, serving: Serving) -> Path:
-    """Where the users are: beside the policy unless it says otherwise."""
+    """Return the path of the users' file, by default next to the policy."""
     return serving.users or policy.with_suffix(".users")
 
 
 def authentication(policy: Path, serving: Serving) -> Authentication:
-    """The users of the file; trust where neither a file nor certificates are used.
+    """Return the users in the file, or trust if there is neither a file nor a client CA.
 
     Raises PolicyError.
     """
@@ -207,14 +218,15 @@ def authentication(policy: Path, serving: Serving) -> Authentication:
         return file.users(plaintext=serving.plaintext_passwords, clientcert=clientcert)
     if clientcert == "verify-full":
         raise PolicyError(
-            "certificates beside passwords need users",
+            "clientcert = verify-full needs users with passwords",
             [f'tallyveil user add {policy} NAME; or clientcert = "cert" for certificates alone'],
         )
     return Trust() if clientcert is None else Users({}, clientcert=clientcert)
 
 
 def encryption(serving: Serving, host: str) -> Tls | None:
-    """What the files say; with a certificate made for a first run, where that is wanted.
+    """Load the files of TLS, or None if none are declared. With ``self_signed``, create them if
+    they are missing.
 
     Raises PolicyError.
     """
@@ -235,30 +247,28 @@ def encryption(serving: Serving, host: str) -> Tls | None:
 
 def _unusable(files: Certificate, reason: str) -> PolicyError:
     none = not (files.certificate.exists() or files.key.exists())
-    hints = ["self_signed = true makes both for a first run"] if none else []
-    return PolicyError(
-        f"TLS cannot be had from {files.certificate} and {files.key}", [reason, *hints]
-    )
+    hints = ["self_signed = true creates both for a first run"] if none else []
+    return PolicyError(f"TLS cannot use {files.certificate} and {files.key}", [reason, *hints])
 
 
 def reloaded(
     policy: Path, serving: Serving, host: str, before: Authentication
 ) -> tuple[Authentication, Tls | None] | None:
-    """Both as they are now; None, and a line in the log, if there is a mistake."""
+    """Read users and TLS again. On a mistake, log it and return None."""
     try:
         return still_users(authentication(policy, serving), before), encryption(serving, host)
     except PolicyError as error:
-        # Neither message nor detail holds a password.
+        # Neither message nor mistakes contain a password.
         reason = " ".join((error.message, *error.mistakes))
         report("users not reloaded", level=logging.ERROR, reason=reason)
         return None
 
 
 def still_users(now: Authentication, before: Authentication) -> Authentication:
-    """Whoever had to prove who they are has to go on: a file that is gone lets nobody in.
-
-    Raises PolicyError.
-    """
+    """Return ``now``. Raises PolicyError if it would end authentication, so that deleting the
+    users' file lets nobody in."""
     if isinstance(now, Trust) and not isinstance(before, Trust):
-        raise PolicyError("the file of users is gone", ["put it back, or restart without users"])
+        raise PolicyError(
+            "the users' file does not exist", ["restore it, or restart without users"]
+        )
     return now

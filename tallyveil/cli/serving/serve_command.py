@@ -19,49 +19,51 @@ def serve(
     context: typer.Context,
     policy: PolicyPath,
     host: str = option("The address to listen on.", "127.0.0.1"),
-    port: int = option("0 takes any free one.", 5432, min=0, max=65535),
+    port: int = option("The port to listen on; 0: any free one.", 5432, min=0, max=65535),
     users: Path | None = option(
-        "Who may connect, see `tallyveil user`; by default beside the policy."
+        "The users' file, see `tallyveil user`; by default next to the policy."
     ),
     plaintext_passwords: bool | None = flag(
-        "--plaintext-passwords", "Take plain passwords in it, too.", None
+        "--plaintext-passwords", "Allow plain passwords in the users' file.", None
     ),
-    tls_certificate: Path | None = option(
-        "The server's certificate, and those that lead to its CA."
-    ),
-    tls_key: Path | None = option("The key of the certificate."),
+    tls_certificate: Path | None = option("The server's certificate, with its chain up to the CA."),
+    tls_key: Path | None = option("The certificate's key."),
     tls_self_signed: bool | None = flag(
-        "--tls-self-signed", "Make both if there are none, for a first run.", None
+        "--tls-self-signed", "Create certificate and key if missing, for a first run.", None
     ),
-    tls_client_ca: Path | None = option("Who signs the certificates of clients."),
+    tls_client_ca: Path | None = option("The CA that signs the clients' certificates."),
     tls_clientcert: str | None = option(
-        "verify-full: beside a password; cert: instead.", metavar="<verify-full|cert>"
+        "verify-full: a client's certificate and a password; cert: a certificate alone.",
+        metavar="<verify-full|cert>",
     ),
     allow_insecure: bool = flag(
-        "--allow-insecure", "Listen elsewhere without TLS or without users."
+        "--allow-insecure", "Listen on other addresses without TLS or without users."
     ),
-    workers: int | None = option("Processes that share the port and the ledger; 1."),
-    max_connections: int | None = option("Clients that may be logged in at a time; 100."),
+    workers: int | None = option("Processes that share the port and the ledger; default 1."),
+    max_connections: int | None = option("The most clients logged in at a time; default 100."),
     max_user_connections: int | None = option(
-        "Those of one user that may be logged in at a time; all unless given."
+        "The most clients of one user logged in at a time; by default no limit."
     ),
-    max_message: int | None = option("MiB of one message; 1."),
-    memory: int | None = option("MiB kept for all clients: results, parameters, statements; 512."),
-    connection_memory: int | None = option("MiB kept for one connection; 128."),
-    startup_timeout: float | None = option("Seconds a client may take to log in; 10."),
-    statement_timeout: float | None = option("Seconds a statement may take; 10."),
-    idle_timeout: float | None = option("Seconds a client may ask nothing; for ever unless given."),
-    send_timeout: float | None = option("Seconds a client may leave its answer unread; 300."),
+    max_message: int | None = option("The most MiB of one message; default 1."),
+    memory: int | None = option(
+        "The most MiB for all clients' results, parameters and statements; default 512."
+    ),
+    connection_memory: int | None = option("The most MiB for one connection; default 128."),
+    startup_timeout: float | None = option("Seconds a client may take to log in; default 10."),
+    statement_timeout: float | None = option("Seconds a statement may take; default 10."),
+    idle_timeout: float | None = option("Seconds a client may be idle; by default no limit."),
+    send_timeout: float | None = option(
+        "Seconds a client may leave its answer unread; default 300."
+    ),
     catalog: str | None = option(
-        "Where the PostgreSQL programs are that answer about the catalogs.", metavar="<FOLDER|off>"
+        "The folder of the PostgreSQL programs that answer questions about the catalogs.",
+        metavar="<FOLDER|off>",
     ),
-    log_format: Literal["text", "json"] = option(
-        "How the log on standard error is written.", "text"
-    ),
+    log_format: Literal["text", "json"] = option("The format of the log.", "text"),
     log_level: Literal["debug", "info", "warning", "error"] = option(
-        "The least that is logged.", "info"
+        "The lowest level to log.", "info"
     ),
-    log_statements: bool = flag("--log-statements", "Log the SQL of charges and refusals, too."),
+    log_statements: bool = flag("--log-statements", "Also log the SQL of charges and refusals."),
 ) -> None:
     """Serve the policy's tables to PostgreSQL clients, until Ctrl-C."""
     from tallyveil.cli.serving.serving import ServeOptions

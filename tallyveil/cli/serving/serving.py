@@ -44,19 +44,19 @@ from tallyveil.proxy.processes import Assigned, WorkerFailed, WorkerSupervisor
 
 __all__ = ["ServeOptions", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
-_BELIEVED: Final = (
+_NO_USERS: Final = (
     "without users any user name is accepted, so anybody can spend any analyst's share; the "
-    "tables' budgets hold all the same."
+    "tables' budgets still hold."
 )
 _MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
 
 
-# Seconds after the signal by which the process has ended.
+# The process ends at most this many seconds after the signal.
 _LATEST: Final = 3.5
 
 
 def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice:
-    """What the command line says goes before the policy: a folder, or off."""
+    """Return the catalog to use. The command line, a folder or "off", overrides the policy."""
     if given is None:
         return declared
     return CatalogChoice(enabled=False) if given == "off" else CatalogChoice(binaries=Path(given))
@@ -64,8 +64,10 @@ def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice
 
 @contextmanager
 def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket | None]:
-    """Start it, without waiting for it. None where there is no PostgreSQL to start. Raises
-    InvalidParameterValue where one was named.
+    """Start the catalog without waiting for it, and stop it at the end.
+
+    Yields None if there is no PostgreSQL to start. Raises InvalidParameterValue if ``choice`` names
+    one that cannot be used.
     """
     if not choice.enabled or sys.platform == "win32":
         yield None
@@ -91,9 +93,11 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What `tallyveil serve` was told. ``server`` goes before the policy's ``[server]``, and has
-    its keys, with a dot between those of tables; ``catalog`` is a folder of programs, or "off".
-    None is left to the policy."""
+    """The options of `tallyveil serve`.
+
+    ``server`` overrides the policy's ``[server]`` and has its keys; keys of inner tables have a
+    dot. ``catalog`` is a folder of programs, or "off". None leaves the choice to the policy.
+    """
 
     host: str
     port: int
@@ -106,10 +110,10 @@ class ServeOptions:
 
 
 def serve(path: Path, options: ServeOptions) -> None:
-    """Serve until SIGINT or SIGTERM, and end the process; SIGHUP reads users and certificates anew.
+    """Serve until SIGINT or SIGTERM, then end the process. SIGHUP reloads users and certificates.
 
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
-    address that cannot be had, or one reachable from elsewhere without TLS and users.
+    address that cannot be opened, or one that other machines can reach without TLS and users.
     """
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
@@ -119,20 +123,17 @@ def serve(path: Path, options: ServeOptions) -> None:
         house = _House(path, options, read_policy(path))
         auth, tls = house.security()
         if house.policy.analysts and isinstance(auth, Trust):
-            report(_BELIEVED, level=logging.WARNING)
+            report(_NO_USERS, level=logging.WARNING)
         if house.workers > 1:
             _supervise(house, auth)
         else:
             house.answer(auth, tls)
     typer.echo("closed")
-    leave()  # everything is closed; to take its memory apart would take seconds
+    leave()  # everything is closed; freeing the memory would take seconds
 
 
 def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
-    """Be one of several processes that serve; ``job`` is what `_supervise` says.
-
-    Raises as `serve` does.
-    """
+    """Serve as one of several processes; ``job`` comes from `_supervise`. Raises as `serve`."""
     options = ServeOptions(**job["options"])
     worker = job["worker"]
     with logging_to_stderr(
@@ -146,7 +147,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
 
 
 class _House:
-    """A policy, as ``text`` has it, and how it is to be served."""
+    """A policy, read from ``text``, and the options with which to serve it."""
 
     def __init__(self, path: Path, options: ServeOptions, text: str) -> None:
         self.path, self.options, self.text = path, options, text
@@ -159,7 +160,8 @@ class _House:
         self.limits = _limits(limits)
 
     def security(self) -> tuple[Authentication, Tls | None]:
-        """Users and certificates; the latter made for a first run, where that is wanted."""
+        """Load users and TLS files (`authentication`, `encryption`), and check that the address
+        is safe for them."""
         auth = authentication(self.path, self.serving)
         tls = encryption(self.serving, self.options.host)
         if not self.options.allow_insecure:
@@ -193,7 +195,7 @@ class _House:
                         reload=partial(_reload, server, self.path, serving),
                         ending=partial(_end_soon, _LATEST),
                     )
-            if not ended:  # the catalog has, and has taken its folder along
+            if not ended:  # the catalog has ended and removed its folder
                 if entrance is None:
                     typer.echo("closed, though statements still ran")
                 logging.shutdown()
@@ -207,8 +209,8 @@ class _House:
 def _supervise(house: _House, auth: Authentication) -> None:
     if sys.platform == "win32":
         raise InvalidParameterValue(
-            "several processes need to pass sockets on, which Windows cannot do",
-            hint="Leave --workers out.",
+            "several processes are not supported on Windows, which cannot pass sockets",
+            hint="Leave out --workers.",
         )
     job = {
         "path": str(house.path),
@@ -229,19 +231,19 @@ def _supervise(house: _House, auth: Authentication) -> None:
                 reload=supervisor.reload,
                 ending=partial(_end_soon, _LATEST + 1.0),
             )
-        except WorkerFailed:  # and has said why
+        except WorkerFailed:  # it has logged the reason
             raise typer.Exit(1) from None
 
 
 def _end_soon(seconds: float) -> None:
-    """Whatever hangs: what is in the ledger is kept, and nothing else has to be."""
+    """End the process in ``seconds``, even if something hangs. The ledger is always durable."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
 
 
 def _reload(server: Server, path: Path, serving: Serving) -> None:
-    """Take users and certificates as they are now; if they are wrong, those before go on."""
+    """Reload users and certificates. On a mistake, keep the current ones."""
     if isinstance(server.auth, Trust) and server.tls is None:
         report("nothing to reload")
         return
@@ -266,14 +268,14 @@ def _address_refused() -> Iterator[None]:
         raise InvalidParameterValue(
             error.args[0],
             hint="Give --tls-certificate and --tls-key, or --tls-self-signed for a first run; "
-            "make users with `tallyveil user add`; or listen on 127.0.0.1. --allow-insecure "
-            "listens all the same, for a closed network.",
+            "add users with `tallyveil user add`; or listen on 127.0.0.1. On a closed network, "
+            "--allow-insecure skips this check.",
         ) from None
 
 
 @contextmanager
 def address_errors(host: str, port: int) -> Iterator[None]:
-    """Say which address could not be had."""
+    """Turn an OSError into an InvalidParameterValue that names the address."""
     try:
         yield
     except OSError as error:
@@ -285,6 +287,6 @@ def address_errors(host: str, port: int) -> Iterator[None]:
 
 
 def dsn(host: str, port: int) -> str:
-    """A line that connects: psql takes it as it is."""
+    """Return a shell command that connects with psql."""
     literal = f"[{host}]" if ":" in host else host
     return f"psql postgresql://{literal}:{port}/tallyveil"

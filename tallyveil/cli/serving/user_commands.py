@@ -1,4 +1,4 @@
-"""The commands `tallyveil user …`: who may connect, and by which password."""
+"""The commands `tallyveil user …`: the users who may connect, and their passwords."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import typer
 
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.options import Json, PolicyPath, flag
-from tallyveil.cli.text import Said
+from tallyveil.cli.text import Output
 
 if TYPE_CHECKING:
     from tallyveil.cli.serving.security import UserFile
 
 __all__ = ["users"]
 
-users = typer.Typer(no_args_is_help=True, help="Say who may connect: add, remove, list.")
+users = typer.Typer(no_args_is_help=True, help="Add, remove and list users who may connect.")
 
-Name = Annotated[str, typer.Argument(help="As the analyst connects.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="The user name.", metavar="NAME")]
 
 
 @users.command(cls=Command)
@@ -27,9 +27,9 @@ def add(
     policy: PolicyPath,
     name: Name,
     stdin: bool = flag("--stdin", "Read the password from standard input."),
-    replace: bool = flag("--replace", "Give a user another password."),
+    replace: bool = flag("--replace", "Change the password of an existing user."),
 ) -> None:
-    """Let NAME connect. The password is asked for, and a SCRAM verifier of it is kept."""
+    """Allow NAME to connect. Asks for a password and stores its SCRAM verifier."""
     file = _file(policy, create=True)
     password = (
         sys.stdin.buffer.readline().decode("utf-8", "surrogateescape").rstrip("\r\n")
@@ -42,17 +42,17 @@ def add(
 
 @users.command(cls=Command)
 def remove(policy: PolicyPath, name: Name) -> None:
-    """Let NAME connect no longer. Connections that are open stay."""
+    """Do not allow NAME to connect. Open connections stay open."""
     file = _file(policy)
     file.remove(name)
-    typer.echo(f"{name} may connect no longer: {file.path}")
+    typer.echo(f"{name} may not connect: {file.path}")
 
 
 @users.command("list", cls=Command)
-def list_(policy: PolicyPath, json: Json = False) -> Said:
-    """List who may connect."""
+def list_(policy: PolicyPath, json: Json = False) -> Output:
+    """List the users who may connect."""
     names = sorted(_file(policy).verifiers)
-    return Said(names, names)
+    return Output(names, names)
 
 
 def _file(policy: Path, *, create: bool = False) -> UserFile:

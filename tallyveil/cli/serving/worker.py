@@ -1,4 +1,4 @@
-"""One of the processes of `tallyveil serve --workers N`, as its supervisor starts it."""
+"""A worker process of `tallyveil serve --workers N`. The supervisor starts it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Final
 
 import typer
 
-from tallyveil.cli.error_messages import complaints
+from tallyveil.cli.error_messages import printing_errors
 
 __all__ = ["main"]
 
 GRACE: Final = 4.0
-"""Seconds to end in, once the supervisor is gone."""
+"""Seconds to shut down after the supervisor has ended."""
 
 
 def main(end: int) -> None:
-    """``end`` is the link to the supervisor; standard input says what is to be done."""
+    """Serve. ``end`` is the socket to the supervisor, and standard input has the job as JSON."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor gets it, too
     threading.Thread(target=_follow, args=(os.dup(end),), daemon=True).start()
@@ -30,14 +30,14 @@ def main(end: int) -> None:
     from tallyveil.cli.serving.serving import serve_as_worker
 
     try:
-        with complaints():
+        with printing_errors():
             serve_as_worker(job, socket.socket(fileno=end))
     except typer.Exit as refused:
         sys.exit(refused.exit_code)
 
 
 def _follow(end: int) -> None:
-    """A worker must not go on without its supervisor, whatever it is at."""
+    """End the process after the supervisor has ended, even if it is busy."""
     hung_up = select.poll()
     hung_up.register(end, 0)
     hung_up.poll()
