@@ -129,10 +129,10 @@ def grid_finding(name: str, law: OnGrid, epsilon: Fraction) -> Finding:
     for x, other in permutations(product(range(law.size), repeat=law.times), 2):
         missing = [int(law.size - 1 in value) for value in (x, other)]
         pairs = zip(_around(law, x), _around(law, other), strict=True)
-        apart = max(abs(a - b) for a, b in pairs)
+        distance = max(abs(a - b) for a, b in pairs)
         for outcome in (0, 1):
             ratio = flag[missing[0]][outcome] / flag[missing[1]][outcome]
-            steps = 0 if outcome else apart
+            steps = 0 if outcome else distance
             left = epsilon - steps * rate - (law.room if steps else 0)
             holds = holds and left >= 0 and (ratio <= 1 or ratio <= exp_below(left))
             worst = max(worst, math.log(ratio) + float(steps * rate))

@@ -225,7 +225,7 @@ def _tour(console: Console, port: int) -> None:
     ) as connection:
         version = connection.info.parameter_status("server_version")
         write("heading", f"psycopg {psycopg.__version__} is connected to port {port}; the server")
-        write("heading", f"says it is PostgreSQL {version}, and answers counts only.")
+        write("heading", f"reports PostgreSQL {version} as its version, and answers counts only.")
         write("heading", "")
         tour(connection, write)
 

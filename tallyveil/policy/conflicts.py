@@ -77,9 +77,9 @@ def _table(key: str, name: str, table: Mapping[str, Any]) -> Iterator[str]:
 
 def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
     """Refuse names that differ only in case, which are equal to DuckDB."""
-    spelled: dict[str, str] = {}
+    seen: dict[str, str] = {}
     for name in map(str, attributes):
-        other = spelled.setdefault(name.lower(), name)
+        other = seen.setdefault(name.lower(), name)
         if other != name:
             yield (
                 f"tables.{table}.attributes.{name}: expected a name that differs from {other} in "

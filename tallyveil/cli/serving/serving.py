@@ -120,14 +120,14 @@ def serve(path: Path, options: ServeOptions) -> None:
     with logging_to_stderr(
         options.log_format, options.log_level, statements=options.log_statements
     ):
-        house = _House(path, options, read_policy(path))
-        auth, tls = house.security()
-        if house.policy.analysts and isinstance(auth, Trust):
+        service = _Service(path, options, read_policy(path))
+        auth, tls = service.security()
+        if service.policy.analysts and isinstance(auth, Trust):
             report(_NO_USERS, level=logging.WARNING)
-        if house.workers > 1:
-            _supervise(house, auth)
+        if service.workers > 1:
+            _supervise(service, auth)
         else:
-            house.answer(auth, tls)
+            service.serve(auth, tls)
     typer.echo("closed")
     leave()  # everything is closed; freeing the memory would take seconds
 
@@ -139,14 +139,14 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
     with logging_to_stderr(
         options.log_format, options.log_level, statements=options.log_statements, worker=worker
     ):
-        house = _House(Path(job["path"]), options, job["text"])
-        auth, tls = house.security()
+        service = _Service(Path(job["path"]), options, job["text"])
+        auth, tls = service.security()
         still_users(auth, Trust() if job["trust"] else Users({}))
-        house.answer(auth, tls, Assigned(worker, job["port"], end))
+        service.serve(auth, tls, Assigned(worker, job["port"], end))
     leave()
 
 
-class _House:
+class _Service:
     """A policy, read from ``text``, and the options with which to serve it."""
 
     def __init__(self, path: Path, options: ServeOptions, text: str) -> None:
@@ -169,7 +169,7 @@ class _House:
                 check_address(self.options.host, auth, tls)
         return auth, tls
 
-    def answer(
+    def serve(
         self, auth: Authentication, tls: Tls | None, entrance: Assigned | None = None
     ) -> None:
         """Serve in this process, alone or as one of the workers."""
@@ -191,7 +191,7 @@ class _House:
                 with address_errors(options.host, options.port):
                     ended = run(
                         server,
-                        ready=self.say if entrance is None else None,
+                        ready=self.announce if entrance is None else None,
                         reload=partial(_reload, server, self.path, serving),
                         ending=partial(_end_soon, _LATEST),
                     )
@@ -201,33 +201,33 @@ class _House:
                 logging.shutdown()
                 leave()
 
-    def say(self, server: Server | WorkerSupervisor) -> None:
+    def announce(self, server: Server | WorkerSupervisor) -> None:
         tables = ", ".join(self.policy.tables)
         typer.echo(f"serving {tables}: {dsn(self.options.host, server.port)}")
 
 
-def _supervise(house: _House, auth: Authentication) -> None:
+def _supervise(service: _Service, auth: Authentication) -> None:
     if sys.platform == "win32":
         raise InvalidParameterValue(
             "several processes are not supported on Windows, which cannot pass sockets",
             hint="Leave out --workers.",
         )
     job = {
-        "path": str(house.path),
-        "text": house.text,
-        "options": asdict(house.options),
+        "path": str(service.path),
+        "text": service.text,
+        "options": asdict(service.options),
         "trust": isinstance(auth, Trust),
     }
     command = [sys.executable, "-P", "-m", "tallyveil.cli.serving.worker"]
-    options = house.options
+    options = service.options
     supervisor = WorkerSupervisor(
-        command, job, house.workers, options.host, options.port, house.limits
+        command, job, service.workers, options.host, options.port, service.limits
     )
     with address_errors(options.host, options.port):
         try:
             run(
                 supervisor,
-                ready=house.say,
+                ready=service.announce,
                 reload=supervisor.reload,
                 ending=partial(_end_soon, _LATEST + 1.0),
             )

@@ -111,10 +111,10 @@ class PairLoss:
         classes, members = joined
         moves: list[IntArray] = []
         for part, own, member in zip(parts, rows, members, strict=True):
-            apart = distances(own, part.count, power(self.measure))
-            if apart is None:
+            matrix = distances(own, part.count, power(self.measure))
+            if matrix is None:
                 return None
-            moves.append(apart[np.ix_(member, member)])
+            moves.append(matrix[np.ix_(member, member)])
         return ClassLoss(classes, loss_units(moves, self.rates))
 
     @cached_property

@@ -147,9 +147,9 @@ def distances(entries: ClassRows, count: int, power: int) -> IntArray | None:
         deadline.check()
         touched, v = members[start:end], values[start:end]
         own = np.abs(v) ** power
-        apart = own[:, None] + own[None, :] - np.abs(v[:, None] - v[None, :]) ** power
-        np.fill_diagonal(apart, 0)
-        matrix[np.ix_(touched, touched)] -= apart
+        excess = own[:, None] + own[None, :] - np.abs(v[:, None] - v[None, :]) ** power
+        np.fill_diagonal(excess, 0)
+        matrix[np.ix_(touched, touched)] -= excess
     return matrix
 
 

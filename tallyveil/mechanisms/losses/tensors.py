@@ -128,8 +128,8 @@ def place(
 ) -> list[int]:
     """Return which groups to multiply out with a tensor over ``axes``, within `CELL_LIMIT`.
 
-    These are all groups that share an axis, if the product is small enough. Otherwise groups are
-    added one by one while it is, the one with most axes in common first.
+    These are all groups that share an axis, if the product is small enough. Otherwise each group is
+    tried, the one with most axes in common first, and added if the product stays small enough.
     """
 
     def fits(chosen: Iterable[int]) -> bool:

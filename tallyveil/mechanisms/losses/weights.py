@@ -90,10 +90,10 @@ def from_zero(column: Column, power: int, *, merge: bool) -> CellWeights:
     kept = _fitting(parts)
     whole = all(kept)
     bounds = math.prod(p.highest for p, keep in zip(parts, kept, strict=True) if not keep)
-    spelled = [part for part, keep in zip(parts, kept, strict=True) if keep]
+    found = [part for part, keep in zip(parts, kept, strict=True) if keep]
     if bounds != 1:
-        spelled.append(Tensor((), np.array(bounds, dtype=np.int64)))
-    return CellWeights(tuple(spelled), 0, exact and whole, whole and not merge)
+        found.append(Tensor((), np.array(bounds, dtype=np.int64)))
+    return CellWeights(tuple(found), 0, exact and whole, whole and not merge)
 
 
 def from_midrange(column: Column, power: int, closed: bool) -> CellWeights:

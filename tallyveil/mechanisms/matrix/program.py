@@ -189,8 +189,8 @@ def _falling(
 def _distinct(big: IntArray, small: IntArray, factor: FloatArray) -> _Inequalities:
     """Return each pair of different variables once, with its largest factor, which implies the
     others."""
-    apart = big != small
-    big, small, factor = big[apart], small[apart], factor[apart]
+    different = big != small
+    big, small, factor = big[different], small[different], factor[different]
     order = np.lexsort((-factor, small, big))
     big, small, factor = big[order], small[order], factor[order]
     first = np.ones(len(big), dtype=bool)
