@@ -98,7 +98,7 @@ fixtures: $(VENV)/stamp  ## Write the fixtures of plans and verdicts anew, to be
 
 bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSON object a line
 	@$(if $(NAME),:,echo "say which: make bench NAME=…, one of:" \
-		$(filter-out __init__,$(basename $(notdir $(wildcard bench/*.py)))) >&2; exit 2)
+		$(basename $(notdir $(shell grep -l __main__ bench/*.py))) >&2; exit 2)
 	@$(RUN)/python -m bench.$(NAME)
 
 clean:  ## Remove the environment, the demo and every cache

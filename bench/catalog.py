@@ -14,11 +14,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import psycopg
 
-from bench.fairness import POLICY, TABLE
-from bench.house import served
+from bench.house import made, served
 from bench.measure import clocked, percentiles, report, target
 from bench.postgres import postgresql, program
 
@@ -71,14 +69,11 @@ def measure(port: int, our_port: int) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="tv") as made:
-        folder = Path(made)
-        with duckdb.connect() as source:
-            source.execute(f"COPY ({TABLE.format(rows=1000)}) TO '{folder / 'rows.parquet'}'")
-        (folder / "policy.toml").write_text(POLICY)
+    with tempfile.TemporaryDirectory(prefix="tv") as name:
+        folder = Path(name)
         with (
             postgresql(folder) as (port, _),
-            served(str(folder / "policy.toml")) as (our_port, _),
+            served(made(folder, 1000)) as (our_port, _),
         ):
             measure(port, our_port)
 

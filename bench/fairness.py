@@ -35,38 +35,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import psycopg
 
-from bench.house import served
+from bench.house import made, served
 from bench.measure import clocked, percentiles, report
 
 LENGTH: Final = float(os.environ.get("LENGTH", "20"))
 ROWS: Final = int(os.environ.get("ROWS", "200000"))
 PAUSE: Final = 0.02
 CACHED: Final = b"SELECT count(*) FROM person WHERE a < 30 AND c = 'F'"
-
-TABLE = """
-    SELECT hash(i) % 110 AS a, hash(i + 1000000007) % 240 AS b,
-           CASE WHEN hash(i + 2000000011) % 2 = 0 THEN 'F' ELSE 'M' END AS c,
-           hash(i + 3000000019) % 10 AS d
-    FROM range({rows}) t(i)
-"""
-
-POLICY = """
-[source]
-url = "rows.parquet"
-[tables.person]
-from = "rows"
-budget = { epsilon = 100000.0 }
-[tables.person.attributes]
-a = { range = [0, 109] }
-b = { range = [0, 239] }
-c = { values = ["F", "M"] }
-d = { range = [0, 9] }
-[defaults]
-epsilon = 0.05
-"""
 
 
 def sums() -> Iterator[str]:
@@ -206,14 +183,11 @@ CASES: Final = ("alone", "490 sums", "26,400 groups", "16 heavy connections")
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with duckdb.connect() as source:
-            source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{folder / 'rows.parquet'}'")
-        (folder / "policy.toml").write_text(POLICY)
+        policy = made(Path(name), ROWS)
         for case in CASES:
-            with served(str(folder / "policy.toml")) as (port, _):
+            with served(policy) as (port, _):
                 _heavy_case(port, case)
-        with served(str(folder / "policy.toml")) as (port, _):
+        with served(policy) as (port, _):
             _half_open_case(port)
 
 

@@ -1,4 +1,5 @@
-"""`tallyveil serve` in a process of its own, as it would run, and what it computes."""
+"""`tallyveil serve` in a process of its own, as it would run: with what it serves, and what it
+computes."""
 
 from __future__ import annotations
 
@@ -9,17 +10,53 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-__all__ = ["computed", "served"]
+import duckdb
+
+__all__ = ["computed", "made", "served"]
 
 _PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
 _OPTIONS = ["--port", "0", "--log-level", "error"]
 
+_TABLE = """
+    SELECT hash(i) % {a} AS a, hash(i + 1000000007) % {b} AS b,
+           CASE WHEN hash(i + 2000000011) % 2 = 0 THEN 'F' ELSE 'M' END AS c,
+           hash(i + 3000000019) % 10 AS d
+    FROM range({rows}) t(i)
+"""
+
+_POLICY = """
+[source]
+url = "rows.parquet"
+[tables.person]
+from = "rows"
+budget = {{ epsilon = 100000.0 }}
+[tables.person.attributes]
+a = {{ range = [0, {last_a}] }}
+b = {{ range = [0, {last_b}] }}
+c = {{ values = ["F", "M"] }}
+d = {{ range = [0, 9] }}
+[defaults]
+epsilon = 0.05
+"""
+
+
+def made(folder: Path, rows: int, a: int = 110, b: int = 240) -> Path:
+    """A policy file in the folder, with `rows.parquet`, the records that it protects: four
+    attributes, of a × b × 2 × 10 values."""
+    with duckdb.connect() as source:
+        table = _TABLE.format(rows=rows, a=a, b=b)
+        source.execute(f"COPY ({table}) TO '{folder / 'rows.parquet'}'")
+    policy = folder / "policy.toml"
+    policy.write_text(_POLICY.format(last_a=a - 1, last_b=b - 1))
+    return policy
+
 
 @contextmanager
-def served(policy: str, *options: str) -> Iterator[tuple[int, int]]:
+def served(policy: Path, *options: str) -> Iterator[tuple[int, int]]:
     """Serve the policy file in another process; gives the port and the process."""
-    command = [*_PROGRAM, "serve", policy, *_OPTIONS, *options]
+    command = [*_PROGRAM, "serve", str(policy), *_OPTIONS, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None:
             raise RuntimeError("the server has no output")

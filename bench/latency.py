@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 import duckdb
 import psycopg
 
-from bench.house import computed, served
+from bench.house import computed, made, served
 from bench.measure import clocked, percentiles, report, target
 from bench.postgres import postgresql
 from tallyveil import load_policy
@@ -39,28 +39,6 @@ from tallyveil.rewriter import Plan
 ROWS = int(os.environ.get("ROWS", "1000000"))
 REPEATS = int(os.environ.get("REPEATS", "300"))
 WARMING = 5
-
-TABLE = """
-    SELECT hash(i) % 50 AS a, hash(i + 1000000007) % 100 AS b,
-           CASE WHEN hash(i + 2000000011) % 2 = 0 THEN 'F' ELSE 'M' END AS c,
-           hash(i + 3000000019) % 10 AS d
-    FROM range({rows}) t(i)
-"""
-
-POLICY = """
-[source]
-url = "rows.parquet"
-[tables.person]
-from = "rows"
-budget = { epsilon = 100000.0 }
-[tables.person.attributes]
-a = { range = [0, 49] }
-b = { range = [0, 99] }
-c = { values = ["F", "M"] }
-d = { range = [0, 9] }
-[defaults]
-epsilon = 0.05
-"""
 
 
 def counts() -> Iterator[str]:
@@ -179,11 +157,10 @@ def commits(folder: Path) -> Iterator[Ask]:
 def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        policy = made(folder, ROWS, a=50, b=100)
         source = stack.enter_context(duckdb.connect(str(folder / "raw.duckdb")))
-        source.execute(f"CREATE TABLE rows AS {TABLE.format(rows=ROWS)}")
-        source.execute(f"COPY rows TO '{folder / 'rows.parquet'}'")
-        (folder / "policy.toml").write_text(POLICY)
-        port, pid = stack.enter_context(served(str(folder / "policy.toml")))
+        source.execute(f"CREATE TABLE rows AS FROM '{folder / 'rows.parquet'}'")
+        port, pid = stack.enter_context(served(policy))
         ours = stack.enter_context(
             psycopg.connect(f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True)
         )
@@ -201,13 +178,13 @@ def main() -> None:
             found = measure(systems, case, bench="latency", rows=ROWS)
             far = found["tallyveil"]["cpu_p99_over_p50"]
             target(f"99th percentile to the median of computing, {case}", far, most=2)
-        stages(folder)
+        stages(policy)
 
 
-def stages(folder: Path) -> None:
+def stages(policy: Path) -> None:
     """Where a fresh statement's time goes, in process: parse, plan, decide (the durable commit, Wx,
     noise), the statement over noisy rows."""
-    gate = Gate(load_policy(folder / "policy.toml"))
+    gate = Gate(load_policy(policy))
     session = gate.session("bench", "bench")
     cursor = gate.database.cursor()
     asked = session.settings.target

@@ -27,12 +27,11 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import psycopg
 
-from bench.house import served
-from bench.latency import CASES, POLICY, TABLE, System, asker, measure
+from bench.house import made, served
+from bench.latency import CASES, System, asker, measure
 from bench.measure import report, target
 from tallyveil import load_policy
 from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Charge, Derivation, Ledger
@@ -52,9 +51,6 @@ _LOST = 9_900  # charges that the last summary lacks: with some more, another wo
 def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with duckdb.connect() as source:
-            rows = folder / "rows.parquet"
-            source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{rows}'")
         systems = {
             _named(releases): stack.enter_context(_opened(folder, releases))
             for releases in (0, *RELEASES)
@@ -73,16 +69,17 @@ def _named(releases: int) -> str:
 @contextmanager
 def _opened(folder: Path, releases: int) -> Iterator[System]:
     """A server with a ledger of so many releases, of which opening was measured."""
-    policy = folder / f"{releases}.toml"
-    policy.write_text(f'ledger = "{releases}.sqlite"\n{POLICY}')
+    own = folder / str(releases)
+    own.mkdir()
+    policy = made(own, ROWS, a=50, b=100)
     _write(load_policy(policy), releases)
     _report("opening after a crash", releases, **_child("opened", policy))
     _report("opening", releases, **_child("opened", policy))
     with (
-        served(str(policy)) as (port, pid),
-        psycopg.connect(f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True) as own,
+        served(policy) as (port, pid),
+        psycopg.connect(f"postgresql://bench@127.0.0.1:{port}/bench", autocommit=True) as ours,
     ):
-        yield System("person", asker(own), pid=pid)
+        yield System("person", asker(ours), pid=pid)
 
 
 def _report(case: str, releases: int, **figures: float) -> None:

@@ -36,12 +36,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-import duckdb
 import psycopg
 
 from bench import catalog
-from bench.fairness import POLICY, TABLE, Load, groups
-from bench.house import served
+from bench.fairness import Load, groups
+from bench.house import made, served
 from bench.measure import percentiles, report, target
 from bench.postgres import postgresql, program
 
@@ -235,14 +234,11 @@ def idle(system: System) -> None:
 def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with duckdb.connect() as source:
-            source.execute(f"COPY ({TABLE.format(rows=ROWS)}) TO '{folder / 'rows.parquet'}'")
-        policy = folder / "policy.toml"
-        policy.write_text(POLICY)
+        policy = made(folder, ROWS)
         systems = [System("postgresql", *stack.enter_context(postgresql(folder)), "postgres")]
         for workers in WORKERS:
             options = ("--workers", str(workers), "--max-connections", "1000")
-            port, pid = stack.enter_context(served(str(policy), *options))
+            port, pid = stack.enter_context(served(policy, *options))
             systems.append(System(named(workers), port, pid))
         found = {
             case: compare(systems, folder, *case) for case in itertools.product(MODES, CONNECTIONS)
