@@ -17,7 +17,7 @@ from scipy.signal import fftconvolve
 from tallyveil.arrays import FloatArray
 from tallyveil.inference import ProbabilityBounds
 
-__all__ = ["LaplaceSum", "expected_error", "mass_within", "monte_carlo", "probability_calculation"]
+__all__ = ["LaplaceSum", "expected_error", "monte_carlo", "probability_calculation"]
 
 _WRAPPED = 1e-10  # η
 _POINTS = 2**17
@@ -132,12 +132,6 @@ def probability_calculation(
         w = np.convolve(u, v) if short < _DIRECT else np.maximum(0.0, fftconvolve(u, v))
         heapq.heappush(heap, (len(w), next(order), w))
     return heap[0][2] if heap else np.ones(1)
-
-
-def mass_within(mass: FloatArray, half_width: int) -> float:
-    """The mass within ± half_width of the middle (BAYES Algorithm 3 accumulates it)."""
-    middle = len(mass) // 2
-    return float(mass[max(0, middle - half_width) : middle + half_width + 1].sum())
 
 
 def _binned(size: float, terms: int, lost: float) -> FloatArray:

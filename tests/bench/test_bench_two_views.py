@@ -8,11 +8,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bench.finite_laws import conditioned, imaged, inequality_loss, loss, mixed, union_loss
 from bench.imaging import Imaged
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.conditional.tree import Tree
+from tests.bench.finite_laws import (
+    conditioned,
+    imaged,
+    inequality_loss,
+    loss,
+    mixed,
+    union_loss,
+)
 
 EXACT = DiscreteLaplaceLaw(0.0)
 
