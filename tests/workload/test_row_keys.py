@@ -37,6 +37,24 @@ def test_rows_of_a_product_have_the_names_of_the_rows_written_out(seed: int) -> 
         )
 
 
+def test_rows_have_their_own_names_over_very_many_cells() -> None:
+    """Those of a few rows are more than an int64 can tell apart."""
+    random, shape = np.random.default_rng(0), (2**21, 2**20, 2**21)
+    sides = [np.sort(random.integers(0, size, (6, 3)), axis=1) for size in shape]
+    strides = np.array([2**41, 2**21, 1])
+    cells = [
+        (a[:, None, None] * strides[0] + b[:, None] * strides[1] + c).ravel()
+        for a, b, c in zip(*sides, strict=True)
+    ]
+    rows = np.repeat(np.arange(6), 27)
+    coefficients = np.ones(6 * 27, dtype=np.int64)
+    coefficients[27 * 4 :] = random.integers(1, 5, 2 * 27)  # rows that are no products
+    together = Factor(("a", "b", "c"), shape, 6, rows, np.concatenate(cells), coefficients)
+    apart = [together.take(np.array([row])) for row in range(6)]
+    assert together.listed().parts == tuple(one.listed().parts[0] for one in apart)
+    assert [len(parts) for _, parts in together.listed().parts] == [3, 3, 3, 3, 1, 1]
+
+
 def test_the_names_of_many_rows_are_quick() -> None:
     """About 2 µs a row; 10 µs and more where each is put together from its parts."""
 
