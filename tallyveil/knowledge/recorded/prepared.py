@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Factor
 
 __all__ = [
     "CELLS",
@@ -90,30 +90,66 @@ class PreparedColumn:
 
     @classmethod
     def of(cls, column: Column) -> PreparedColumn:
-        random = np.random.default_rng(SEED)
-        signs: dict[str, Signs] = {}
-        places: list[tuple[IntArray, ...]] = []
+        axes, factors = frozenset(column.axes), column.factors
         if _entries(column) > _WIDEST:
-            return cls(column, frozenset(column.axes), signs, {}, ((),) * len(column.factors))
-        for factor in column.factors:
-            if not factor.axes:
-                places.append(())
-                continue
-            index = np.unravel_index(factor.cells, factor.shape)
-            places.append(tuple(at.astype(np.int64) for at in index))
-            rows = marks(random, factor.height)[factor.rows]
-            own = [marks(random, size)[i] for size, i in zip(factor.shape, index, strict=True)]
-            weights = factor.coefficients.view(np.uint64) * rows
-            for place, axis in enumerate(factor.axes):
-                others = [mark for n, mark in enumerate(own) if n != place]
-                terms = math.prod(others, start=weights)
-                sums = np.zeros(factor.shape[place], dtype=np.uint64)
-                np.add.at(sums, index[place], terms)
-                signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
+            return cls(column, axes, {}, {}, ((),) * len(factors))
+        every = [_prepared_factor(factor) for factor in factors]
+        signs = {axis: own for one in every for axis, own in one.signs.items()}
+        sizes = {axis: size for one in every for axis, size in one.sizes.items()}
+        small = math.prod(sizes.values()) <= CELLS
+        return cls(column, axes, signs, sizes, tuple(one.places if small else () for one in every))
+
+
+@dataclass(frozen=True, eq=False)
+class _PreparedFactor:
+    """What a factor adds to each `PreparedColumn` that it is in: many columns have it."""
+
+    factor: Factor
+    signs: Mapping[str, Signs]
+    sizes: Mapping[str, int]
+    places: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, factor: Factor) -> _PreparedFactor:
+        deadline.check()
+        index = _index(factor)
+        weights = factor.coefficients.view(np.uint64) * _marks(0, factor.height)[factor.rows]
+        shape = factor.shape if len(factor.shape) > 1 else ()
+        own = [_marks(1 + n, size)[index[n]] for n, size in enumerate(shape)]
+        signs = {}
+        for place, axis in enumerate(factor.axes):
+            others = [mark for n, mark in enumerate(own) if n != place]
+            sums = np.zeros(factor.shape[place], dtype=np.uint64)
+            np.add.at(sums, index[place], math.prod(others, start=weights))
+            signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
         sizes = {axis: distinct(sums) for axis, sums in signs.items()}
-        if math.prod(sizes.values()) > CELLS:
-            places = [()] * len(places)
-        return cls(column, frozenset(column.axes), signs, sizes, tuple(places))
+        return cls(factor, signs, sizes, index if math.prod(sizes.values()) <= CELLS else ())
+
+    @property
+    def weight(self) -> int:
+        """Its bytes, and the factor's, which it keeps."""
+        arrays = (*self.signs.values(), *self.places)
+        own = 3 * self.factor.cells.nbytes
+        return 200 + own + sum(100 + array.nbytes for array in arrays)
+
+
+def _index(factor: Factor) -> tuple[IntArray, ...]:
+    """Of the factor's entries, along each of its axes."""
+    if len(factor.axes) < 2:
+        return (factor.cells,) * len(factor.axes)
+    every = np.unravel_index(factor.cells, factor.shape)
+    return tuple(at.astype(np.int64, copy=False) for at in every)
+
+
+def _prepared_factor(factor: Factor) -> _PreparedFactor:
+    """Kept for some time for this very factor."""
+    return _kept_factors.get(factor, lambda: _PreparedFactor.of(factor))
+
+
+def _marks(place: int, number: int) -> Signs:
+    """Of a factor's rows (place 0), or of the values of its first, second, … axis."""
+    seed = [SEED, 3 + place]  # others are seeded by 1 and 2
+    return _kept_marks.get((place, number), lambda: marks(np.random.default_rng(seed), number))
 
 
 def _entries(column: Column) -> int:
@@ -121,6 +157,8 @@ def _entries(column: Column) -> int:
 
 
 _kept: Final[Cache[PreparedColumn]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
+_kept_factors: Final[Cache[_PreparedFactor]] = Cache(4096, 1 << 26, lambda _, own: own.weight)
+_kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes)
 
 
 def prepared(columns: Sequence[Column]) -> list[PreparedColumn]:
