@@ -204,3 +204,37 @@ def test_a_column_remembers_its_rows_across_ways_to_write_them(database: PublicD
     assert other.workloads["t"].columns[0].row_keys == (key,)
     assert key in groups.workloads["t"].columns[0].row_keys
     assert np.prod(groups.workloads["t"].columns[0].height) == 12
+
+
+TOGETHER_WITH_COUNTS = (
+    "count(*)",
+    "count(*), sum(c)",
+    "sum(c), count(*)",
+    "count(c), count(*)",
+    "avg(c), count(*)",
+    "count(*) FILTER (WHERE b = 'x'), count(*)",
+    "sum(c) FILTER (WHERE a < 2), count(*)",
+    "count(*), sum(c) FILTER (WHERE b = 'x' OR a < 2)",
+)
+
+
+@pytest.mark.parametrize("group", ["", " GROUP BY b", " GROUP BY b, a"])
+def test_a_plan_is_the_same_whatever_was_planned_before(
+    database: PublicDatabase, group: str
+) -> None:
+    """Statements share the cells that pass their condition, and not what is counted of them."""
+    before = Rewriter({"t": domain_of(ATTRIBUTES)})
+    for items in (*TOGETHER_WITH_COUNTS, *reversed(TOGETHER_WITH_COUNTS)):
+        sql = f"SELECT {items} FROM t WHERE (a < 3 OR b = 'x') AND d{group}"
+        ours, theirs = (
+            rewriter.plan(sql, "postgres", database.cursor())
+            for rewriter in (before, Rewriter({"t": domain_of(ATTRIBUTES)}))
+        )
+        for one, other in zip(ours.noisy, theirs.noisy, strict=True):
+            assert one.keys.equals(other.keys)
+            assert [o.type for o in one.outputs] == [o.type for o in other.outputs]
+        assert ours.workloads.keys() == theirs.workloads.keys()
+        for name, workload in ours.workloads.items():
+            expected = theirs.workloads[name].columns
+            found = [(matrix(c, None), c.multiplier) for c in workload.columns]
+            assert found == [(matrix(c, None), c.multiplier) for c in expected]

@@ -126,7 +126,7 @@ def from_parts(
         names = _keys(parts, height, rows)
         types = {number: kind for part in parts for number, kind in part.types.items()}
         for number in together.outputs:
-            kind = value_type(types[number], coefficients[number], domain)
+            kind = value_type(types.get(number, pa.int64()), coefficients[number], domain)
             outputs[number] = EvaluatedOutput(_column(parts, number), rows, kind)
     in_order = tuple(outputs[number] for number in range(len(coefficients)))
     return Evaluated(names, height, in_order)

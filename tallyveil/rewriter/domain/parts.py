@@ -65,7 +65,7 @@ class ComponentPart:
 
     ``keys`` are the groups and ``first_cells`` the first cell of each. ``counted`` has the matrix
     and the unit of the outputs that do not count each cell once, ``types`` the Arrow types of those
-    that have their value here.
+    of them that have their value here.
     """
 
     domain: Domain
@@ -141,9 +141,10 @@ class ComponentParts:
         """The component's part; None where it takes DuckDB to know, or has too many cells."""
         if not _fits(component):
             return None
-        outputs = tuple(component.outputs.items())
-        asked = (component.where, tuple(component.keys.items()), outputs, component.attributes)
-        key = (*asked, component.domain.table, component.grouped, *component.coefficients)
+        outputs = [(n, one) for n, one in component.outputs.items() if not _each_cell_once(one)]
+        own = tuple((*output, output[0] in component.coefficients) for output in outputs)
+        asked = (component.where, tuple(component.keys.items()), own, component.attributes)
+        key = (*asked, component.domain.table, component.grouped)
         kept = self._kept.find(key)
         if kept is None:
             kept = _made(component, Space(self._axes_of(component)))
@@ -192,7 +193,7 @@ def _made(
         return None
     places, cases, cells, found = read
     values = {n: found[output] for n, output in component.outputs.items() if output in found}
-    types = {n: values[n].type if n in values else pa.int64() for n in component.coefficients}
+    types = {n: values[n].type for n in component.coefficients if n in values}
     _refuse_composite([results.type for _, results in cases.values()])
     numbered = [numbers(results, own) for own, results in cases.values()]
     rows, first = space.groups(set(places.values()), cells, numbered)
@@ -230,9 +231,14 @@ def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
         value = _value(output, space, cells, of_case)
         if value is None:
             return None
-        if not isinstance(output, exp.Count) or not isinstance(output.this, exp.Star):
+        if not _each_cell_once(output):
             found[output] = pa.chunked_array([pa.array(value)])
     return places, cases, cells, found
+
+
+def _each_cell_once(output: exp.Expr) -> bool:
+    """Whether it counts all cells that pass alike; its type is that of a COUNT."""
+    return isinstance(output, exp.Count) and isinstance(output.this, exp.Star)
 
 
 def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> Any:
