@@ -1,1 +1,1 @@
-"""The statement as text and as a tree: what is understood of SQL, and of which types it is."""
+"""SQL statements as text and as syntax trees: the supported SQL, and the types of expressions."""

@@ -1,4 +1,4 @@
-"""Refuse, before anything is evaluated, anything that cannot be analysed."""
+"""Refuse anything that cannot be analysed, before any part of the statement is evaluated."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tallyveil.rewriter.sql.nodes import function_name, position, visit
 __all__ = ["check"]
 
 MAX_DIGITS: Final = 400
-MAX_ITEMS: Final = 1664  # PostgreSQL's for the items of a SELECT
+MAX_ITEMS: Final = 1664  # PostgreSQL's limit for the items of a SELECT
 MAX_SELECTS: Final = 500
 
-# The lists of values, which only the number of words bounds.
+# Lists of values have no limit but MAX_TOKENS.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
 _NUMBER_INSTEAD: Final = "Write the number: 26, 0x1A or 0b11010."
@@ -59,10 +59,10 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
 }  # fmt: skip
 
-# (node, argument) of what the parser understands and we do not, in SQL's words.
+# Clauses that the parser reads and we refuse, as (node, argument), in SQL's words.
 _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.Count, "expressions"): ("count of several values",
-        "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts where all are there."),
+        "count(*) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL) counts the rows that have both."),
     (exp.Interval, "fraction_in_string"): ("an interval with a fraction",
         "Write whole quantities: '1 month 15 days'."),
     **dict.fromkeys(
@@ -72,7 +72,7 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     ),
     (exp.Order, "this"): ("ORDER BY inside an aggregate", None),
     (exp.With, "recursive"): ("WITH RECURSIVE",
-        "Leave out RECURSIVE where no query reads itself."),
+        "Leave out RECURSIVE if no query reads itself."),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
     (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
     (exp.Join, "method"): ("a NATURAL, POSITIONAL or ASOF join",
@@ -95,22 +95,22 @@ _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER
 
 
 def check(tree: exp.Expr) -> None:
-    """Raise FeatureNotSupported or UndefinedFunction at the first thing not understood."""
+    """Raise a StatementError at the first construct that is unsupported or beyond a limit."""
     nodes = list(tree.walk())
     visit(nodes, _check_node)
     selects = sum(isinstance(node, exp.Select) for node in nodes)
     if selects > MAX_SELECTS:
         raise StatementTooComplex(
             f"the statement has {selects} SELECTs; the limit is {MAX_SELECTS}",
-            hint="Ask in several statements, or GROUP BY what they differ in.",
+            hint="Ask in several statements, or GROUP BY the attribute they differ in.",
         )
 
 
 def _check_node(node: exp.Expr) -> None:
     kind = type(node)
     if isinstance(node, exp.Star):
-        whole = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
-        if not whole and not isinstance(node.parent, exp.Count | exp.Select):
+        named = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
+        if not named and not isinstance(node.parent, exp.Count | exp.Select):
             raise _refuse(node)
         if any(value for value in node.args.values()):
             raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
@@ -150,7 +150,7 @@ def _check_arguments(node: exp.Expr) -> None:
         raise FeatureNotSupported("FILTER belongs to an aggregate")
     if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
         raise FeatureNotSupported(
-            f"{function_name(node.this)} is about the answer in its row, not about a window",
+            f"{function_name(node.this)} describes the answer in its row and takes no window",
             hint="Leave out OVER (…).",
         )
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
@@ -174,8 +174,8 @@ def _check_arguments(node: exp.Expr) -> None:
 
 
 def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
-    """Whether it is JOIN without ON and USING, which would be written out as a comma. The parser
-    notes pivots, if only their absence, for the word JOIN and not for a comma.
+    """Whether this is JOIN without ON or USING, which the generator would write as a comma. The
+    parser sets ``pivots``, even if there are none, for the word JOIN but not for a comma.
     """
     if any(join.args.get(name) for name in ("on", "using", "method")) or "CROSS" in words:
         return False
@@ -205,7 +205,7 @@ def _check_function(node: exp.Func) -> None:
     if kind in known.WINDOW_FUNCTIONS and isinstance(node.parent, exp.Window):
         return
     if kind in known.REFUSED_AGGREGATES:
-        return  # fine over noisy rows; a private block refuses it with its own hint
+        return  # allowed over noisy rows; a private block refuses it with its own hint
     raise _refuse(node)
 
 
@@ -225,7 +225,7 @@ def _check_named(node: exp.Anonymous) -> None:
 
 
 def _check_dot(node: exp.Dot) -> None:
-    """pg_catalog.version(): a schema before a function we know; nothing else has a dot."""
+    """Allow pg_catalog before a function, as in pg_catalog.version(); refuse any other dot."""
     schema, function = node.this, node.expression
     named = isinstance(schema, exp.Identifier) and schema.name.lower() == "pg_catalog"
     if named and isinstance(function, exp.Func):
@@ -246,7 +246,8 @@ def _check_number(node: exp.Literal) -> None:
 
 
 def _check_word(node: exp.Var) -> None:
-    """A bare word is written into SQL as it is; it may come from a string, as in date_part."""
+    """Allow letters, underscores and spaces only: a bare word is written into SQL as it is, and it
+    may come from a string, as in date_part."""
     if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
         raise FeatureNotSupported(
             "a word was expected here", position=position(node.parent or node)
@@ -254,7 +255,7 @@ def _check_word(node: exp.Var) -> None:
 
 
 def _check_query(node: exp.Query) -> None:
-    """A query inside an expression is written in parentheses, and the parser says so."""
+    """Refuse a query inside an expression unless it is a Subquery, that is, in parentheses."""
     if isinstance(node.parent, exp.Expr) and not isinstance(
         node.parent, exp.Subquery | exp.CTE | exp.SetOperation | exp.In | exp.Exists
     ):

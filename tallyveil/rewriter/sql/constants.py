@@ -1,8 +1,8 @@
 """Constants of one token: numbers and strings as PostgreSQL 18 and DuckDB read them.
 
-sqlglot's tokenizer takes ``1_000`` and ``123abc`` for a number and a name, and ``0x10`` for a
-string of bits. Here the characters of the statement decide: a number is one token with its
-decimal digits, and what is joined to it is a mistake.
+sqlglot's tokenizer reads ``1_000`` and ``123abc`` as a number and a name, and ``0x10`` as a bit
+string. This module reads the statement's characters instead: a number becomes one token in decimal
+digits, and anything joined to it is an error.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _WHOLE: Final = re.compile(r"[0-9]++")
 _JOINED: Final = re.compile(r"[\w.$]", re.ASCII)
 _WORD: Final = re.compile(r"[\w$]*+")
 
-# In these kinds of tokens the tokenizer puts what begins with a digit.
+# The kinds of tokens that the tokenizer makes of a text that begins with a digit.
 _NUMBERS: Final = frozenset(
     {TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.IDENTIFIER}
 )
 
-# Between two parts of one string stand a line's end and, at most, comments to the end of a line.
+# A newline, and optionally -- comments, separate two parts of one string.
 _CONTINUED: Final = re.compile(r"(?:[^\S\n]|--[^\n]*+)*+\n(?:\s|--[^\n]*+\n)*+")
 
-# What any of this can be about. Most statements hold nothing of the kind.
+# Characters that may need this module. Most statements have none.
 _DOUBTFUL: Final = re.compile(
     r"[0-9](?:[^\W\d]|[.$])|\?[0-9]|[^\x00-\x7f]|'\s*+(?:'|--|/\*)|[0-9]{39}"
 )
 
 
 def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[Token]:
-    """The tokens with each number in one, in decimal, and each string in one.
+    """Return the tokens with each number as one token, in decimal, and each string as one token.
 
     ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 with
     a name.
 
-    Raises SQLSyntaxError for a number that something is joined to, and for two strings side by
-    side; NumericValueOutOfRange for a number that a double rounds to 0 or to infinity, and for a
-    whole one of more than 128 bits.
+    Raises SQLSyntaxError if something is joined to a number or two strings are side by side, and
+    NumericValueOutOfRange if a double rounds a number to 0 or to infinity, or a whole number has
+    more than 128 bits.
     """
     if not _DOUBTFUL.search(sql):
         return list(tokens)
     read: list[Token] = []
-    end = 0  # where the last number ended: what the tokenizer saw before that is part of it
+    end = 0  # where the last number ended: tokens that start before are part of that number
     for token in tokens:
         if token.start < end:
             continue
@@ -85,7 +85,7 @@ def _number(sql: str, token: Token, before: Token | None, based: bool) -> Token:
         match = _FRACTION.match(sql, start)
     else:
         match = (_BASED.match(sql, start) if based else None) or _DECIMAL.match(sql, start)
-    if match is None:  # digits that are none of ASCII's
+    if match is None:  # digits outside ASCII
         raise _junk(sql, start, start, what)
     if _JOINED.match(sql, match.end()) or (sql[match.end() : match.end() + 1] or " ") > "\x7f":
         raise _junk(sql, start, match.end(), what)
@@ -101,11 +101,11 @@ def _number(sql: str, token: Token, before: Token | None, based: bool) -> Token:
 
 
 def _decimal(match: re.Match[str], start: int) -> str:
-    """The digits of a number in base ten, as they are where it was written so."""
+    """The text of a number in base ten, without underscores."""
     text = match[0].replace("_", "")
     if match.re is _BASED:
         digits = match[match.lastgroup or "x"].replace("_", "")
-        # Beyond 4,000 digits Python refuses to write a number down.
+        # Python refuses to write a number of more than 4,000 digits as text.
         if len(digits) > 1_000:
             raise _too_great(start)
         text = str(int(digits, {"x": 16, "o": 8, "b": 2}[match.lastgroup or "x"]))
@@ -120,8 +120,8 @@ def _decimal(match: re.Match[str], start: int) -> str:
 
 
 def refuse_wide(number: int, position: int | None = None) -> None:
-    """Raise NumericValueOutOfRange beyond 128 bits: DuckDB would compare by the last 128 of them,
-    so that 5 < 2²⁰⁰ is false.
+    """Raise NumericValueOutOfRange beyond 128 bits: DuckDB would compare only the last 128, so that
+    5 < 2²⁰⁰ is false.
     """
     if not -(2**127) <= number < 2**127:
         raise NumericValueOutOfRange(
@@ -134,13 +134,13 @@ def refuse_wide(number: int, position: int | None = None) -> None:
 def _too_great(start: int) -> NumericValueOutOfRange:
     return NumericValueOutOfRange(
         "a number is beyond what double precision holds",
-        hint="Numbers between 1e-307 and 1e308 are understood.",
+        hint="Write a number between 1e-307 and 1e308.",
         position=start + 1,
     )
 
 
 def _junk(sql: str, start: int, end: int, what: str) -> SQLSyntaxError:
-    """In PostgreSQL's words: the number with the first of what is joined to it."""
+    """PostgreSQL's error, which quotes the number with the word or character joined to it."""
     word = _WORD.match(sql, end)
     stop = word.end() if word is not None and word.end() > end else end + 1
     return SQLSyntaxError(
@@ -155,14 +155,14 @@ def _continued(sql: str, first: Token, second: Token) -> Token:
         shown = sql[second.start : second.end + 1][:40]
         raise SQLSyntaxError(
             f'syntax error at or near "{shown}"',
-            hint="Strings that follow each other are one string only with a line's end between.",
+            hint="Two strings are one only with a newline between them; join strings by ||.",
             position=second.start + 1,
         )
     return replaced(first.text + second.text, first, second)
 
 
 def replaced(text: str, first: Token, last: Token) -> Token:
-    """A string in the place of these tokens."""
+    """A string token that replaces the tokens from ``first`` to ``last``."""
     return Token(
         TokenType.STRING,
         text,
@@ -184,29 +184,29 @@ _LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 
 
 def read_escapes(written: str, position: int) -> str:
-    r"""The text that E'…' stands for; ``position`` is where it begins in the statement.
+    r"""Return the text that E'…' stands for. ``position`` is where it begins in the statement.
 
     ``\x41`` and ``\101`` are bytes of UTF-8, ``\u0041`` and ``\U00000041`` characters.
 
-    Raises InvalidEncoding for bytes that are no UTF-8 or hold a NUL, and SQLSyntaxError for a
-    Unicode escape that names no character.
+    Raises InvalidEncoding if the bytes are not UTF-8 or contain a NUL, and SQLSyntaxError if a
+    Unicode escape names no character.
     """
-    said = bytearray()
+    data = bytearray()
     for part in _PART.finditer(written, 2, len(written) - 1):
         match part.lastgroup:
             case "octal":
-                said.append(int(part["octal"], 8) & 0xFF)
+                data.append(int(part["octal"], 8) & 0xFF)
             case "hex":
-                said.append(int(part["hex"], 16))
+                data.append(int(part["hex"], 16))
             case "codes":
-                said += _characters(part, position)
+                data += _characters(part, position)
             case "letter":
                 if part["letter"] in "uU":
                     raise _no_character(part, position)
-                said += _encoded(_LETTERS.get(part["letter"], part["letter"]))
+                data += _encoded(_LETTERS.get(part["letter"], part["letter"]))
             case _:
-                said += _encoded(part[0][:1])
-    return _decoded(said, position)
+                data += _encoded(part[0][:1])
+    return _decoded(data, position)
 
 
 def _encoded(character: str) -> bytes:
@@ -214,7 +214,7 @@ def _encoded(character: str) -> bytes:
 
 
 def _characters(part: re.Match[str], position: int) -> bytes:
-    """Unicode escapes side by side: two halves of a surrogate pair are one character."""
+    """The bytes of adjacent Unicode escapes. Two halves of a surrogate pair are one character."""
     codes = [int(one[2:], 16) for one in re.findall(_CODE, part["codes"])]
     if not all(0 < code < 0x110000 for code in codes):
         raise _no_character(part, position)
@@ -228,19 +228,19 @@ def _characters(part: re.Match[str], position: int) -> bytes:
 def _no_character(part: re.Match[str], position: int) -> SQLSyntaxError:
     return SQLSyntaxError(
         f'invalid Unicode escape at or near "{part[0][:40]}"',
-        hint="Unicode escapes are \\uXXXX and \\UXXXXXXXX, by the number of a character.",
+        hint="Write \\uXXXX or \\UXXXXXXXX with the code point of a character, in hexadecimal.",
         position=position + part.start(),
     )
 
 
-def _decoded(said: bytearray, position: int) -> str:
-    wrong = said.find(0)
+def _decoded(data: bytearray, position: int) -> str:
+    wrong = data.find(0)
     try:
-        text = said.decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         text, wrong = "", error.start
     if wrong >= 0:
         raise InvalidEncoding(
-            f'invalid byte sequence for encoding "UTF8": 0x{said[wrong]:02x}', position=position
+            f'invalid byte sequence for encoding "UTF8": 0x{data[wrong]:02x}', position=position
         )
     return text

@@ -1,9 +1,9 @@
-"""Times that are constants of the statement: now() and its like, times as text, times with a zone.
+"""Times that are constants of the statement: now() and similar, times as text, times with a zone.
 
-A timestamp with a zone is the timestamp in the session's time zone here, as PostgreSQL compares it
-with dates and timestamps, and both have one type, up to the result, whose columns get the zone back
-(`zone_outputs`). Whatever is not the same for every record is refused, and so is what needs the
-zone afterwards.
+A timestamp with time zone is represented by the timestamp in the session's time zone, as PostgreSQL
+compares it with dates and timestamps. Both have one type until the result, whose columns get the
+zone back (`zone_outputs`). A zone conversion that depends on the record is refused, as is anything
+that needs the zone afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SUMS: Final = (exp.Add, exp.Sub)
 
 
 def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
-    """Whether the statement depends on the "day" or on the "instant" it is asked at."""
+    """Whether the statement depends on the "day" or the "instant" at which it is asked, or None."""
     names = {function_name(node) for node in tree.find_all(exp.Func)}
     if names & _INSTANTS:
         return "instant"
@@ -53,7 +53,7 @@ def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
 
 
 def has_zones(tree: exp.Expr) -> bool:
-    """Whether anything in it may be a timestamp with a time zone."""
+    """Whether any expression in the tree may be a timestamp with time zone."""
     return any(
         isinstance(node, _ZONED)
         or (isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ)
@@ -70,8 +70,9 @@ def settle_instants(
     source_type_of: TypeOf,
     dialect: str,
 ) -> None:
-    """Replace, in place, all of them by constants; ``now`` is as a clock in the session's time
-    zone shows it. To ``type_of`` an attribute has its declared type, to the other the source's.
+    """Replace all these times by constants, in place. ``now`` is the local time in ``zone``, the
+    session's. ``type_of`` knows an attribute by its declared type, ``source_type_of`` by the
+    source's.
 
     Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
     NumericValueOutOfRange.
@@ -95,7 +96,7 @@ def settle_instants(
         elif isinstance(node, exp.Extract) and node.name.lower() == "epoch":
             epochs.append(node)
 
-    visit(reversed(nodes), settle)  # what is inside of others first
+    visit(reversed(nodes), settle)  # inner nodes first
     if epochs and zoned and not zones.is_utc(zone):
         raise FeatureNotSupported(
             "extract(epoch) beside a timestamp with a zone is answered in time zone UTC only",
@@ -105,22 +106,23 @@ def settle_instants(
 
 
 def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: TypeOf) -> None:
-    """Cast, in place, what is compared with a timestamp with a zone to one: a text's own zone would
-    be lost, and a time that clocks leave out, such as a midnight, is a later one there."""
+    """Cast the operands that are compared with a timestamp with time zone to one, in place.
+    Otherwise a text's own zone would be lost. Where clocks skip a time, such as a midnight, the
+    cast makes it a later one."""
     skips = not zones.is_utc(zone) and has_zones(tree)
     for node in tree.find_all(*_COMPARING):
         operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
-        zoned: list[exp.Expr] = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
-        others = [o for o in operands if o not in zoned]
-        if (zoned or skips) and any(type_of(other) == "TIMESTAMPTZ" for other in others):
-            if skips:
-                zoned += [o for o in others if _may_be_left_out(o, source_type_of(o))]
-            for operand in zoned:
+        texts: list[exp.Expr] = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
+        others = [o for o in operands if o not in texts]
+        if (texts or skips) and any(type_of(other) == "TIMESTAMPTZ" for other in others):
+            skipped = [o for o in others if skips and _may_be_skipped(o, source_type_of(o))]
+            for operand in texts + skipped:
                 operand.replace(exp.cast(operand.copy(), "timestamptz"))
 
 
-def _may_be_left_out(node: exp.Expr, kind: str | None) -> bool:
-    """Of a column of timestamps, of which no more than the day may be known, none is."""
+def _may_be_skipped(node: exp.Expr, kind: str | None) -> bool:
+    """Whether clocks may skip this local time. False for a column of timestamps, of which only the
+    day may be known."""
     return kind == "DATE" or (kind == "TIMESTAMP" and not isinstance(node.unnest(), exp.Column))
 
 
@@ -134,16 +136,16 @@ def _settled(
             return _instant(zones.read_formatted(node))
         case exp.UnixToTime():
             moment = zones.since_epoch(node)
-            _need_one_clock(moment.replace(tzinfo=dt.UTC), zone, node)
+            _refuse_repeated(moment.replace(tzinfo=dt.UTC), zone, node)
             utc = exp.Literal.string(moment.isoformat(" ") + "+00")
             return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
         case exp.AtTimeZone():
             return _in_zone(node, zone, types[id(node)])
         case exp.Cast() if node.to.this is exp.DType.TIMESTAMPTZ:
-            # With the zone that a text may have, to the same instant in the session's zone.
+            # A text may have a zone of its own: DuckDB converts it to the session's.
             text = node.this.unnest()
             if text.is_string:
-                _need_one_clock(zones.utc_of(text.name), zone, text)
+                _refuse_repeated(zones.utc_of(text.name), zone, text)
             return exp.cast(exp.Cast(this=node.this.copy(), to=node.to.copy()), "timestamp")
         case exp.Cast() if types.get(id(node)) == "TIMESTAMPTZ":
             return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "text")
@@ -153,22 +155,22 @@ def _settled(
     return _instant(now) if name in _INSTANTS else None
 
 
-def _need_one_clock(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
-    """Its time on the session's clocks stands for the instant: of two it stands for the later one,
-    as in PostgreSQL."""
-    if instant is not None and not zones.is_utc(zone) and zones.is_shown_again(instant, zone):
+def _refuse_repeated(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
+    """Refuse an instant whose local time repeats when clocks are put back: there the local time
+    stands for the later instant, as in PostgreSQL."""
+    if instant is not None and not zones.is_utc(zone) and zones.local_time_repeats(instant, zone):
         raise FeatureNotSupported(
-            f"an instant whose time the clocks of {zone} show again, when they are put back, is "
-            "not answered there",
+            f"an instant whose local time repeats in {zone}, when clocks are put back, is not "
+            "answered there",
             hint="SET timezone = 'UTC', or write a time an hour earlier or later.",
             position=position(node),
         )
 
 
 def _in_hours(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:
-    """A sum or difference of instants in the hours that pass: from a noon to the next there are 23
-    or 25 of them where the zone's clocks are put forward or back. Between two instants DuckDB
-    counts the days by their clocks, PostgreSQL the hours."""
+    """Compute a sum or difference of instants in elapsed hours: from one noon to the next there are
+    23 or 25 if the zone's clocks are put forward or back. Between two instants DuckDB counts local
+    days, PostgreSQL hours."""
     if "TIMESTAMPTZ" not in kinds:
         return node
     instants: list[exp.Expr] = [
@@ -198,8 +200,9 @@ def _instant(instant: dt.datetime) -> exp.Expr:
 
 
 def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
-    """Of a timestamp the instant that a clock in that zone shows it at; of all else, which is an
-    instant, the timestamp there. With the session in UTC too, UTC changes the type alone."""
+    """Translate AT TIME ZONE: a timestamp becomes the instant when clocks in that zone show it, and
+    any other operand, an instant, the timestamp there. UTC only changes the type in a session that
+    is also in UTC."""
     zone, operand = node.args["zone"], node.this
     if zone.is_string and zones.is_utc(zone.name) and zones.is_utc(session):
         return exp.cast(exp.cast(operand.copy(), "timestamptz"), "timestamp")
@@ -234,9 +237,9 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
 
 
 def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
-    """The statement whose columns that have a name in ``with_zone`` are instants again.
+    """Return the statement with the columns that have a name in ``with_zone`` cast to instants.
 
-    In the hour that a clock shows twice they are the later ones.
+    In the hour that repeats when clocks are put back, these are the later ones.
     """
     selects = [query for query in leaves(tree) if isinstance(query, exp.Select)]
     if not any(any(map(is_star, select.expressions)) for select in selects):

@@ -1,4 +1,4 @@
-"""Constants as a statement writes them, whatever brackets, sign and casts are around them."""
+"""Constants as they are written in a statement, with any brackets, sign and casts around them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["WrittenConstant", "as_written"]
 
 
 class WrittenConstant(NamedTuple):
-    """``value`` is the text of a number, with its sign, or the text in quotes, a truth value, or
-    None for NULL; ``casts`` are the types that it is cast to, one after the other.
+    """``value`` is a number's text with its sign, a quoted text, a boolean, or None for NULL;
+    ``casts`` are the types it is cast to, in the order of the casts.
     """
 
     value: str | bool | None
@@ -20,13 +20,13 @@ class WrittenConstant(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """What a text in quotes says, at most one cast around it, as a parameter has."""
+        """The value if it is a quoted text with at most one cast, as parameters have; or None."""
         text = isinstance(self.value, str) and self.quoted and len(self.casts) < 2
         return str(self.value) if text else None
 
 
 def as_written(node: exp.Expr) -> WrittenConstant | None:
-    """None of an expression that has to be evaluated."""
+    """Return the constant, or None if the expression must be evaluated."""
     casts: list[exp.DataType] = []
     sign = ""
     while isinstance(node, exp.Paren | exp.Cast | exp.Neg):

@@ -1,5 +1,5 @@
-"""What a result column is called when the statement does not say, how names are written, and what
-a SELECT refers to by its place or its name alone: positions, aliases, what DISTINCT leaves.
+"""Names of result columns without an alias, quoting of names, and checks of what a SELECT refers to
+by position or by name alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["check_references", "name_columns", "written_name"]
 _UNNAMED: Final = "?column?"
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 
-# Functions to the parser, which an operator can stand for: ^ ~ ^@ |/ AND OR.
+# Classes of functions that may also stand for operators: ^ ~ ^@ |/ AND OR.
 _OPERATORS = (
     exp.Pow, exp.RegexpLike, exp.RegexpILike, exp.StartsWith, exp.Sqrt, exp.Cbrt, exp.And, exp.Or,
 )  # fmt: skip
@@ -30,12 +30,12 @@ _OPERATORS = (
 def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
     """Give every unnamed item of every SELECT in the tree the name its dialect would give.
 
-    ``sql`` is the statement's text, where functions stand as the analyst calls them.
+    ``sql`` is the statement's text, which has the functions' names as the analyst wrote them.
     """
     for select in list(tree.find_all(exp.Select)):
         for item in list(select.expressions):
             if not isinstance(item, exp.Alias) and not is_star(item):
-                name = _figured(item, sql)[0] if dialect == "postgres" else _duckdb_name(item)
+                name = _postgres_name(item, sql)[0] if dialect == "postgres" else _duckdb_name(item)
                 # `exp.alias_` would put a subquery's name inside it, as in FROM.
                 named = exp.Alias(alias=exp.to_identifier(name, quoted=True))
                 item.replace(named)
@@ -43,28 +43,28 @@ def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
 
 
 def written_name(name: str) -> str:
-    """The name as SQL that both dialects read: in double quotes where PostgreSQL needs them."""
+    """The name as SQL that both dialects read, in double quotes if PostgreSQL needs them."""
     return name if _PLAIN.fullmatch(name) else identifier(name)
 
 
-def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
-    """As PostgreSQL's FigureColname does: the column, the function, the cast's operand, case. The
-    name, and whether it is good enough for a CASE or a cast around it to go by.
+def _postgres_name(item: exp.Expr, sql: str) -> tuple[str, bool]:
+    """The name that PostgreSQL's FigureColname gives, and whether a CASE or a cast around the item
+    takes that name too.
     """
     match item:
         case exp.Column() | exp.Alias():
             return item.alias_or_name, True
         case exp.Paren() | exp.Filter() | exp.Window():
-            return _figured(item.this, sql)
+            return _postgres_name(item.this, sql)
         case exp.Case():
             default = item.args.get("default")
-            inner, good = _figured(default, sql) if default is not None else (_UNNAMED, False)
+            inner, good = _postgres_name(default, sql) if default is not None else (_UNNAMED, False)
             return (inner, True) if good else ("case", False)
         case exp.Subquery():
             first = item.this.expressions[0] if item.this.expressions else None
-            return _figured(first, sql)[0] if first is not None else _UNNAMED, True
+            return _postgres_name(first, sql)[0] if first is not None else _UNNAMED, True
         case exp.Dot():
-            return _figured(item.expression, sql)
+            return _postgres_name(item.expression, sql)
         case exp.Trim() if item.meta_get("start") is None:
             side = item.text("position")
             return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim"), True
@@ -78,7 +78,7 @@ def _figured(item: exp.Expr, sql: str) -> tuple[str, bool]:
     if not isinstance(item, exp.Literal | exp.National | exp.RawString) and start is not None:
         return sql[start : item.meta["end"] + 1].lower(), True
     if isinstance(item, exp.Cast):
-        inner, good = _figured(item.this, sql)
+        inner, good = _postgres_name(item.this, sql)
         return (inner, True) if good else (_type_name(item), False)
     named = isinstance(item, exp.Func) and not isinstance(item, _OPERATORS)
     return (function_name(item), True) if named else (_UNNAMED, False)
@@ -101,7 +101,10 @@ def _duckdb_name(item: exp.Expr) -> str:
 
 
 def check_references(tree: exp.Expr, dialect: Dialect) -> None:
-    """Raise SQLSyntaxError, InvalidColumnReference and DuplicateAlias."""
+    """Check positions and, as PostgreSQL does, aliases in FROM and ORDER BY after DISTINCT.
+
+    Raises SQLSyntaxError, InvalidColumnReference or DuplicateAlias.
+    """
     for select in tree.find_all(exp.Select):
         _check_positions(select)
         if dialect == "postgres":

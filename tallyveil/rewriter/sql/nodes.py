@@ -1,4 +1,4 @@
-"""What every pass asks of a node of the tree, and small pieces that are built around nodes."""
+"""Properties of tree nodes that every pass needs, and constructors of small expressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Operator: TypeAlias = type[exp.Binary]
 
 @dataclass(frozen=True)
 class Comparison:
-    """``flipped`` says of b and a what this says of a and b; ``opposite`` holds where not."""
+    """``flipped`` holds of (b, a) if this holds of (a, b); ``opposite`` if this does not."""
 
     sign: str
     holds: Callable[[Any, Any], bool]
@@ -44,7 +44,7 @@ COMPARISONS: Final[Mapping[type[exp.Expr], Comparison]] = {
 
 
 def position(node: exp.Expr) -> int | None:
-    """Where the node begins in its statement, counting characters from 1."""
+    """Where the node begins in its statement, counting characters from 1; None if unknown."""
     starts = [at for n in node.walk() if (at := n.meta_get("start")) is not None]
     return min(starts) + 1 if starts else None
 
@@ -69,8 +69,8 @@ def is_star(item: exp.Expr) -> bool:
 
 
 def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
-    """Look at each node. An error that names no position gets the place where the node begins; one
-    about a whole query keeps none.
+    """Call ``look`` with each node. An error without a position gets the node's, unless the node is
+    a whole query.
     """
     for node in nodes:
         deadline.check()
@@ -83,14 +83,14 @@ def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
 
 
 def whole_number(node: object) -> int | None:
-    """What a number that is written in digits alone is."""
+    """The value of a number that is written in digits alone, or None for any other node."""
     if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
         return int(node.this)
     return None
 
 
 def own_alias(table: exp.Table) -> exp.TableAlias:
-    """What a table is called in FROM, with the names that its columns are given there."""
+    """The name of a table in FROM, with the names that its columns are given there."""
     given = table.args.get("alias")
     columns = [column.copy() for column in given.columns] if given is not None else []
     name = exp.to_identifier(table.alias or table.name, quoted=True)
@@ -98,7 +98,7 @@ def own_alias(table: exp.Table) -> exp.TableAlias:
 
 
 def leaves(query: exp.Expr) -> list[exp.Expr]:
-    """The queries that a UNION is of, from left to right."""
+    """The queries that a UNION or its like combines, from left to right."""
     found, stack = [], [query]
     while stack:
         node = stack.pop()
@@ -112,7 +112,7 @@ def leaves(query: exp.Expr) -> list[exp.Expr]:
 
 
 def duckdb_sql(node: exp.Expr) -> str:
-    """The tree as DuckDB reads it, every name in quotes."""
+    """The tree as SQL for DuckDB, with every name in quotes."""
     deadline.check()
     return node.sql("duckdb", identify=True, comments=False)
 
@@ -133,7 +133,7 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 
 def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """All of at least one condition."""
+    """Join one or more conditions by AND."""
     whole, *others = parts
     for other in others:
         left, right = (

@@ -1,4 +1,4 @@
-"""Parameters: ``$1`` takes its type from where it stands, as in PostgreSQL, and then its value.
+"""Parameters: ``$1`` gets its type from its context, as in PostgreSQL, and then its value.
 
 Values enter the syntax tree as typed constants, never as text spliced into SQL.
 """
@@ -28,10 +28,10 @@ PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
 """PostgreSQL's $1 and DuckDB's, as sqlglot reads them."""
 
 HOLE: Final = "hole"
-"""The key under which the meta of a constant, or of a parameter that becomes one, has its number
-among those that may differ from one statement to the next."""
+"""The key in a node's meta for the number of its hole. A hole is a constant, or a parameter that
+becomes one, that may differ from one statement to the next."""
 
-# Where a function of a text takes a number.
+# The arguments in which functions of texts take a number.
 _PLACES = ("expression", "part_index", "start", "length")
 
 
@@ -52,7 +52,7 @@ def count(tree: exp.Expr) -> int:
 
 
 def infer(tree: exp.Expr, type_of: TypeOf, declared: Sequence[str | None] = ()) -> tuple[str, ...]:
-    """The type of each parameter: declared, or that of what it stands beside, or VARCHAR."""
+    """The type of each parameter: as declared, or that of its context, or VARCHAR."""
     types: list[str | None] = list(declared)
     types += [None] * (count(tree) - len(types))
     for node in tree.find_all(*PARAMETERS):
@@ -80,26 +80,25 @@ def _context(node: exp.Expr, type_of: TypeOf) -> str | None:
         case exp.Any():
             beside = parent.parent
             other = beside.this if beside is not None and beside.this is not parent else None
-            kind = _named(type_of(other)) if other is not None else None
+            kind = _parameter_type(type_of(other)) if other is not None else None
             return f"{kind or 'VARCHAR'}[]"
         case exp.Anonymous() if parent.name.lower() == "dp_probability":
             return "DOUBLE"
         case exp.If() if node.arg_key == "this":
             operand = parent.parent.this if isinstance(parent.parent, exp.Case) else None
-            return "BOOLEAN" if operand is None else _named(type_of(operand))
-    others = _beside(parent)
-    firm = [
+            return "BOOLEAN" if operand is None else _parameter_type(type_of(operand))
+    kinds = [
         type_of(other)
-        for other in others
+        for other in _beside(parent)
         if isinstance(other, exp.Expr)
         and not isinstance(other, PARAMETERS)
         and not is_literal_text(other)
     ]
-    return next((_named(kind) for kind in firm if kind is not None), None)
+    return next((_parameter_type(kind) for kind in kinds if kind is not None), None)
 
 
 def _beside(parent: exp.Expr | None) -> list[exp.Expr | None]:
-    """What has the type of the parameter: the other side, the other values, the other results."""
+    """The expressions that have the parameter's type: other operands, values, or CASE results."""
     match parent:
         case exp.In() | exp.Between():
             ends = [parent.args.get("low"), parent.args.get("high")]
@@ -133,21 +132,21 @@ _CANONICAL: Final = {
 }
 
 
-def _named(kind: str | None) -> str | None:
-    """As DuckDB names it. A numeric of unknown precision comes as a double."""
+def _parameter_type(kind: str | None) -> str | None:
+    """The type by DuckDB's name. A numeric, whose precision is unknown, becomes a double."""
     if kind in NUMERICS:
         return "DOUBLE"
     return "TIMESTAMP" if kind == "TIMESTAMPTZ" else kind
 
 
-# Types that one list may hold, the widest first.
+# Types that one list may mix, the widest first.
 _WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), ("TIMESTAMP", "DATE"))
 
 
 def types_of(values: Sequence[Any]) -> tuple[str | None, ...]:
-    """The types of parameters that nothing but their values declares; None where it is open.
+    """The types that the values declare for their parameters; None where the context decides.
 
-    Raises DatatypeMismatch for a value that is no constant of SQL.
+    Raises DatatypeMismatch for a value that SQL has no constant for.
     """
     return tuple(map(_type_of, values))
 
@@ -176,7 +175,7 @@ def bind(tree: exp.Expr, types: Sequence[str], values: Sequence[Any]) -> None:
         constant = _constant(values[index], types[index])
         if node.meta_get(HOLE) is not None:
             constant.this.meta[HOLE] = node.meta[HOLE]
-        constant.meta["bound"] = True  # which nothing is called after
+        constant.meta["bound"] = True  # no column is named after it
         node.replace(constant)
 
 
@@ -189,8 +188,8 @@ def _constant(value: Any, kind: str) -> exp.Expr:
 
 
 def _typed(value: exp.Expr, kind: str) -> exp.Expr:
-    """A numeric has no scale of its own in PostgreSQL, so that any chosen here would round it: it
-    is compared and computed with as a double, which has every decimal of up to 15 digits.
+    """Cast a value to its type, a numeric to a double: PostgreSQL gives numeric parameters no
+    scale, and one chosen here would round them. A double has every decimal of up to 15 digits.
     """
     if kind.startswith("DECIMAL"):
         kind = "DOUBLE" + "[]" * kind.endswith("[]")
@@ -198,7 +197,7 @@ def _typed(value: exp.Expr, kind: str) -> exp.Expr:
 
 
 def _read(value: Any) -> tuple[str | None, exp.Expr]:
-    """The type that a value declares, None where that is open, and the constant that it is."""
+    """The type that a value declares, or None if the context decides, and its constant."""
     match value:
         case None:
             return None, exp.null()

@@ -1,5 +1,5 @@
-"""A query as it is known from its text alone, and what it has in common with others that differ in
-nothing but constants compared with a column.
+"""A query with the facts that follow from its text alone, and the shape that it shares with queries
+that differ only in constants compared with a column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "is_session_function", "read_query",
 ]  # fmt: skip
 
-# A NUL, which no statement holds, begins what stands for a constant: of an integer, a day, a text.
+# The marks that stand for constants: an integer, a day, a text. No statement contains a NUL.
 INTEGER, DAY, TEXT = "\0i", "\0d", "\0t"
 _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -35,7 +35,7 @@ _DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 _LONGEST: Final = 200
 _MOST: Final = 100  # constants of one statement
 
-# Constants that are no plain ones, but could mean the same, and parameters without a number.
+# Constants that are not plain but could mean the same, and parameters without a number.
 _OTHERS: Final = frozenset(
     {
         TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.HEX_STRING, TokenType.HEREDOC_STRING,
@@ -45,14 +45,14 @@ _OTHERS: Final = frozenset(
 )  # fmt: skip
 
 _Holes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""Which plain constants are holes, and the numbers of the parameters that are."""
+"""The indices of the plain constants that are holes, and the numbers of such parameters."""
 
 
 @dataclass(frozen=True)
-class Spelled:
-    """A statement with its plain constants taken out: their kinds stand in ``masked``."""
+class _Masked:
+    """A statement whose plain constants are replaced by marks of their kinds in ``sql``."""
 
-    masked: str
+    sql: str
     starts: tuple[int, ...]
     texts: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -60,12 +60,12 @@ class Spelled:
 
 @dataclass(frozen=True)
 class Shape:
-    """A statement but for its holes, the constants it compares with a column.
+    """A statement apart from its holes, the constants it compares with a column.
 
-    Statements of one ``key`` parse alike, have as many holes of the same kinds, and the same
-    constants are equal. ``holes`` are the constants, ``starts`` says where they begin in the
-    statement, or is -n for parameter $n, and ``kinds`` what they are. ``texts`` are all plain
-    constants, and ``parameters`` the numbers of those that are holes once they are `given`.
+    Statements of one ``key`` parse alike, have the same number and kinds of holes, and the same of
+    their constants are equal to each other. ``holes`` are the texts of the holes, ``starts`` their
+    offsets in the statement, or -n for parameter $n, and ``kinds`` their marks. ``texts`` are all
+    plain constants, ``parameters`` the numbers of those that become holes once they are `given`.
     """
 
     key: Hashable
@@ -76,7 +76,7 @@ class Shape:
     parameters: tuple[int, ...]
 
     def given(self, types: Sequence[str], values: Sequence[Any]) -> Shape | None:
-        """With parameters of these types and values; None if some are no plain constants."""
+        """The shape with these parameters as constants; None unless all of them are plain."""
         if len(types) != len(values) or len(values) < max(self.parameters, default=0):
             return None
         found: list[tuple[str, str]] = []
@@ -97,8 +97,9 @@ class Shape:
         )
 
 
-def spelled(piece: Piece) -> Spelled | None:
-    """None for a statement with constants or parameters of other kinds, or many of them."""
+def _mask(piece: Piece) -> _Masked | None:
+    """Mask the plain constants. None if the statement has constants or parameters of other kinds,
+    or more than _MOST."""
     masked: list[str] = []
     found: list[tuple[int, str, str]] = []
     end, before = 0, None
@@ -121,7 +122,7 @@ def spelled(piece: Piece) -> Spelled | None:
     if len(found) > _MOST:
         return None
     starts, texts, kinds = zip(*found, strict=True) if found else ((), (), ())
-    return Spelled("".join([*masked, piece.sql[end:]]), starts, texts, kinds)
+    return _Masked("".join([*masked, piece.sql[end:]]), starts, texts, kinds)
 
 
 def _mark(written: str, text: str, quoted: bool) -> str | None:
@@ -141,7 +142,7 @@ def _is_day(text: str) -> bool:
 
 
 def _plain(kind: str, value: Any) -> tuple[str, str] | None:
-    """A parameter as the constant it becomes, and what that is."""
+    """The text and the mark of a parameter as a constant, or None if that is not a plain one."""
     match value:
         case bool() | dt.datetime():
             return None
@@ -157,14 +158,14 @@ def _plain(kind: str, value: Any) -> tuple[str, str] | None:
 _HOLES: Final[Cache[_Holes]] = Cache(4096, 1 << 26, lambda key, _: len(str(key)))
 
 
-def _known_shape(one: Spelled, dialect: Dialect) -> Shape | None:
-    """The statement's shape, if one like it was read before."""
-    holes = _HOLES.find((dialect, one.masked))
+def _known_shape(one: _Masked, dialect: Dialect) -> Shape | None:
+    """The statement's shape, or None if no statement with the same marks was read before."""
+    holes = _HOLES.find((dialect, one.sql))
     return None if holes is None else _shape(one, dialect, *holes)
 
 
-def _learnt_shape(one: Spelled, dialect: Dialect, tree: exp.Expr) -> Shape | None:
-    """The statement's shape; None where other constants made another tree of one like it."""
+def _learnt_shape(one: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | None:
+    """The statement's shape, or None if a statement with the same marks has other holes."""
     starts = {
         node.meta_get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
     }
@@ -174,16 +175,16 @@ def _learnt_shape(one: Spelled, dialect: Dialect, tree: exp.Expr) -> Shape | Non
         tuple(number for number, start in enumerate(one.starts) if start in starts),
         tuple(sorted({parameter_number(node) for node in parameters} - fixed)),
     )
-    known = _HOLES.get((dialect, one.masked), lambda: holes)
+    known = _HOLES.get((dialect, one.sql), lambda: holes)
     return _shape(one, dialect, *holes) if known == holes else None
 
 
 def _shape(
-    one: Spelled, dialect: Dialect, holes: Sequence[int], parameters: tuple[int, ...]
+    one: _Masked, dialect: Dialect, holes: Sequence[int], parameters: tuple[int, ...]
 ) -> Shape:
     fixed = tuple(None if n in holes else text for n, text in enumerate(one.texts))
     return Shape(
-        (one.masked, dialect, fixed, _equal(one.texts)),
+        (one.sql, dialect, fixed, _equal(one.texts)),
         tuple(one.texts[number] for number in holes),
         tuple(one.starts[number] for number in holes),
         tuple(one.kinds[number] for number in holes),
@@ -193,18 +194,18 @@ def _shape(
 
 
 def _equal(texts: Sequence[str]) -> tuple[int, ...]:
-    """Of each text the place of the first that is equal."""
+    """For each text, the index of the first one that is equal."""
     first: dict[str, int] = {}
     return tuple(first.setdefault(text, number) for number, text in enumerate(texts))
 
 
 def _is_hole(node: exp.Expr, dialect: Dialect) -> bool:
-    """Whether it stands beside a column, and names no column of the result."""
+    """Whether it is compared with a column, and no result column is named after it."""
     return column_beside(node) is not None and (dialect != "duckdb" or not _names_a_column(node))
 
 
 def column_beside(constant: exp.Expr) -> exp.Column | None:
-    """The column that a constant is compared with, if that is all there is."""
+    """The column that a constant is compared with, or None if the other side is anything else."""
     child = constant
     while isinstance(child.parent, exp.Paren | exp.Neg | exp.Cast) and child.arg_key == "this":
         child = child.parent
@@ -219,7 +220,7 @@ def column_beside(constant: exp.Expr) -> exp.Column | None:
 
 
 def _names_a_column(node: exp.Expr) -> bool:
-    """Whether it is part of an item that goes by its own text."""
+    """Whether it is part of an item without an alias, which DuckDB names after its text."""
     while node.parent is not None:
         item = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
         if item and not isinstance(node, exp.Alias):
@@ -233,12 +234,12 @@ Time: TypeAlias = Literal["day", "instant"]
 
 @dataclass(frozen=True)
 class Query:
-    """One query that has been parsed, and where its text starts in the text it came from.
+    """One parsed query; ``offset`` is where its text starts in the text it came from.
 
-    Clients may keep many of them prepared, and a tree takes hundreds of times its text: trees are
-    kept by `parse_query`, and what each call asks of them is noted here. ``time`` says whether a
-    plan holds for the day or for the instant it is made at, ``of_session`` whether it is the
-    session's own. ``shape`` is what it has in common with statements of other constants.
+    It holds no tree, since clients may keep many queries prepared and a tree takes hundreds of
+    times its text; `parse_query` caches trees. ``time`` says whether a plan is valid for the day or
+    the instant it is made at, ``of_session`` whether for its session only. Queries that differ only
+    in their holes share the key of ``shape``.
     """
 
     sql: str
@@ -251,40 +252,40 @@ class Query:
 
 
 def read_query(piece: Piece, dialect: Dialect) -> Query:
-    """A statement that differs in nothing but its holes from one read before is not parsed again.
+    """Return the query. One that differs only in its holes from an earlier one is not parsed again.
 
     Raises as `parse_query`, and UndefinedParameter for $0 or $name.
     """
     written = split(piece.sql, dialect)[0] if piece.numbered else piece
-    one = spelled(written)
+    one = _mask(written)
     shape = None if one is None else _known_shape(one, dialect)
-    noted = None if shape is None else _NOTED.find(shape.key)
-    if noted is None:
+    facts = None if shape is None else _FACTS.find(shape.key)
+    if facts is None:
         tree = parse_query(piece.sql, dialect, written)
         own = any(is_session_function(node) for node in tree.find_all(exp.Func))
         deadline.check()
-        noted = (count(tree), asks_the_time(tree), own)
+        facts = (count(tree), asks_the_time(tree), own)
         deadline.check()
         shape = None if one is None else _learnt_shape(one, dialect, tree)
         if shape is not None:
-            _NOTED.put(shape.key, noted)
-    return Query(piece.sql, dialect, piece.offset, *noted, shape)
+            _FACTS.put(shape.key, facts)
+    return Query(piece.sql, dialect, piece.offset, *facts, shape)
 
 
-# By a statement's shape, what else its query says of it.
-_NOTED: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
+# A query's ``parameters``, ``time`` and ``of_session``, by the key of its shape.
+_FACTS: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
     4096, 1 << 26, lambda key, _: len(str(key))
 )
 
 
 def first_named(name: str, query: Query) -> int | None:
-    """Where a column or its table is first called so, counting characters from 1."""
-    called = (
+    """The first position of a column with this name, or of this table; characters count from 1."""
+    places = (
         position(column)
         for column in parse_query(query.sql, query.dialect).find_all(exp.Column)
         if name.lower() in (column.name.lower(), column.table.lower())
     )
-    return min((place for place in called if place is not None), default=None)
+    return min((place for place in places if place is not None), default=None)
 
 
 def is_session_function(node: exp.Func) -> bool:

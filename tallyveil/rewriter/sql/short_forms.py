@@ -1,5 +1,5 @@
-"""Short forms of SQL, written out before anything else looks at the tree; and AND and OR of many
-operands, as trees that are no deeper than need be.
+"""Expand short forms of SQL before any other pass uses the tree, and balance long chains of AND and
+OR.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["balance", "spell_out_rows", "write_out"]
 
 
 def write_out(tree: exp.Expr) -> None:
-    """SOME, ALL, the names of WINDOW, the list of EXISTS (SELECT FROM …) and date(x), in place."""
+    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …) and date(x), in place."""
     spell_out_quantifiers(tree)
     write_out_windows(tree)
     for exists in tree.find_all(exp.Exists):
@@ -34,9 +34,9 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
 
     Both sides of the second are NULL for the same values, by De Morgan's law for AND and OR.
     """
-    for some in tree.find_all(exp.Any):
-        if isinstance(some.this, exp.Select):
-            some.set("this", exp.Subquery(this=some.this))
+    for quantifier in tree.find_all(exp.Any):
+        if isinstance(quantifier.this, exp.Select):
+            quantifier.set("this", exp.Subquery(this=quantifier.this))
     for node in list(tree.find_all(exp.Anonymous, exp.All)):
         comparison = node.parent
         found = None if comparison is None else COMPARISONS.get(type(comparison))
@@ -49,19 +49,19 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
         if comparison.expression is not node:
             continue
         bare = inner.unnest() if isinstance(inner, exp.Paren) else inner
-        held = exp.Subquery(this=bare) if isinstance(bare, exp.Select) else exp.Paren(this=bare)
-        node.replace(exp.Any(this=held))
+        operand = exp.Subquery(this=bare) if isinstance(bare, exp.Select) else exp.Paren(this=bare)
+        node.replace(exp.Any(this=operand))
         if word == "all":
-            turned = found.opposite(this=comparison.this, expression=comparison.expression)
-            comparison.replace(exp.Not(this=exp.Paren(this=turned)))
+            opposite = found.opposite(this=comparison.this, expression=comparison.expression)
+            comparison.replace(exp.Not(this=exp.Paren(this=opposite)))
 
 
 def write_out_windows(tree: exp.Expr) -> None:
-    """Put the definitions of every SELECT's WINDOW clause in the places of their names, as
+    """Replace the names of windows by their definitions in the SELECT's WINDOW clause, in place, as
     PostgreSQL reads OVER w.
 
-    Raises UndefinedObject for a name without a definition, SQLSyntaxError for one that is defined
-    twice, or used where it must not be changed.
+    Raises UndefinedObject if a name has no definition, and SQLSyntaxError if it has two, or if
+    OVER (w …) overrides a clause of it.
     """
     defined: dict[int, dict[str, exp.Window]] = {}
     for select in tree.find_all(exp.Select):
@@ -81,8 +81,8 @@ def write_out_windows(tree: exp.Expr) -> None:
 
 
 def _write_out(window: exp.Window, definitions: dict[str, exp.Window]) -> None:
-    """Take over what the named window has. Called by OVER w it is the same; in brackets it may be
-    ordered and given a frame, where the named one has neither.
+    """Copy the clauses of the named window. OVER w is that window; OVER (w …) may add an order and
+    a frame that w lacks, if w has no frame.
     """
     name = window.args.get("alias")
     if name is None:
@@ -114,11 +114,10 @@ def _write_out(window: exp.Window, definitions: dict[str, exp.Window]) -> None:
 
 
 def spell_out_rows(tree: exp.Expr) -> None:
-    """(a, b) IN ((1, 2), …) becomes (a = 1 AND b = 2) OR …, and so do = and <> of a row of columns,
-    in place. What else is done with rows stays.
+    """Expand comparisons of a row of columns, in place: (a, b) IN ((1, 2), …) becomes (a = 1 AND
+    b = 2) OR …, and likewise = and <>. Other uses of rows stay.
 
-    PostgreSQL compares them so, and with a NULL inside the result follows from that of the parts.
-    DuckDB compares rows as wholes.
+    PostgreSQL compares rows part by part, also if a part is NULL. DuckDB compares them as wholes.
     """
     for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.In)):
         columns = _parts(node.this)
@@ -144,8 +143,8 @@ def _equal(columns: Sequence[exp.Expr], row: Sequence[exp.Expr]) -> exp.Expr:
 def balance(tree: exp.Expr) -> None:
     """Balance AND and OR, in place. Neither the operands nor their order change.
 
-    The parser hangs each operand below the next one. What climbs from a column to its SELECT, or
-    goes down by recursion, would take a step for every operand.
+    The parser nests each operand below the next. A pass that climbs from a column to its SELECT, or
+    descends by recursion, would take a step for every operand.
     """
     for node in list(tree.find_all(exp.And, exp.Or)):
         if type(node.parent) is not type(node):

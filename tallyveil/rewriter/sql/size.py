@@ -1,4 +1,4 @@
-"""How long a statement may become when what it names is written out, and a text by `replace`."""
+"""Limits of a statement's size once its names are written out, and of texts made by `replace`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["BOUNDED_REPLACE", "Size", "bound_texts"]
 
 MAX_NODES: Final = 50_000
 
-# What may become of a text by one call of replace, in characters.
+# The longest text, in characters, that one call of replace may make.
 MAX_TEXT: Final = 1_000_000
-# The length of the text is looked at before there is too much of it, and each argument stands in
-# the list once, since a macro writes its arguments out.
+# It checks the length before it replaces. Each argument is in the list once, since a macro repeats
+# an argument wherever it uses it.
 BOUNDED_REPLACE: Final = (
     "__replace(t, f, r) AS list_transform([{'t': t, 'f': f, 'r': r}], lambda x: "
     f"CASE WHEN length(x.t) * (1 + length(x.r)) > {MAX_TEXT} "
@@ -28,7 +28,7 @@ BOUNDED_REPLACE: Final = (
 
 
 class Size:
-    """The nodes written out so far, of ``what``; ``hint`` says how there would be fewer."""
+    """The number of nodes that writing out ``what`` made; ``hint`` says how to have fewer."""
 
     def __init__(self, what: str, hint: str) -> None:
         self._what = what
@@ -51,15 +51,15 @@ class Size:
 
 
 def bound_texts(tree: exp.Expr) -> None:
-    """Let every ``replace`` in the tree look at lengths first, in place.
+    """Make every ``replace`` in the tree check the length of its result first, in place.
 
-    ``replace`` of a replaced text multiplies its length every time, and DuckDB cannot be
-    interrupted in it. What is joined by ``||`` grows by what the statement says.
+    Each ``replace`` of a replaced text multiplies its length, and DuckDB cannot be interrupted in
+    it. ``||`` adds only what the statement writes.
     """
     for node in list(tree.find_all(exp.Replace)):
         if node.args.get("replacement") is None:
             raise UndefinedFunction(
-                "replace takes three arguments: a text, what to look for, and what to put there",
+                "replace takes three arguments: a text, the text to find, and its replacement",
                 position=position(node),
             )
         node.replace(call("__replace", node.this, node.expression, node.args["replacement"]))

@@ -1,4 +1,4 @@
-"""Text into statements: split at semicolons, bounded, parsed, with positions kept."""
+"""Split text at semicolons, within limits, and parse each statement, with its nodes' positions."""
 
 from __future__ import annotations
 
@@ -43,17 +43,18 @@ _DIALECTS: Final = {"postgres": Postgres(), "duckdb": DuckDB()}
 
 
 def _tokenizer(words: type[Tokenizer], **settings: Any) -> type[Tokenizer]:
-    """Without commands, EXPLAIN, SHOW and their like are read word by word as all else is."""
+    """A tokenizer without commands: it reads EXPLAIN, SHOW and their like word by word."""
     return type("Words", (words,), {"COMMANDS": set(), **settings})
 
 
 def _without_dollars(words: type[Tokenizer]) -> type[Tokenizer]:
-    """sqlglot would take `$1,$` for the beginning of a string."""
+    """A tokenizer without strings between dollars. sqlglot would read `$1,$` as a start of one."""
     single = {**words.SINGLE_TOKENS, "$": TokenType.PARAMETER}
     return _tokenizer(words, HEREDOC_STRINGS=[], SINGLE_TOKENS=single)
 
 
-# A string between dollars has no tag, or a name for one. Without any, a dollar begins a parameter.
+# The start of a string between dollars, perhaps with a tag. In a text without any, every dollar
+# begins a parameter.
 _DOLLARS: Final = re.compile(r"\$(?:[^\W\d]\w*)?\$")
 _TOKENIZERS: Final = {name: _tokenizer(d.tokenizer_class) for name, d in _DIALECTS.items()}
 _WITHOUT_DOLLARS: Final = {
@@ -63,10 +64,10 @@ _TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parse
 
 QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
-# What a parameter without a number is read as; the second is ?::
+# The tokens of parameters without a number: ? and ?::
 _MARKS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.QDCOLON})
 
-# What the parser raises on some malformed texts instead of its own error.
+# Exceptions that the parser raises on some malformed texts instead of its own error.
 _PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
 
 MAX_CHARACTERS: Final = 200_000
@@ -83,12 +84,12 @@ class Piece:
 
     @property
     def as_written(self) -> bool:
-        """Whether the tokens are those of `sql`, at their places in it."""
+        """Whether the tokens are exactly those of `sql`, at their positions in it."""
         return bool(self.tokens) and self.offset == 0 and not self.numbered
 
     @property
     def numbered(self) -> bool:
-        """Whether `sql` has numbers where its tokens have ?."""
+        """Whether `sql` has numbered parameters where its tokens have ?."""
         return any(token.token_type in _MARKS for token in self.tokens)
 
     @property
@@ -104,20 +105,22 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         StatementTooComplex: the text is longer than MAX_CHARACTERS or MAX_TOKENS, or would be
             read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
-        InvalidEncoding: the text holds a NUL.
-        UndefinedFunction: an operator that the dialect lacks.
+        InvalidEncoding: the text contains a NUL.
+        UndefinedFunction: the text uses an operator that the dialect lacks.
     """
     if len(sql) > MAX_CHARACTERS:
         raise StatementTooComplex(
             f"the statement has {len(sql)} characters; the limit is {MAX_CHARACTERS}"
         )
     if "\0" in sql:
-        raise InvalidEncoding("the statement holds a NUL character", position=sql.index("\0") + 1)
+        raise InvalidEncoding(
+            "the statement contains a NUL character", position=sql.index("\0") + 1
+        )
     try:
         tokens = _tokens(sql, dialect)
     except TokenError as error:
         raise SQLSyntaxError(
-            # The quote that is still open at the end, as well as one can tell.
+            # Probably the quote that is still open at the end.
             "a string, identifier or comment is not terminated",
             position=max(0, *(sql.rfind(quote) for quote in ("'", '"', "/*", "$"))) + 1,
         ) from error
@@ -151,7 +154,7 @@ def _tokens(sql: str, dialect: Dialect) -> list[Token]:
 
 
 def _numbered(text: str, tokens: list[Token]) -> str:
-    """DuckDB's ``?`` parameters as ``$1``, ``$2``, … in the order they stand."""
+    """Replace DuckDB's ``?`` parameters by ``$1``, ``$2``, … in their order."""
     marks = [token for token in tokens if token.token_type in _MARKS]
     for number in range(len(marks), 0, -1):
         at = marks[number - 1].start - tokens[0].start
@@ -160,20 +163,21 @@ def _numbered(text: str, tokens: list[Token]) -> str:
 
 
 def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.Expr:
-    """The syntax tree of one query, whose ``piece`` this is. It is shared: copy before changing it.
+    """Return the syntax tree of one query. It is cached and shared: copy it before changing it.
+    ``piece`` is the query as `split` returns it, or None.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
-        StatementTooComplex: nested too deeply.
-        FeatureNotSupported: it parses, but is no query.
+        StatementTooComplex: the statement is nested too deeply.
+        FeatureNotSupported: the statement is not a query.
     """
-    return _KEPT.get((dialect, sql), lambda: _parse(sql, dialect, piece))
+    return _TREES.get((dialect, sql), lambda: _parse(sql, dialect, piece))
 
 
 def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     pieces = split(sql, dialect) if piece is None or not piece.as_written else (piece,)
     tokens = [token for one in pieces for token in one.tokens]
-    # By the first word: the parser does not look into commands, and logs them.
+    # The first word decides: the parser does not read commands, and logs them.
     if not tokens:
         raise SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
     if tokens[0].text.upper() not in QUERY_WORDS:
@@ -215,15 +219,15 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
 
 
 class _Place(dict[str, Any]):
-    """Where a node stands, and what is noted of it later. Copying a node copies it, quickly: what
-    is noted are numbers and words."""
+    """A node's meta: its position, and later notes. Copies of the node get a shallow copy, which is
+    quick and suffices, since all values are numbers and strings."""
 
     def __deepcopy__(self, memo: object) -> _Place:
         return _Place(self)
 
 
 def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
-    """E'…' as the string it means: not all that the parser takes for an escape is one."""
+    """Return E'…' as a plain string. The parser reads other strings and escapes as the same."""
     text = sql[node.meta["start"] : node.meta["end"] + 1]
     if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uUv]", text)):
         raise FeatureNotSupported(
@@ -236,22 +240,22 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
     return literal
 
 
-_OF_A_TEXT: Final = frozenset({"upper", "lower", "length", "initcap", "ascii", "reverse"})
+_TAKING_A_TEXT: Final = frozenset({"upper", "lower", "length", "initcap", "ascii", "reverse"})
 
-# A character takes up to 450 bytes of its statement's tree.
-_KEPT: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
+# A tree takes up to 450 bytes for each character of its statement.
+_TREES: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:
     return FeatureNotSupported(
-        f"{word.upper()} is not answered: analysts can only ask",
+        f"{word.upper()} is not answered: analysts can only send queries",
         hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
         position=position,
     )
 
 
 def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementError:
-    """In PostgreSQL's words, at PostgreSQL's place: the first character of the bad token."""
+    """PostgreSQL's error, at PostgreSQL's position: the first character of the bad token."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line") or 1, first.get("col") or 1
     found = first.get("highlight") or ""
@@ -259,13 +263,13 @@ def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementErr
     end = sum(len(text) + 1 for text in lines[: line - 1]) + column
     position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
     called = re.search(r"(\w+)\(\Z", sql[max(0, position - 65) : position - 1])
-    if found == ")" and called is not None and called[1].lower() in _OF_A_TEXT:
+    if found == ")" and called is not None and called[1].lower() in _TAKING_A_TEXT:
         return UndefinedFunction(
             f"function {called[1].lower()}() does not exist",
             hint=f"{called[1].lower()} takes a text.",
             position=position - len(called[0]),
         )
-    # Where something is missing at the end, the parser names the last word.
+    # If something is missing at the end, the parser names the last word.
     unexpected = str(first.get("description") or "").startswith("Invalid expression")
     if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
         return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
@@ -277,7 +281,7 @@ def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementErr
 
 
 def _bracket_hint(sql: str, dialect: Dialect, position: int) -> str | None:
-    """SQL that is right, and that the parser does not read: CUBE (a IS NULL)."""
+    """A hint for valid SQL that the parser cannot read, CUBE (a IS NULL), or None for any other."""
     opened: list[str] = []
     before = ""
     for token in split(sql, dialect)[0].tokens:
@@ -290,4 +294,4 @@ def _bracket_hint(sql: str, dialect: Dialect, position: int) -> str | None:
         before = token.text.upper()
     if not opened or opened[-1] not in ("CUBE", "ROLLUP", "SETS", "GROUPING SETS"):
         return None
-    return f"Put brackets around what is no plain name or function: {opened[-1]} ((a IS NULL), b)."
+    return f"Put brackets around any but plain names and functions: {opened[-1]} ((a IS NULL), b)."

@@ -1,4 +1,4 @@
-"""Texts of times: zones by name, abbreviation and hours east, timestamps, and intervals."""
+"""Times as text: zones by name, abbreviation and offset, timestamps, and intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
-    "TIMESTAMP", "by_name", "is_shown_again", "is_utc", "local_now", "offset", "offset_text",
+    "TIMESTAMP", "by_name", "is_utc", "local_now", "local_time_repeats", "offset", "offset_text",
     "read_formatted", "read_intervals", "since_epoch", "unknown_zone", "utc_of", "zone_of",
 ]  # fmt: skip
 
@@ -34,8 +34,8 @@ ABBREVIATIONS: Final = {
     "mest": 2, "met": 1, "mst": -7, "pdt": -7, "pst": -8, "utc": 0, "west": 1, "wet": 0,
     "z": 0, "zulu": 0,
 }  # fmt: skip
-"""Hours east of Greenwich, in winter and in summer: PostgreSQL's own list, as far as it stands for
-one offset at all times and is not mistaken for another country's."""
+"""Hours east of Greenwich, in winter and in summer: the abbreviations of PostgreSQL's own list that
+always mean one offset and are not mistaken for another country's."""
 
 _CLOCK: Final = r"(\d{1,2})(?::([0-5]\d)(?::([0-5]\d))?)?"
 _POSIX: Final = re.compile(rf"(?:gmt|utc)?([+-]?){_CLOCK}", re.ASCII)
@@ -44,18 +44,18 @@ _MOST: Final = 24 * 3600
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    """By the name in lower case, those that DuckDB knows too."""
+    """The names of the zones that DuckDB knows too, by the name in lower case."""
     return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
 
 
 def by_name(text: str) -> str | None:
-    """The name of the zone, as it is written; None where there is none."""
+    """The name of the zone in its own spelling, or None if there is no such zone."""
     return _names().get(text.lower())
 
 
 def offset(text: str) -> int | None:
-    """Seconds east of Greenwich where a zone is an abbreviation or has POSIX's form, UTC+3 or +3,
-    which is three hours west of it; None where it is neither."""
+    """Seconds east of Greenwich of an abbreviation, or of a zone in POSIX's form: UTC+3 and +3 are
+    three hours west of Greenwich. None for any other text."""
     word = text.strip().lower()
     if word in ABBREVIATIONS:
         return ABBREVIATIONS[word] * 3600
@@ -77,12 +77,12 @@ TIMESTAMP: Final = re.compile(
     rf"(?:[tT\s]\s*{_TIME}(?P<zone>{_ZONE})?)?",
     re.ASCII,
 )
-"""A day, perhaps with a time and with its zone: hours and more east of Greenwich, or a name."""
+"""A day, optionally with a time, and with its zone: an offset east of Greenwich, or a name."""
 
 
 def zone_of(found: re.Match[str]) -> int | str | None:
-    """The zone of a TIMESTAMP that has one: seconds east of Greenwich, or a name; None where there
-    is none such."""
+    """The zone of a TIMESTAMP that has one: seconds east of Greenwich, or a name. None if there is
+    no such zone."""
     if found["name"] is not None:
         east = offset(found["name"])
         return by_name(found["name"]) if east is None else east
@@ -92,8 +92,8 @@ def zone_of(found: re.Match[str]) -> int | str | None:
 
 
 def utc_of(text: str) -> dt.datetime | None:
-    """The instant, to the second, that a text with a zone stands for; None where it has none, or is
-    none of Python's."""
+    """The instant, to the second, of a text with a zone. None if the text has no zone, or Python's
+    types cannot hold the instant."""
     found = TIMESTAMP.fullmatch(text.strip())
     zone = zone_of(found) if found is not None and found["zone"] else None
     if found is None or zone is None:
@@ -110,14 +110,14 @@ def utc_of(text: str) -> dt.datetime | None:
         return None
 
 
-def is_shown_again(instant: dt.datetime, zone: str) -> bool:
-    """Whether clocks there show its time once more, when they are put back."""
+def local_time_repeats(instant: dt.datetime, zone: str) -> bool:
+    """Whether the instant's local time in the zone occurs again, when clocks are put back."""
     local = instant.astimezone(zoneinfo.ZoneInfo(zone))
     return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
 
 
 def offset_text(east: int) -> str:
-    """As ISO 8601 has it, with the seconds."""
+    """The offset in ISO 8601's format, with seconds."""
     minutes, seconds = divmod(abs(east), 60)
     return f"{'-' if east < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
 
@@ -125,7 +125,7 @@ def offset_text(east: int) -> str:
 def unknown_zone(text: str, position: int | None) -> InvalidParameterValue:
     return InvalidParameterValue(
         f'time zone "{text[:60]}" not recognized',
-        hint="Write a name such as 'Europe/Paris', or an offset such as 'UTC-5': that is east.",
+        hint="Write a name such as 'Europe/Paris', or an offset: 'UTC-5' is five hours east.",
         position=position,
     )
 
@@ -136,7 +136,7 @@ _UTC: Final = frozenset(
 
 
 def local_now(zone: str) -> dt.datetime:
-    """This moment as a clock in the zone shows it."""
+    """The current local time in the zone."""
     return dt.datetime.now(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
 
 
@@ -144,9 +144,9 @@ def is_utc(zone: str) -> bool:
     return zone.lower() in _UTC
 
 
-# The text of an interval: quantities with units, and a time at the end; or a number, whose unit
-# follows as a word. The parser takes the first quantity that it finds and drops what it does not
-# understand, as in '1 day ago'.
+# The text of an interval has quantities with units, and a time at the end; or it is a number, whose
+# unit follows as a word. The parser reads the first quantity and drops what it does not understand,
+# as in '1 day ago'.
 _UNITS: Final = {
     "microsecond": ("microsecond", "us", "usec"),
     "millisecond": ("millisecond", "ms", "msec"),
@@ -173,14 +173,14 @@ _QUANTITY: Final = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+([a-zA-Z]++)\s*+
 _INTERVAL_CLOCK: Final = re.compile(
     r"([+-]?)([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}(?:\.[0-9]{1,6})?))?", re.ASCII
 )
-# The parser looks at each digit once for every other one.
+# Bounded, since the parser's time is quadratic in the number of digits.
 _BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
 
 
 def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with the units of each interval written out.
+    """Return the tokens with the units of each interval written out.
 
-    Raises InvalidDatetimeFormat for a text after INTERVAL that is not understood.
+    Raises InvalidDatetimeFormat if the text after INTERVAL is not an interval.
     """
     read = list(tokens)
     if "interval" not in sql.lower():
@@ -205,7 +205,7 @@ def _quantities(token: Token) -> Token:
         at = match.end()
     if clock := _INTERVAL_CLOCK.fullmatch(text, at):
         sign, *amounts = clock.groups("0")
-        # A sign before the clock is that of all its parts.
+        # A sign before the clock applies to all its parts.
         sign = sign.strip("0")
         parts += [
             f"{sign}{amount} {unit}"
@@ -220,14 +220,14 @@ def _quantities(token: Token) -> Token:
     return replaced(" ".join(parts), token, token)
 
 
-# What strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, and punctuation.
-# Digits of a second's fraction stand after its point, of which there may be one to six.
+# Formats that strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, punctuation,
+# and one to six digits after the point of the seconds.
 _FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
 _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 
 def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
-    """The text by its format, as strptime reads it."""
+    """The time that strptime reads from a constant text by its format."""
     name = function_name(node)
     text, pattern = _text(node.this), _text(node.args.get("format"))
     if text is None or pattern is None:

@@ -1,8 +1,8 @@
-"""What the parser would misread, by the tokens before it sees them.
+"""Refuse or bracket the tokens that the parser would misread.
 
-It takes statements that stop half-way for whole ones: it forgets a comma that nothing follows,
-takes a word that begins a clause for a name, and asks the whole of what was to be a part.
-`SELECT count(*) FROM person GROUP` is one who is still typing. It takes MySQL's LIMIT too.
+The parser accepts unfinished statements: it ignores a comma that nothing follows, and reads a word
+that begins a clause as a name. `SELECT count(*) FROM person GROUP`, from an analyst who is still
+typing, would be answered as a whole. The parser accepts MySQL's LIMIT, too.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.
 
 
 def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> None:
-    """Raise SQLSyntaxError where PostgreSQL does: at what follows what is not finished.
+    """Raise SQLSyntaxError where PostgreSQL does: at the token after an unfinished part.
 
-    ``whole_lists``: whether no list may be empty or end in a comma, as DuckDB lets it.
+    ``whole_lists`` refuses lists that are empty or end in a comma, which DuckDB accepts.
     """
     words = ["" if t.token_type in _NO_WORDS else t.text.upper() for t in tokens]
     closed = [word in _CLOSE for word in words] + [True]
     for number, word in enumerate(words):
         before = words[number - 1] if number else ""
         following = words[number + 1] if number + 1 < len(words) else ""
-        if before in ("AS", "."):  # whatever it is, it is a name
+        if before in ("AS", "."):  # any word is a name here
             continue
         if word == ",":
             wrong = whole_lists and (closed[number + 1] or following in _CLAUSES)
@@ -69,7 +69,7 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> N
             wrong = word in _LEADING and closed[number + 1]
         if wrong:
             raise _unexpected(tokens[number + 1 :], sql)
-        if word == "LIMIT" and _goes_on(words[number + 1 :]):
+        if word == "LIMIT" and _has_comma(words[number + 1 :]):
             raise SQLSyntaxError(
                 "LIMIT #,# syntax is not supported",
                 hint="Use separate LIMIT and OFFSET clauses.",
@@ -77,8 +77,8 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> N
             )
 
 
-def _goes_on(rest: Sequence[str]) -> bool:
-    """Whether a comma follows, before the bracket closes that all of it stands in."""
+def _has_comma(rest: Sequence[str]) -> bool:
+    """Whether a comma follows before the surrounding bracket closes."""
     depth = 0
     for word in rest:
         depth += (word in _OPEN) - (word in _CLOSE)
@@ -97,13 +97,13 @@ def _unexpected(rest: Sequence[Token], sql: str) -> SQLSyntaxError:
     return SQLSyntaxError(f'syntax error at or near "{text[:40]}"', position=first.start + 1)
 
 
-# Operators of DuckDB that PostgreSQL lacks, and what they are there.
-_OTHERS_OPERATORS: Final = {"==": "=", "!": "NOT"}
+# Operators of DuckDB that PostgreSQL lacks, with PostgreSQL's own.
+_DUCKDB_OPERATORS: Final = {"==": "=", "!": "NOT"}
 _OPERATORS: Final = frozenset({TokenType.EQ, TokenType.NOT})
 
 
 def refuse_misread(tokens: Sequence[Token]) -> None:
-    """Names that there are not, and @, which the parser takes for the sign of a parameter."""
+    """Refuse empty names, and the operator @, which the parser reads as the sign of a parameter."""
     for token in tokens:
         if token.token_type is TokenType.IDENTIFIER and not token.text:
             raise SQLSyntaxError(
@@ -121,19 +121,19 @@ def refuse_operators(tokens: Sequence[Token]) -> None:
     for token, following in itertools.zip_longest(tokens, tokens[1:]):
         negated = following is not None and following.text.startswith("~")
         operator = token.token_type in _OPERATORS and not negated
-        if operator and token.text in _OTHERS_OPERATORS:
+        if operator and token.text in _DUCKDB_OPERATORS:
             raise UndefinedFunction(
                 f"operator does not exist: {token.text}",
-                hint=f"Write {_OTHERS_OPERATORS[token.text]}.",
+                hint=f"Write {_DUCKDB_OPERATORS[token.text]}.",
                 position=token.start + 1,
             )
 
 
 def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None:
-    """Bound the work of the parser, which reads twice what stands in some brackets.
+    """Bound the work of the parser, which reads the contents of some brackets twice.
 
-    After a word that can be a type, or IF, it takes the bracket for the type's, and starts again
-    where it is not; so it does at every [. In d such brackets a token is read 2^d times.
+    After a word that can be a type, or IF, the parser first reads the bracket as the type's, and
+    starts again if it is not; likewise at every [. In d such brackets it reads a token 2^d times.
     """
     work, depth, before = 0, 0, None
     twice: list[bool] = []
@@ -150,8 +150,8 @@ def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None
         work += 2**depth
         if work > MAX_WORK:
             raise StatementTooComplex(
-                "the statement is nested too deeply: too much stands inside of arrays or of "
-                "functions that are named like types",
+                "the statement is nested too deeply inside arrays or functions that are named like "
+                "types",
                 position=token.start + 1,
             )
         before = token
@@ -161,10 +161,10 @@ _ZONE: Final = ("TIME", "ZONE")
 
 
 def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) -> list[Token]:
-    """The tokens with brackets around each type and its text that :: follows.
+    """Return the tokens with brackets around each type and its text that are followed by ::.
 
-    A type before a text belongs to it more closely than :: after it: DATE '2020-01-01'::timestamp
-    is a day's midnight. The parser would cast the text first.
+    A type before a text binds more tightly than :: after it: DATE '2020-01-01'::timestamp is a
+    day's midnight. The parser would cast the text first.
     """
     read: list[Token] = []
     for number, token in enumerate(tokens):
@@ -179,7 +179,7 @@ def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) ->
 
 
 def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
-    """Where the type begins that the tokens end with; None where they end with none."""
+    """The index where the type at the end of the tokens begins; None if they end with no type."""
     at = len(tokens) - 1
     if tuple(token.text.upper() for token in tokens[at - 1 : at + 1]) == _ZONE:
         at -= 3  # WITH TIME ZONE, WITHOUT TIME ZONE
@@ -192,7 +192,7 @@ def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
 
 
 def _bracket(kind: TokenType, text: str, beside: Token) -> Token:
-    """At the place of the token beside it."""
+    """A bracket at the position of the token ``beside`` it."""
     return Token(
         kind,
         text,

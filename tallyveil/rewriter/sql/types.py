@@ -1,8 +1,8 @@
 """The static types of expressions, as PostgreSQL has them, by DuckDB's names.
 
-Two types are ours. A ``QUOTIENT`` is a numeric that came out of a division: DuckDB computes it in
-double precision, correctly rounded. ``INEXACT`` is arithmetic upon such a quotient: PostgreSQL's
-numeric and DuckDB's double may differ in the last digit.
+Two types are ours. A ``QUOTIENT`` is a numeric that results from a division: DuckDB computes it in
+double precision, correctly rounded. ``INEXACT`` results from arithmetic on such a quotient:
+PostgreSQL's numeric and DuckDB's double may differ in the last digit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = [
 TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
 
 ResultType: TypeAlias = str | Callable[[exp.Expr, TypeOf], str | None]
-"""One type whatever an expression is of, or what follows from the types of its parts."""
+"""A fixed type, or a function that derives it from the types of an expression's parts."""
 
 INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
 NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
-_LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # the wider, the later
+_LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # from the narrowest to the widest
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _FAMILIES: Final = {
     **dict.fromkeys(_LADDER, "number"),
@@ -43,12 +43,12 @@ _CAST_NAMES: Final = {
 
 
 def family(kind: str | None) -> str | None:
-    """number, text, truth, time or duration: what PostgreSQL compares with each other."""
+    """number, text, truth, time or duration. PostgreSQL compares types of one family only."""
     return _FAMILIES.get(kind or "")
 
 
 def declared_type(kind: str | None) -> str | None:
-    """What a column of a DuckDB table is called here."""
+    """The static type of a column of a DuckDB table; None if this module has no type for it."""
     if kind is None:
         return None
     name = "NUMERIC" if kind.startswith("DECIMAL") else kind
@@ -71,12 +71,12 @@ def common_type(types: Sequence[str | None]) -> str | None:
 
 
 def is_literal_text(node: exp.Expr) -> bool:
-    """A string constant takes its type from what it stands beside; so do NULL and parameters."""
+    """Whether it takes its type from its context: string constants, NULL and parameters do."""
     inner = node.unnest()
     return isinstance(inner, exp.Null | exp.Parameter | exp.Placeholder) or inner.is_string
 
 
-# The types of results: each of an expression, by those of its parts
+# Each function derives the type of an expression from those of its parts
 
 
 def same(node: exp.Expr, type_of: TypeOf) -> str | None:
@@ -102,9 +102,9 @@ def case(node: exp.Expr, type_of: TypeOf) -> str | None:
 
 
 def _values(nodes: Sequence[exp.Expr | None], type_of: TypeOf) -> str | None:
-    firm = [type_of(node) for node in nodes if node is not None and not is_literal_text(node)]
-    if firm:
-        return common_type(firm)
+    kinds = [type_of(node) for node in nodes if node is not None and not is_literal_text(node)]
+    if kinds:
+        return common_type(kinds)
     strings = [node for node in nodes if node is not None and not isinstance(node, exp.Null)]
     return "VARCHAR" if strings else None
 
@@ -114,7 +114,7 @@ def element(node: exp.Expr, type_of: TypeOf) -> str | None:
     if isinstance(array, exp.Array):
         return common_type([type_of(item) for item in array.expressions])
     if isinstance(array, exp.Cast) and array.to.expressions:
-        return _named(array.to.expressions[0])
+        return _cast_type(array.to.expressions[0])
     return None
 
 
@@ -172,7 +172,7 @@ def aggregate(node: exp.Expr, type_of: TypeOf) -> str | None:
 
 
 def real(node: exp.Expr, type_of: TypeOf) -> str | None:
-    """Of a root, a power or a logarithm."""
+    """The type of a root, a power or a logarithm."""
     kind, second = type_of(node.this), node.args.get("expression")
     if second is not None:
         kind = common_type([kind, type_of(second)])
@@ -192,9 +192,10 @@ def rounded(node: exp.Expr, type_of: TypeOf) -> str | None:
 
 
 def cast(node: exp.Expr, type_of: TypeOf) -> str | None:
-    """A cast of what is no exact decimal to numeric(p, s) rounds what DuckDB does not have."""
+    """Casting to numeric(p, s) is INEXACT unless the operand is an exact decimal: it may round
+    digits that DuckDB does not have."""
     target = node.args["to"]
-    kind, given = _named(target), target.expressions
+    kind, given = _cast_type(target), target.expressions
     if kind != "NUMERIC":
         return kind
     operand = type_of(node.this)
@@ -207,6 +208,6 @@ def cast(node: exp.Expr, type_of: TypeOf) -> str | None:
     return operand if operand in NUMERICS else "NUMERIC"
 
 
-def _named(kind: exp.Expr) -> str:
+def _cast_type(kind: exp.Expr) -> str:
     name = str(kind.this.value).upper()
     return _CAST_NAMES.get(name, name)

@@ -1,8 +1,8 @@
-"""The words of SQL that are understood, with their arguments; of functions also the types of their
-results and PostgreSQL's names. Whatever is not listed is refused.
+"""The supported SQL: each class of nodes with its arguments, and for functions also the types of
+their results and PostgreSQL's names. Anything that is not listed is refused.
 
 Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
-time of the statement is a constant of it (`instants`).
+time of a statement is one of its constants (`instants`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 ArgumentNames: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
-"""The arguments of a node that are understood: a statement that sets another one is refused."""
+"""The supported arguments of a node: a statement that sets any other is refused."""
 
 
 def _taking(arguments: str, *kinds: type[exp.Expr]) -> ArgumentNames:
@@ -79,7 +79,7 @@ SYNTAX: Final[ArgumentNames] = {
 
 class Function(NamedTuple):
     """``result`` is its type. ``names`` are PostgreSQL's, the usual one first, with the least and
-    the greatest number of arguments; what stands between words is one."""
+    the greatest number of arguments; arguments separated by words, as in a IN b, count as one."""
 
     arguments: frozenset[str]
     result: ResultType | None
@@ -98,7 +98,7 @@ def _function(arguments: str, result: ResultType | None = None, names: str = "")
     return Function(frozenset(arguments.split()), result, counts)
 
 
-# Functions, and what the parser takes for them.
+# Functions, and expressions that the parser reads as functions.
 FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     exp.Abs: _function("this", types.same, "abs/1"),
     exp.Sign: _function("this", types.rounded, "sign/1"),
@@ -179,7 +179,7 @@ NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {
     "get_current_timestamp": _function("", "TIMESTAMPTZ"),
 }
 NOW: Final = frozenset(name for name, each in NAMED_FUNCTIONS.items() if each.result)
-"""Those that give this moment."""
+"""The functions that return the current time."""
 
 # Aggregates of records.
 _MOMENTS: Final = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
@@ -199,7 +199,7 @@ WINDOW_FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     **dict.fromkeys((exp.Lag, exp.Lead), _function("this offset default", types.same)),
 }
 
-# What each of these would reveal, and what answers the same need.
+# Aggregates that would reveal single records, with what to ask instead.
 REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Min: "MIN is decided by single records; count below a few thresholds instead: "
     "SELECT count(*) FILTER (WHERE attribute < …).",
@@ -233,7 +233,7 @@ TYPES: Final = frozenset({
     exp.DType.BPCHAR,
 })  # fmt: skip
 
-# Functions about an answer, which is their first argument, by how many they take.
+# Functions about an answer, which is their first argument, with the number of their arguments.
 ABOUT_ANSWERS: Final = {
     **dict.fromkeys(("dp_interval_low", "dp_interval_high", "dp_stddev"), 1), "dp_probability": 3,
 }  # fmt: skip
@@ -248,13 +248,13 @@ SESSION_FUNCTIONS: Final[Mapping[str, Function]] = {
     "pg_advisory_unlock_all": _function("", None, "pg_advisory_unlock_all/0"),
     "current_setting": _function("", None, "current_setting/1-2"),
     "set_config": _function("", None, "set_config/3"),
-    # Words that PostgreSQL has no brackets after.
+    # Words that PostgreSQL writes without brackets.
     **dict.fromkeys(
         ("current_catalog", "current_user", "session_user", "current_role", "user"), _function("")
     ),
 }  # fmt: skip
 
-# What the parser calls otherwise than PostgreSQL.
+# PostgreSQL's names for classes that the parser calls otherwise.
 NAMES: Final[Mapping[type[exp.Expr], str]] = {
     **{kind: next(iter(f.names)) for kind, f in FUNCTIONS.items() if f.names},
     exp.CurrentVersion: "version",
@@ -292,7 +292,7 @@ _RESULTS: Final[Mapping[type[exp.Expr] | str, ResultType | None]] = {
 
 
 def static_type(node: exp.Expr, type_of: TypeOf) -> str | None:
-    """The type of an expression whose parts' types are ``type_of``; None if that is unknown."""
+    """The type of an expression, given the types of its parts by ``type_of``; None if unknown."""
     named = isinstance(node, exp.Anonymous)
     found = _RESULTS.get(node.name.lower() if named else type(node))
     if found is None and isinstance(node, exp.Predicate):
