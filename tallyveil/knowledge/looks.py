@@ -127,7 +127,7 @@ class Looks:
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
         found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
-        if found is not None and found.unknown:
+        if found is not None and found.unknown > _empty(columns):
             found = self._narrowed(columns, found, share, asked)
         if found is not None and (latest is None or latest.seen < seen):
             self._outlooks.put(key, found)
@@ -168,7 +168,7 @@ class Looks:
         used = () if found.system is None else found.system.used
         if not found.given_up and (found.outside or len(used) == found.seen):
             return found
-        most, best = share.work // COLUMN, found
+        most, best, empty = share.work // COLUMN, found, _empty(columns)
         narrow = self._state.relevance.narrow(columns, found.seen, most)
         halves = _HALVES if found.given_up else 0
         fewer: Iterator[Sequence[int]] = itertools.chain(
@@ -187,7 +187,7 @@ class Looks:
             one = replace(found, outside=False).estimated(system)
             if one.unknown < best.unknown:
                 best = replace(one, chosen=found.chosen)
-            if not best.unknown:
+            if best.unknown <= empty:
                 break
         return best
 
@@ -268,6 +268,11 @@ class Looks:
 def is_large(columns: Sequence[Column]) -> bool:
     """Whether rows have their own answers only."""
     return sum(column.height for column in columns) > _ROWS
+
+
+def _empty(columns: Sequence[Column]) -> int:
+    """How many rows of some columns have no coefficient: no recorded column says more of these."""
+    return sum(len(column.zeros) for column in columns)
 
 
 def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
