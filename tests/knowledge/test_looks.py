@@ -73,6 +73,28 @@ def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(st
             assert b.variance <= a.variance * 1.25
 
 
+def test_a_row_without_coefficients_is_not_looked_for_in_fewer_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a sum over a group whose values are all 0: no recorded column says anything of it."""
+    state, days = State(), np.arange(50, dtype=np.int64)
+    asked = Factor(("day",), (DAYS,), len(days) + 1, days, days, days * 0 + 1)
+    first = Column((asked.take(days),))
+    for number, one in enumerate([first, _column(60, 0)]):  # the second has no part in it
+        state.learn(release(number, one))
+    systems = []
+    solved = System.solved
+
+    def counted(system: System) -> object:
+        systems.append(system)
+        return solved(system)
+
+    monkeypatch.setattr(System, "solved", counted)
+    (found,) = Looks(state).at([Column((asked,))], [0], state.recorded, 1)
+    assert [row is None for row in found.rows[0]] == [False] * len(days) + [True]
+    assert len(systems) == 1
+
+
 def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
     columns = [_column(number) for number in range(40)]
     found = Looks(State()).at(columns, range(40), 0, 40)

@@ -18,9 +18,9 @@ from tallyveil.arrays import IntArray
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Layout", "Written"]
+__all__ = ["Axes", "Laid", "Layout", "Written"]
 
-_Axes: TypeAlias = tuple[str, ...]
+Axes: TypeAlias = tuple[str, ...]
 
 _Entries: TypeAlias = tuple[IntArray, IntArray, IntArray]
 """Rows, cells and coefficients."""
@@ -47,7 +47,7 @@ class Layout:
         return math.prod(self.sizes.values())
 
     def along(
-        self, axes: _Axes, at: Sequence[IntArray], number: int
+        self, axes: Axes, at: Sequence[IntArray], number: int
     ) -> tuple[IntArray, list[IntArray]]:
         """Which of so many entries are not left out, and the numbers of their values."""
         if not axes:
@@ -56,7 +56,7 @@ class Layout:
         kept = np.flatnonzero(np.logical_and.reduce([rank >= 0 for rank in ranks]))
         return kept, [rank[kept] for rank in ranks]
 
-    def across(self, kind: tuple[_Axes, ...]) -> IntArray:
+    def across(self, kind: tuple[Axes, ...]) -> IntArray:
         """The cells along all axes that a column of this kind does not mention."""
         cells = np.zeros(1, dtype=np.int64)
         mentioned = set(itertools.chain(*kind))
@@ -70,27 +70,27 @@ class Written:
     """Some columns, as products of the entries of their factors, each of which is laid out once."""
 
     def __init__(self, layout: Layout, columns: Sequence[PreparedColumn]) -> None:
-        self._layout = layout
-        self._columns = columns
+        self.layout = layout
+        self.columns = columns
         every: dict[Factor, tuple[IntArray, ...]] = {}
         for one in columns:
             every.update(zip(one.column.factors, one.places, strict=True))
-        factors: dict[_Axes, dict[Factor, tuple[IntArray, ...]]] = {}
+        factors: dict[Axes, dict[Factor, tuple[IntArray, ...]]] = {}
         for factor, places in every.items():
             factors.setdefault(factor.axes, {})[factor] = places
-        self._laid = {axes: _Laid(layout, axes, own) for axes, own in factors.items()}
-        self._sizes = {f: size for laid in self._laid.values() for f, size in laid.sizes.items()}
+        self.laid = {axes: Laid(layout, axes, own) for axes, own in factors.items()}
+        self._sizes = {f: size for laid in self.laid.values() for f, size in laid.sizes.items()}
 
     @cached_property
     def entries(self) -> list[int]:
         """How many each of the columns has."""
-        kinds = {one.kind for one in self._columns}
-        across = {kind: len(self._layout.across(kind)) for kind in kinds}
+        kinds = {one.kind for one in self.columns}
+        across = {kind: len(self.layout.across(kind)) for kind in kinds}
         return [
             across[one.kind] * math.prod(map(self._sizes.__getitem__, one.column.factors))
             if one.column.selected is None
             else across[one.kind] * self._selected(one)
-            for one in self._columns
+            for one in self.columns
         ]
 
     def _selected(self, one: PreparedColumn) -> int:
@@ -98,17 +98,17 @@ class Written:
         total = np.ones(column.height)
         own = column.factor_rows(column.numbers)
         for axes, factor, rows in zip(one.kind, column.factors, own, strict=True):
-            laid = self._laid[axes]
+            laid = self.laid[axes]
             total *= laid.counts[laid.first[factor] + rows]
         return int(total.sum())
 
     def matrix(self, which: Sequence[int]) -> sparse.csc_matrix:
         """The rows of some of the columns, one column after the other."""
-        ends = np.cumsum([0, *(self._columns[n].column.height for n in which)]).tolist()
-        kinds: dict[tuple[_Axes, ...], list[tuple[PreparedColumn, int]]] = {}
+        ends = np.cumsum([0, *(self.columns[n].column.height for n in which)]).tolist()
+        kinds: dict[tuple[Axes, ...], list[tuple[PreparedColumn, int]]] = {}
         for n, start in zip(which, ends, strict=False):
-            kinds.setdefault(self._columns[n].kind, []).append((self._columns[n], start))
-        shape = (ends[-1], self._layout.cells)
+            kinds.setdefault(self.columns[n].kind, []).append((self.columns[n], start))
+        shape = (ends[-1], self.layout.cells)
         if not kinds:
             return sparse.csc_matrix(shape, dtype=np.int64)
         parts = [self._written(kind, some) for kind, some in kinds.items()]
@@ -118,7 +118,7 @@ class Written:
         return found.tocsc()
 
     def _written(
-        self, kind: tuple[_Axes, ...], some: Sequence[tuple[PreparedColumn, int]]
+        self, kind: tuple[Axes, ...], some: Sequence[tuple[PreparedColumn, int]]
     ) -> _Entries:
         """Of columns of one kind, each with the number of its first row."""
         deadline.check()
@@ -128,7 +128,7 @@ class Written:
         rows = np.concatenate([np.arange(one.column.height) + start for one, start in some])
         own = []
         for place in reversed(range(len(kind))):
-            factors, laid = [column.factors[place] for column in columns], self._laid[kind[place]]
+            factors, laid = [column.factors[place] for column in columns], self.laid[kind[place]]
             heights = np.array([max(1, factor.height) for factor in factors])
             numbers, row = np.divmod(numbers, heights[of])
             own.append((laid, row + np.array([laid.first[factor] for factor in factors])[of]))
@@ -139,25 +139,26 @@ class Written:
             line = line[again]
             cells = cells[again] + laid.cells[entry]
             coefficients = coefficients[again] * laid.coefficients[entry]
-        across = self._layout.across(kind)
+        across = self.layout.across(kind)
         rows, coefficients = (np.repeat(each, len(across)) for each in (rows[line], coefficients))
         return rows, (cells[:, None] + across).ravel(), coefficients
 
 
-class _Laid:
+class Laid:
     """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
     ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row, and
     those of row i are from ``ends[i]`` to ``ends[i + 1]``. Of most of what is laid out only the
-    sizes are asked for."""
+    sizes are asked for. ``ranks`` are the numbers of the entries' values along each axis."""
 
     def __init__(
-        self, layout: Layout, axes: _Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
+        self, layout: Layout, axes: Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
     ) -> None:
         deadline.check()
+        self.axes = axes
         self._factors, self._lengths = factors, [len(factor.rows) for factor in factors]
         at = [np.concatenate([own[n] for own in factors.values()]) for n in range(len(axes))]
         ends = np.cumsum([0, *self._lengths])
-        self._kept, self._ranks = layout.along(axes, at, int(ends[-1]))
+        self._kept, self.ranks = layout.along(axes, at, int(ends[-1]))
         self._strides = [layout.strides[axis] for axis in axes]
         sizes = np.diff(self._kept.searchsorted(ends))
         self.sizes = dict(zip(factors, sizes.tolist(), strict=True))
@@ -166,7 +167,7 @@ class _Laid:
     def cells(self) -> IntArray:
         """Of the entries, along these axes."""
         cells = np.zeros(len(self._kept), dtype=np.int64)
-        for stride, ranks in zip(self._strides, self._ranks, strict=True):
+        for stride, ranks in zip(self._strides, self.ranks, strict=True):
             cells += ranks * stride
         return cells
 
@@ -175,18 +176,24 @@ class _Laid:
         return np.concatenate([factor.coefficients for factor in self._factors])[self._kept]
 
     @cached_property
-    def _starts(self) -> IntArray:
+    def starts(self) -> IntArray:
+        """The first row of each factor, and their number."""
         return np.cumsum([0, *(factor.height for factor in self._factors)])
 
     @cached_property
     def first(self) -> dict[Factor, int]:
-        return dict(zip(self._factors, self._starts.tolist(), strict=False))
+        return dict(zip(self._factors, self.starts.tolist(), strict=False))
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Of the entries."""
+        rows = np.concatenate([factor.rows for factor in self._factors])
+        rows += np.repeat(self.starts[:-1], self._lengths)
+        return rows[self._kept]
 
     @cached_property
     def counts(self) -> IntArray:
-        rows = np.concatenate([factor.rows for factor in self._factors])
-        rows += np.repeat(self._starts[:-1], self._lengths)
-        return np.bincount(rows[self._kept], minlength=self._starts[-1])
+        return np.bincount(self.rows, minlength=self.starts[-1])
 
     @cached_property
     def ends(self) -> IntArray:

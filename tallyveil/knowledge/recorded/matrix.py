@@ -32,6 +32,7 @@ from tallyveil.knowledge.recorded.prepared import (
     distinct,
     marks,
 )
+from tallyveil.knowledge.recorded.unlike import Products, mixed
 from tallyveil.workload.workload import Factor
 
 __all__ = ["COLUMN", "Related", "related"]
@@ -147,11 +148,28 @@ class _Trial:
 
     def written(self) -> Related:
         (taken, _), asked = self._taken, len(self._questions)
-        history = self._laid.matrix([asked + place for place in taken])
-        question = self._laid.matrix(range(asked))
-        cells = _unlike(history, question)
         used = tuple(self._columns[place][0] for place in taken)
+        own, others = range(asked), [asked + place for place in taken]
+        products = Products(self._laid, [*own, *others])
+        cells = products.unlike()
+        rows = None if cells is None else products.at(cells)
+        if rows is not None:
+            height = sum(one.column.height for one in self._questions)
+            return Related(_compressed(rows[height:]), _compressed(rows[:height]), used)
+        history, question = self._laid.matrix(others), self._laid.matrix(own)
+        cells = _unlike(history, question) if cells is None else cells
         return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
+
+
+def _compressed(rows: IntArray) -> sparse.csr_matrix:
+    places = np.flatnonzero(rows)
+    own, cells = np.divmod(places, max(1, rows.shape[1]))
+    starts = np.searchsorted(own, np.arange(len(rows) + 1))
+    found = sparse.csr_matrix(
+        (rows.ravel()[places], cells.astype(np.int32), starts.astype(np.int32)), shape=rows.shape
+    )
+    found.has_canonical_format = True
+    return found
 
 
 def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
@@ -160,10 +178,9 @@ def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
     random = np.random.default_rng([SEED, 2])
     [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
     for matrix in matrices:
-        mixed = matrix.data.view(np.uint64) * factor
-        mixed ^= mixed >> np.uint64(32)  # so that coefficients of many factors 2 differ in few
-        mixed *= marks(random, matrix.shape[0])[matrix.indices]
-        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed)])
+        own = mixed(matrix.data.view(np.uint64) * factor)
+        own *= marks(random, matrix.shape[0])[matrix.indices]
+        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(own)])
         sums += total[matrix.indptr[1:]] - total[matrix.indptr[:-1]]
     return np.sort(np.unique(sums, return_index=True)[1])
 
