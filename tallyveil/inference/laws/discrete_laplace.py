@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cache
-from typing import ClassVar
+from functools import cache, lru_cache
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -31,6 +31,8 @@ __all__ = ["DiscreteLaplaceLaw"]
 _CONTEXT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN = Decimal("1e-40")
 _TWO = Decimal(2)
+_PRODUCT: Final = 700.0  # the logarithm of what a float can be
+_KEPT: Final = 256  # scales whose variances are kept
 
 
 def _rounded_down(miss: Fraction) -> Decimal:
@@ -100,10 +102,8 @@ class DiscreteLaplaceLaw(NoiseLaw):
     def variances(cls, scales: FloatArray) -> FloatArray:
         """2a/(1−a)², within a few units in the last place, coded as (√(2a) / (1−a))² with
         1−a = −expm1(−1/b): nothing cancels for large b. 0 for the scale 0."""
-        with np.errstate(divide="ignore", over="ignore"):
-            u = 1 / scales
-        result: FloatArray = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
-        return result
+        found = _variances if scales.size <= _KEPT else _variances.__wrapped__
+        return found(scales.tobytes()).reshape(scales.shape)
 
     @classmethod
     def log_moments(
@@ -121,9 +121,13 @@ class DiscreteLaplaceLaw(NoiseLaw):
         cls, a: FloatArray, scales: FloatArray, times: FloatArray, points: FloatArray
     ) -> FloatArray:
         """φ(t) = (1−a)² / (1 − 2a cos t + a²) = 1 / (1 + 2v sin²(t/2)) (MATH §4)."""
-        excess = sines(a / 2, points)
+        excess, spread = sines(a / 2, points), 2 * cls.variances(scales)
         np.square(excess, out=excess)
-        excess *= 2 * cls.variances(scales)[:, None]
+        excess *= spread[:, None]
+        if (times == 1).all() and float(np.log1p(spread).sum()) < _PRODUCT:
+            excess += 1  # so that one logarithm does
+            product: FloatArray = np.multiply.reduce(excess, axis=0)
+            return np.negative(np.log(product, out=product), out=product)
         result: FloatArray = -times @ np.log1p(excess, out=excess)
         return result
 
@@ -146,6 +150,15 @@ class DiscreteLaplaceLaw(NoiseLaw):
         )
         factors: FloatArray = eulerian @ powers
         return a / -np.expm1(-1 / scales), factors
+
+
+@lru_cache(maxsize=256)  # a law's numbers are asked of the same scales again and again
+def _variances(scales: bytes) -> FloatArray:
+    with np.errstate(divide="ignore", over="ignore"):
+        u = 1 / np.frombuffer(scales)
+    result: FloatArray = (np.sqrt(2 * np.exp(-u)) / np.expm1(-u)) ** 2
+    result.setflags(write=False)
+    return result
 
 
 @cache

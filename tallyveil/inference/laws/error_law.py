@@ -134,11 +134,7 @@ class ErrorLaw:
             return self._lattice_half_width(self._spectrum, target)
         end = self._spectrum.reach
         guess = math.sqrt(self._law.variance) * float(ndtri((1 + target) / 2))
-
-        def lower(h: float) -> float:
-            return self._spectrum.within(h).lower
-
-        return _least(lower, target, guess, end, 1e-7) + slack
+        return _least(self._spectrum.at_least, target, guess, end, 1e-7) + slack
 
     def outer_half_width(self, confidence: float | Fraction) -> float:
         """An h with P(|X| ≤ h) ≥ confidence by Chernoff's bound: quick, and somewhat too wide.

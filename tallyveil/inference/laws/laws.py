@@ -22,6 +22,7 @@ from tallyveil.errors import InvalidParameterValue
 __all__ = ["LAWS", "NoiseLaw", "exact_miss"]
 
 
+@functools.lru_cache(maxsize=256)
 def exact_miss(confidence: float | Fraction) -> Fraction:
     """1 − confidence. A float confidence means its decimal text.
 

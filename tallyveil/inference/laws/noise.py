@@ -179,7 +179,18 @@ class Noises:
 
     def take(self, which: npt.NDArray[np.intp]) -> Noises:
         together = None if self.together is None else self.together.take(which)
-        return Noises(self.laws[which], self.scales[which], together)
+        return _of_checked(self.laws[which], self.scales[which], together)
+
+
+def _of_checked(
+    laws: npt.NDArray[np.int8], scales: FloatArray, together: JointNoise | None
+) -> Noises:
+    """Of some entries of noises: what was checked of all holds for these."""
+    result = object.__new__(Noises)
+    laws.setflags(write=False)
+    scales.setflags(write=False)
+    vars(result).update(laws=laws, scales=scales, together=together)
+    return result
 
 
 def _concatenated(parts: Sequence[Noises]) -> JointNoise:

@@ -75,6 +75,10 @@ class Spectrum(ABC):
             return ProbabilityBounds(1 - self.neglected, 1.0)
         return self._within(h, strict)
 
+    def at_least(self, h: float) -> float:
+        """No more than P(|X| ≤ h); it may be less than 0."""
+        return self.within(h).lower
+
     @abstractmethod
     def _within(self, h: float, strict: bool) -> ProbabilityBounds:
         """For 0 ≤ h < reach."""
@@ -140,10 +144,20 @@ class Bracket(Spectrum):
         return Waves(_selberg(self.degree)[:, : len(self.phi)] * self.phi)
 
     def _within(self, h: float, strict: bool) -> ProbabilityBounds:
+        middle, off = self._middle(h)
+        return ProbabilityBounds.clipped(middle - off - self.neglected, middle + off)
+
+    def at_least(self, h: float) -> float:
+        if not 0 <= h < self.reach:
+            return super().at_least(h)
+        middle, off = self._middle(h)
+        return middle - off - self.neglected
+
+    def _middle(self, h: float) -> tuple[float, float]:
+        """The centre of the bounds, and how far they are off."""
         waves = self._waves.at(2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
-        off = (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
-        return ProbabilityBounds.clipped(middle - off - self.neglected, middle + off)
+        return middle, (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
 
 
 @lru_cache(maxsize=4)
