@@ -113,7 +113,7 @@ class Secret:
             )
         begun = self._document["releases"].get(str(number))
         if begun is None:
-            self._pass_over(number)
+            self._skip_unfinished(number)
             salt = secrets.token_bytes(16)
             self._document["releases"][str(number)] = {
                 "plan": fingerprint, "salt": salt.hex(), "data": digest(salt).hex(), "counts": None
@@ -147,7 +147,7 @@ class Secret:
         self._step()
         self._write()
 
-    def _pass_over(self, number: int) -> None:
+    def _skip_unfinished(self, number: int) -> None:
         """Skip the next release if it was begun but not finished and ``number`` follows it.
 
         Raises InvalidParameterValue unless ``number`` is then the next.

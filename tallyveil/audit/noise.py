@@ -34,12 +34,12 @@ def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[
     two counts. The draws are compared with the law, and their mean with 0.
     """
     if not family.needs_delta:
-        yield from _in(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
+        yield from _in_measure(family, "epsilon", epsilon, subject(family.name, epsilon), draws)
     rho = epsilon**2 / 2
-    yield from _in(family, "rho", rho, f"{family.name} at rho {number(rho)}", draws)
+    yield from _in_measure(family, "rho", rho, f"{family.name} at rho {number(rho)}", draws)
 
 
-def _in(
+def _in_measure(
     family: Additive, measure: Measure, cost: Fraction, name: str, draws: int
 ) -> Iterator[Finding]:
     made = experiment(family, cost, measure, count=_COUNT, draws=draws)

@@ -171,7 +171,7 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with (
         closing(Gate(load_policy(policy))) as gate,
-        catalog_beside(gate, _choice(stay)) as catalog,
+        catalog_beside(gate, _catalog_choice(stay)) as catalog,
     ):
         server = ServerThread(Server(gate.session, _HOST, port, catalog=catalog))
         with address_errors(_HOST, port):
@@ -230,7 +230,7 @@ def _tour(console: Console, port: int) -> None:
         tour(connection, write)
 
 
-def _choice(stay: bool) -> CatalogChoice:
+def _catalog_choice(stay: bool) -> CatalogChoice:
     """Choose a catalog if the demo keeps serving and PostgreSQL is installed. The tour needs
     none."""
     with suppress(NoPostgreSQL):

@@ -67,7 +67,7 @@ def message_lines(kind: str, message: TallyveilError | Notice, sql: str | None =
     """Return the lines that psql would print; positions refer to ``sql``, from 1."""
     lines = [f"{kind}: {message.message}"]
     if sql is not None and message.position is not None:
-        lines += _pointed(sql, message.position)
+        lines += _with_caret(sql, message.position)
     if message.detail:
         lines.append(f"DETAIL: {message.detail}")
     if message.hint:
@@ -75,7 +75,7 @@ def message_lines(kind: str, message: TallyveilError | Notice, sql: str | None =
     return lines
 
 
-def _pointed(sql: str, position: int) -> list[str]:
+def _with_caret(sql: str, position: int) -> list[str]:
     """Return the line of ``sql`` with character ``position`` (from 1), and a caret below it."""
     before = sql[: max(0, position - 1)]
     number = before.count("\n")

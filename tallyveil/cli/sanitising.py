@@ -73,8 +73,8 @@ def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) 
     declared, account = protected(policy, name), accounts(policy)[name]
     planned = plan(declared, account.relation, asked)
     cost = planned.cost(account.relation, account.measure)
-    records = None if dry else _released(policy, planned, out)
-    served = _served(policy, planned, out)
+    records = None if dry else _release(policy, planned, out)
+    served = _policy_lines(policy, planned, out)
     document = _document(planned, asked, account.measure, cost, records, served)
     lines = table(_COLUMNS, document["parts"])
     if asked.delta is not None:
@@ -91,7 +91,7 @@ def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) 
     return Output(document, lines)
 
 
-def _released(policy: Policy, planned: CopyPlan, out: Path) -> int:
+def _release(policy: Policy, planned: CopyPlan, out: Path) -> int:
     with closing(Ledger(policy.ledger)) as ledger:
         accountant = Accountant(ledger, accounts(policy, relations_read(policy)))
         return sanitise(policy, planned, out, accountant, login_name())
@@ -137,7 +137,7 @@ def _measured_in(part: PlannedPart) -> str:
     return f"{'steps' if law.diameter > 1 else 'step'} of {part.name}"
 
 
-def _served(policy: Policy, planned: CopyPlan, out: Path) -> list[str]:
+def _policy_lines(policy: Policy, planned: CopyPlan, out: Path) -> list[str]:
     """Return the lines to add to the policy. The path is relative to the policy, as all in it."""
     base = policy.path.parent if policy.path is not None else Path()
     stem = re.sub(r"[^a-z0-9_]+", "_", out.name.removesuffix(".parquet").lower())

@@ -69,7 +69,7 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
                 "most_expensive": accountant.most_expensive(name),
                 **_room(accountant.room(name)),
                 "analysts": [
-                    _of_analyst(one) | _room(accountant.room(name, one.analyst))
+                    _analyst_row(one) | _room(accountant.room(name, one.analyst))
                     for one in spending
                     if one.table == name
                 ],
@@ -121,7 +121,7 @@ def _balance(balance: Balance) -> dict[str, Any]:
     }
 
 
-def _of_analyst(one: Spending) -> dict[str, Any]:
+def _analyst_row(one: Spending) -> dict[str, Any]:
     """Return an analyst's row. Without a share, ``budget`` and ``remaining`` are None."""
     row: dict[str, Any] = {"analyst": one.analyst, "charges": one.charges}
     row["most_expensive"] = one.most_expensive

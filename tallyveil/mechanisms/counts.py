@@ -136,11 +136,11 @@ class CountMechanism(Mechanism):
         return posterior(self.matrix(scale), value).probability(least, most)
 
     def deviation(self, scale: float, value: int) -> float:
-        """√E(truth − value)², given the answer ``value`` and a flat prior on 0..n."""
+        """Return √E(truth − value)², given the answer ``value`` and a flat prior on 0..n."""
         return _deviation(self, scale, value)
 
     def widest(self, scale: float, confidence: Fraction) -> int:
-        """The largest difference between the ends of `interval`, over all answers."""
+        """Return the largest difference between the ends of `interval`, over all answers."""
         ends = (self.interval(scale, value, confidence) for value in range(self.n + 1))
         return max(high - low for low, high in ends)
 

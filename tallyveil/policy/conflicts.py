@@ -68,14 +68,14 @@ def _table(key: str, name: str, table: Mapping[str, Any]) -> Iterator[str]:
             )
     attributes = table.get("attributes")
     if isinstance(attributes, Mapping):
-        yield from _alike(name, attributes)
-        yield from _numbers(key, table.get("count"), attributes)
+        yield from _case_conflicts(name, attributes)
+        yield from _count_conflicts(key, table.get("count"), attributes)
         yield from _count_range(f"{key}.count_range", table, attributes)
     for attribute, declared in tables_of(table, "attributes"):
         yield from _attribute(f"{key}.attributes.{attribute}", declared)
 
 
-def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
+def _case_conflicts(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
     """Refuse names that differ only in case, which are equal to DuckDB."""
     seen: dict[str, str] = {}
     for name in map(str, attributes):
@@ -87,7 +87,7 @@ def _alike(table: str, attributes: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _numbers(key: str, count: Any, attributes: Mapping[str, Any]) -> Iterator[str]:
+def _count_conflicts(key: str, count: Any, attributes: Mapping[str, Any]) -> Iterator[str]:
     """Refuse an attribute of the column ``count``: one more record in a row would move the row's
     other records to another cell."""
     for name in attributes:

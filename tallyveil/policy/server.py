@@ -40,8 +40,9 @@ _Memory = Annotated[int | None, _whole("MiB", 1_048_576)]
 
 
 class Certificate(Declaration):
-    """The files of TLS. ``self_signed``: create them if they are missing. ``client_ca`` signs the
-    clients' certificates, and ``clientcert`` chooses whether these replace passwords."""
+    """The files of TLS. ``self_signed``: create certificate and key if both are missing.
+    ``client_ca`` signs the clients' certificates, and ``clientcert`` chooses whether these replace
+    passwords."""
 
     certificate: _File = Field(description="a path in quotes")
     key: _File = Field(description="a path in quotes")

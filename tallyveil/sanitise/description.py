@@ -44,7 +44,7 @@ class PerturbedPart:
 
 @dataclass(frozen=True)
 class CopyDescription:
-    """``table`` is the protected table that was copied."""
+    """The parsed description of a copy; ``table`` is the protected table that was copied."""
 
     table: str
     parts: tuple[PerturbedPart, ...]

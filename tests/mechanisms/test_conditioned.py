@@ -106,7 +106,7 @@ def test_groups_of_many_shapes_have_no_more_tables_than_one_may_have(
 
 def test_too_large_tables_are_refused_before_any_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made = list[Tables]()
-    monkeypatch.setattr(Tables, "_made", lambda tables, *_: made.append(tables))
+    monkeypatch.setattr(Tables, "_build", lambda tables, *_: made.append(tables))
     with pytest.raises(StatementTooComplex, match="too many possible sums"):
         Conditioned(one(2_000, DiscreteLaplaceLaw(1e4), DiscreteLaplaceLaw(1e4)))
     assert not made

@@ -225,8 +225,8 @@ def authentication(policy: Path, serving: Serving) -> Authentication:
 
 
 def encryption(serving: Serving, host: str) -> Tls | None:
-    """Load the files of TLS, or None if none are declared. With ``self_signed``, create them if
-    they are missing.
+    """Load the files of TLS, or return None if none are declared. With ``self_signed``, create
+    certificate and key if both are missing.
 
     Raises PolicyError.
     """

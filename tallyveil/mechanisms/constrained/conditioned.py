@@ -139,7 +139,7 @@ class Atom:
         if law is None:
             raise ValueError("every leaf has a law")
         self._weights = weights_of(law)
-        self.tables = self._built(law, bounds, 2 * len(nodes))
+        self.tables = self._build_tables(law, bounds, 2 * len(nodes))
         self.bounds = self.tables.bounds
         widest = max(len(table.weights) for table in self.tables.of.values())
         if len(nodes) * widest * _ERROR > _M / 4:
@@ -147,7 +147,7 @@ class Atom:
         self.scale = self.tables.log_total + _M
         self._guard = _GUARD * np.arange(1, widest + 1, dtype=np.int64)
 
-    def _built(self, law: NoiseLaw, bounds: TailBounds | None, sets: int) -> Tables:
+    def _build_tables(self, law: NoiseLaw, bounds: TailBounds | None, sets: int) -> Tables:
         """Build tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
         if bounds is not None:
             return Tables(self.root, law, bounds)
@@ -177,11 +177,11 @@ class Atom:
         """Draw the noise of each leaf of the root, in their order."""
         while True:
             beyond = secrets.randbits(64) < self._fallbacks
-            values = self._beyond() if beyond else self._inside()
+            values = self._propose_beyond() if beyond else self._propose_inside()
             if values is not None:
                 return values
 
-    def _inside(self) -> list[int] | None:
+    def _propose_inside(self) -> list[int] | None:
         """Propose from the tables; None if the proposal is rejected."""
         values = [0] * len(self._places)
         words = random_words(len(self.tables.of) + 2)
@@ -242,7 +242,7 @@ class Atom:
         return happens(refined, word)
 
     def exponent(self, values: Sequence[int]) -> Fraction:
-        """−ln p(u)."""
+        """Return −ln p(u)."""
         found = self._weights.exponent(values)
         for node in self._noisy:
             total = sum(values[self._places[leaf]] for leaf in node.leaves)
@@ -250,7 +250,7 @@ class Atom:
                 found += weights_of(node.law).exponent([total])
         return found
 
-    def _beyond(self) -> list[int] | None:
+    def _propose_beyond(self) -> list[int] | None:
         """Propose from the fallback; None if it lies within the tables or is rejected."""
         one = self._sets[secrets.randbelow(len(self._sets))]
         sign = 1 - 2 * secrets.randbits(1)

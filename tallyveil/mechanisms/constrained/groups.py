@@ -61,10 +61,10 @@ _KEPT: Final[Cache[_Table]] = Cache(1024, 1 << 27, lambda _, table: 200 + table.
 
 
 def _table(cells: int, scale: float) -> _Table:
-    return _KEPT.get((cells, scale), lambda: _tabled(cells, scale))
+    return _KEPT.get((cells, scale), lambda: _build_table(cells, scale))
 
 
-def _tabled(cells: int, scale: float) -> _Table:
+def _build_table(cells: int, scale: float) -> _Table:
     """Build the table for n ≥ 2 noises.
 
     ln P(t + 1)/P(t) = 2 ln (n + t)/(t + 1) − 2/b falls with t, so a geometric series bounds what is
@@ -132,10 +132,10 @@ class Groups:
         totals = np.zeros(len(self._cells), dtype=np.int64)
         for table, places in self._alike:
             totals[places] = table.draw(len(places))
-        found: list[int] = (self._divided(totals) - self._divided(totals)).tolist()
+        found: list[int] = (self._divide(totals) - self._divide(totals)).tolist()
         return found
 
-    def _divided(self, totals: IntArray) -> IntArray:
+    def _divide(self, totals: IntArray) -> IntArray:
         """Divide each group's total among its cells, all divisions equally likely.
 
         The last position of a group is a bar too: each cell gets the stars before its bar.

@@ -114,7 +114,7 @@ class Tables:
         kind = self._add(root)
         made = list[SumTable]()
         for plan in self._plans:
-            made.append(self._made(plan, made))
+            made.append(self._build(plan, made))
         self.of = {node: made[number] for node, number in self._numbers.items()}
         table = made[kind]
         weights = table.weights
@@ -161,8 +161,8 @@ class Tables:
     def _sum(self, law: NoiseLaw | None, inside: Sequence[int]) -> _Plan:
         """Plan the sum of one or two tables.
 
-        The shorter one is added leaf by leaf if that is less work. The table then covers every sum
-        of the two halves, or a little more, as drawing requires.
+        The shorter one is added leaf by leaf if that is less work. The weights then include all
+        combinations of the two tables' values, as drawing requires, and a few more.
         """
         inside = tuple(sorted(inside, key=lambda number: self._plans[number].bound)[::-1])
         one, *others = (self._plans[number] for number in inside)
@@ -184,7 +184,7 @@ class Tables:
             )
         return plan
 
-    def _made(self, plan: _Plan, made: Sequence[SumTable]) -> SumTable:
+    def _build(self, plan: _Plan, made: Sequence[SumTable]) -> SumTable:
         """Build the table of ``plan``; ``made`` are the tables before it."""
         if not plan.inside:
             return SumTable(weights_of(self._law).at(_steps(plan.bound)), 1)
@@ -192,23 +192,23 @@ class Tables:
         weights, power = one.weights, one.power
         for other in others:
             if plan.by_leaf:
-                weights, more = self._longer(weights, other.size, plan.bound)
+                weights, more = self._add_leaves(weights, other.size, plan.bound)
             else:
-                weights, more = _near_1(_cut(_convolved(weights, other.weights), plan.bound))
+                weights, more = _scaled(_truncated(_convolve(weights, other.weights), plan.bound))
                 more += other.power
             power += more
         if plan.law is not None:
             own = weights_of(plan.law).at(_steps(plan.bound))
-            weights, more = _near_1(weights * own)
+            weights, more = _scaled(weights * own)
             power += more
         return SumTable(weights, plan.size, power)
 
-    def _longer(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
+    def _add_leaves(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
         """Add ``leaves`` leaves to a sum. Return the scaled weights and the power of two."""
         law, leaf, power = weights_of(self._law), self.bounds.bound(1), 0
         for left in reversed(range(leaves)):
             deadline.check()
-            weights, more = _near_1(_cut(law.convolved(weights, leaf), bound + left * leaf))
+            weights, more = _scaled(_truncated(law.convolved(weights, leaf), bound + left * leaf))
             power += more
         return weights, power
 
@@ -226,19 +226,19 @@ def too_many_sums() -> StatementTooComplex:
     )
 
 
-def _near_1(weights: FloatArray) -> tuple[FloatArray, int]:
+def _scaled(weights: FloatArray) -> tuple[FloatArray, int]:
     """Divide the weights by 2^power such that the largest is about 1; return them and power."""
     power = math.frexp(float(weights.max()))[1]
     return np.ldexp(weights, -power), power
 
 
-def _cut(weights: FloatArray, bound: int) -> FloatArray:
+def _truncated(weights: FloatArray, bound: int) -> FloatArray:
     """Return the weights of −bound … bound."""
     middle = len(weights) // 2
     return weights if bound >= middle else weights[middle - bound : middle + bound + 1]
 
 
-def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
+def _convolve(one: FloatArray, other: FloatArray) -> FloatArray:
     """Convolve piece by piece, so that a cancelled statement stops soon."""
     found = np.zeros(len(one) + len(other) - 1)
     step = max(1, _PIECE // len(one))

@@ -52,11 +52,11 @@ class LawWeights(ABC):
 
     @abstractmethod
     def exponent(self, values: Sequence[int]) -> Fraction:
-        """Σ x(k), where x(0) = 0."""
+        """Return Σ x(k), where x(0) = 0."""
 
     @abstractmethod
     def at(self, steps: FloatArray) -> FloatArray:
-        """f(k), within a few units in the last place."""
+        """Return f(k), within a few units in the last place."""
 
     @abstractmethod
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
@@ -67,11 +67,11 @@ class LawWeights(ABC):
 
     @abstractmethod
     def work(self, reach: int, bound: int) -> int:
-        """About how many operations `convolved` takes for results from −reach to reach."""
+        """Return about how many operations `convolved` takes for results from −reach to reach."""
 
     @abstractmethod
     def log_total(self) -> Decimal:
-        """ln Σ_k f(k), in the precision of the context."""
+        """Return ln Σ_k f(k), in the precision of the context."""
 
     @cached_property
     @abstractmethod
@@ -129,7 +129,7 @@ class _Laplace(LawWeights):
         )
 
     def _ends(self, share: float) -> tuple[float, float]:
-        """The scales of k > 0 and of k < 0."""
+        """Return the scales of k > 0 and of k < 0."""
         return self.scale / (1 - share), self.scale / (1 + share)
 
     def draw_tilted(self, tilt: Tilt, count: int) -> list[int]:

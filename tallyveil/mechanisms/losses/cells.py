@@ -128,7 +128,7 @@ def _sum(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> Tensor:
     alike: dict[Fraction, list[CellWeights]] = {}
     for own, rate in zip(weights, rates, strict=True):
         alike.setdefault(rate, []).append(own)
-    moves = [(v, rate) for rate, own in alike.items() for v in _totals(own, kinds, axes)]
+    moves = [(v, rate) for rate, own in alike.items() for v in _summands(own, kinds, axes)]
     values = loss_units([v for v, _ in moves], [rate for _, rate in moves])
     for n, name in enumerate(axes):
         if name in codes:
@@ -164,7 +164,7 @@ def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntA
     return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
 
 
-def _totals(
+def _summands(
     weights: Sequence[CellWeights], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> Iterator[IntArray]:
     """Yield arrays that add up to the sum of ``weights``, over ``axes``, for one coordinate of each
@@ -179,7 +179,7 @@ def _totals(
     tied = {name for w in weights for part in w.parts if len(part.axes) > 1 for name in part.axes}
     free = [name for name in axes if name in sizes and name not in tied]
     if len(weights) < _MANY or not free or sum(w.highest for w in weights) >= _EXACT:
-        yield from (_multiplied(w.parts, kinds, axes) for w in weights)
+        yield from (_multiply_out(w.parts, kinds, axes) for w in weights)
         return
     along = max(free, key=sizes.__getitem__)
     shape = [sizes.get(name, 1) if name != along else 1 for name in axes]
@@ -189,9 +189,9 @@ def _totals(
         chunk = [w.parts for w in weights[start : start + together]]
         lines, others = np.ones((len(chunk), sizes[along])), np.empty((len(chunk), *shape))
         for n, parts in enumerate(chunk):
-            others[n] = _multiplied([p for p in parts if p.axes != (along,)], kinds, axes)
+            others[n] = _multiply_out([p for p in parts if p.axes != (along,)], kinds, axes)
             for own in (part for part in parts if part.axes == (along,)):
-                lines[n] = _multiplied([own], kinds, [along])
+                lines[n] = _multiply_out([own], kinds, [along])
         deadline.check()
         total += lines.T @ others.reshape(len(chunk), -1)
     place = axes.index(along)
@@ -199,7 +199,7 @@ def _totals(
     yield np.moveaxis(whole, 0, place).astype(np.int64)
 
 
-def _multiplied(
+def _multiply_out(
     parts: Sequence[Tensor], kinds: Mapping[str, IntArray], axes: Sequence[str]
 ) -> IntArray:
     """Multiply the parts out over ``axes``, for one coordinate of each kind."""

@@ -123,15 +123,15 @@ class PairLoss:
             rate if self.measure == "epsilon" or _of_one_sign(column) else 2 * rate
             for column, rate in zip(self.columns, self.rates, strict=True)
         ]
-        return self._spelled(lambda columns: cell_losses(columns, rates, self.measure, merge=False))
+        return self._by_kind(lambda columns: cell_losses(columns, rates, self.measure, merge=False))
 
     @cached_property
     def from_midrange(self) -> Sequence[Tensor]:
-        return self._spelled(
+        return self._by_kind(
             lambda columns: midrange_losses(columns, self.rates, self.measure, self.closed)
         )
 
-    def _spelled(self, losses: Callable[[Sequence[Column]], Sequence[Tensor]]) -> Sequence[Tensor]:
+    def _by_kind(self, losses: Callable[[Sequence[Column]], Sequence[Tensor]]) -> Sequence[Tensor]:
         """Return the cells' losses. If all cells fit into one tensor, ``losses`` is computed once
         for all cells that no row distinguishes."""
         sizes = dict(size for c in self.columns for size in zip(c.axes, c.shape, strict=True))

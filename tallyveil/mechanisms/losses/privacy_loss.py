@@ -49,14 +49,16 @@ def together_loss(
     """
     if measure == "rho":
         once, alone = Adjacency("add_remove"), [Fraction(1, UNIT)] * len(columns)
-        moved = privacy_loss([_alike(column) for column in columns], alone, once, "epsilon").bound
+        moved = privacy_loss(
+            [_unit_coefficients(column) for column in columns], alone, once, "epsilon"
+        ).bound
         moved = moved if relation.neighbours == "add_remove" else 2 * moved
         outputs = sum(column.height for column in columns)
         rates = [rate * min(moved, outputs) for rate in rates]
     return privacy_loss(columns, rates, relation, measure)
 
 
-def _alike(column: Column) -> Column:
+def _unit_coefficients(column: Column) -> Column:
     """Return the column with every stored coefficient, none of which is 0, replaced by 1."""
     factors = (replace(f, coefficients=np.ones_like(f.coefficients)) for f in column.factors)
     return replace(column, factors=tuple(factors))

@@ -84,7 +84,7 @@ def from_zero(column: Column, power: int, *, merge: bool) -> CellWeights:
     """
     joint = None if column.selected is None else column.multiplied_out(CELL_LIMIT)
     exact = column.selected is None or joint is not None
-    parts = [_plain(f, power) for f in (column.factors if joint is None else (joint,))]
+    parts = [_factor_weights(f, power) for f in (column.factors if joint is None else (joint,))]
     if merge:
         parts = [part.merged for part in parts]
     kept = _fitting(parts)
@@ -117,13 +117,13 @@ def from_midrange(column: Column, power: int, closed: bool) -> CellWeights:
     return CellWeights((bound,), ranges, exact=False, alike=False)
 
 
-def _plain(factor: Factor, power: int) -> Tensor:
+def _factor_weights(factor: Factor, power: int) -> Tensor:
     """Return the factor's weights. They are cached for small factors, since columns share the
     factors of an attribute's conditions."""
-    return (_cached if factor.size <= _SMALL else _computed)(factor, power)
+    return (_cached_weights if factor.size <= _SMALL else _compute_weights)(factor, power)
 
 
-def _computed(factor: Factor, power: int) -> Tensor:
+def _compute_weights(factor: Factor, power: int) -> Tensor:
     deadline.check()
     if factor.largest <= 1:
         weights = np.bincount(factor.cells, minlength=factor.size)
@@ -136,7 +136,7 @@ def _computed(factor: Factor, power: int) -> Tensor:
     return Tensor(factor.axes, weights.reshape(factor.shape))
 
 
-_cached = kept_with(_computed)
+_cached_weights = kept_with(_compute_weights)
 _SMALL: Final = 1 << 14
 _PORTION: Final = 1 << 18
 """Entries between two checks of the deadline."""

@@ -27,13 +27,13 @@ from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, geometri
 
 __all__ = ["DiscreteGaussian"]
 
-_BLOCKS = 32  # σ/B is from this to twice this
+_BLOCKS = 32  # σ/B is from this to about twice this, unless B is 1
 # Squares of fewer bits are computed in 64-bit integers.
 _SHORT = 62
 
 
 class DiscreteGaussian(Additive):
-    """For budgets of ρ, or of ε with a δ. A scale is σ."""
+    """Adds discrete Gaussian noise, for budgets of ρ, or of ε with a δ. A scale is σ."""
 
     name = "gaussian"
     needs_delta = True

@@ -48,7 +48,7 @@ _END: Final = 1 << _GUARD - 5
 _BASES: Final = (256, 16)
 # Numbers of fewer bits are added in 64-bit integers.
 _SHORT: Final = 62
-# Words from which on a guide pays, and how many parts its octaves have, as a power of two.
+# From this many words on, a guide is faster (`_first_reaching`). Its octaves have 2^_PARTS parts.
 _MANY: Final = 10_000
 _PARTS: Final = 7
 
@@ -182,12 +182,12 @@ def _exp(exponent: Fraction, bits: int) -> int:
 
 
 def _first_reaching(bounds: RandomWords, words: RandomWords) -> IntArray:
-    """For each word the place of the first bound that is no less. The bounds ascend, and the last
-    is the largest word.
+    """Return, for each word, the index of the first bound that is at least the word.
 
-    Many words are not searched for one by one, which takes a processor longest where it guesses
-    wrong on which side a word lies. A guide has the first place of each part of each octave of the
-    words' complements, and from there every word takes as many steps as the fullest part needs.
+    The bounds must ascend, and the last must be the largest word. A binary search for each of many
+    words is slow, since the processor mispredicts its branches. Instead, a guide has the first
+    index for each part of each octave of the words' complements; from there, every word takes as
+    many steps as the fullest part has bounds.
     """
     if len(words) < _MANY:
         return np.searchsorted(bounds, words).astype(np.int64)
@@ -201,8 +201,11 @@ def _first_reaching(bounds: RandomWords, words: RandomWords) -> IntArray:
 
 
 def _part(words: RandomWords) -> IntArray:
-    """In which part of which octave a word's complement lies: never in a higher one than that of a
-    smaller word. A double's exponent and first digits say so, also if it was rounded."""
+    """Return the part, counted over all octaves, in which each word's complement lies.
+
+    It never increases with the word. It consists of the exponent and the first bits of the
+    complement as a double; rounding to a double keeps the order.
+    """
     octaves = np.maximum(~words, np.uint64(1)).astype(np.float64).view(np.int64)
     found: IntArray = (octaves >> 52 - _PARTS) - (1023 << _PARTS)
     return found

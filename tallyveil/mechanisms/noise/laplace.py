@@ -20,7 +20,7 @@ __all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers"]
 
 
 class DiscreteLaplace(Additive):
-    """The default family. A scale is b."""
+    """The default family: adds discrete Laplace noise. A scale is b."""
 
     name = "laplace"
     law_type = DiscreteLaplaceLaw

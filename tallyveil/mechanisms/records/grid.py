@@ -78,7 +78,7 @@ class OnGrid(OneRecord):
         return {"kept": flag.kept, "changed": flag.changed, "scale": self.scale}
 
     def perturb(self, codes: IntArray) -> IntArray:
-        """As declared. Every record draws both a flag and noise, so the time reveals nothing."""
+        """As declared. Every record draws both a flag and noise, whatever its value."""
         null, shape = self.size - 1, (self.size,) * self.times
         values = np.array(np.unravel_index(codes, shape), dtype=np.int64)
         missing = (values == null).any(axis=0)
