@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from tallyveil.errors import LedgerError
 
@@ -77,6 +78,7 @@ def _written(confidence: Fraction | None) -> str | None:
     return None if confidence is None else str(confidence)
 
 
+@lru_cache(maxsize=256)
 def _read(confidence: object) -> Fraction | None:
     if confidence is None:
         return None
@@ -86,6 +88,6 @@ def _read(confidence: object) -> Fraction | None:
 
 
 def _numbers(found: Sequence[int]) -> tuple[int, ...]:
-    if not all(type(number) is int and number >= 0 for number in found):
+    if found and (not {*map(type, found)} <= {int} or min(found) < 0):
         raise ValueError("an answer has a number")
     return tuple(found)
