@@ -27,8 +27,8 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
 
-_LONG: Final = 1_000  # charges that take long to work out
-_OFTEN: Final = 10_000  # charges until others are summarised while they are made
+_LONG: Final = 1_000  # charges that a summary may lack: they take half a second to work out
+_PART: Final = 100  # of a long ledger it may lack one charge in so many
 
 
 Draw: TypeAlias = Callable[[int, Receipt], Noisy]
@@ -71,7 +71,7 @@ class Accountant(Balances):
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
         self._published: dict[str, tuple[Column, ...]] = {}
         self._derive: dict[str, Callable[[], Arrays]] = {}
-        self.summarise(_LONG)
+        self.summarise()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
@@ -112,10 +112,15 @@ class Accountant(Balances):
             self._derive[table] = derive
             return self._books.derived.pop(table, {})
 
-    def summarise(self, least: int = _LONG) -> None:
-        """Write down what follows from the ledger, if there are so many charges that no summary
-        covers: then the next process opens it sooner (`summary`). What opening has worked out is
-        written at once."""
+    def summarise(self, least: int | None = None) -> None:
+        """Write a summary of the ledger if the last one lacks at least ``least`` charges. The next
+        process opens the ledger sooner with it (`summary`), also after a crash.
+
+        By default it may lack 1,000 charges, or a hundredth of a longer ledger, since the time to
+        write a summary grows with the ledger.
+        """
+        if least is None:
+            least = max(_LONG, len(self._books.readings) // _PART)
         if self._ledger.path is None or self._books.unsummarised < least:
             return
         # Before the position: what it follows from is no more than the summary covers.
@@ -201,7 +206,7 @@ class Accountant(Balances):
             for end, one in zip(durable, priced, strict=False):
                 one.report(end.number, analyst)
         with deadline.unlimited():
-            self.summarise(_OFTEN)
+            self.summarise()
         return sale
 
     def _sell(

@@ -140,6 +140,26 @@ def test_only_what_is_not_summarised_is_worked_out(
     assert worked_out == [11, 12]
 
 
+def test_a_crash_leaves_few_charges_to_work_out(
+    cubes: Any, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it happens, and a growing number of them: a summary is of the whole ledger."""
+    monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 3)
+    monkeypatch.setattr("tallyveil.accountant.accountant._PART", 4)
+    worked_out, most = works_out(monkeypatch), list[int]()
+    crashing = opened(cubes, tmp_path / "ledger")
+    for number in range(30):
+        ask(crashing, release(number), "alice")
+        for file in (tmp_path / "ledger", beside(tmp_path / "ledger")):
+            if file.exists():
+                shutil.copy(file, tmp_path / file.name.replace("ledger", "left"))
+        worked_out.clear()
+        opened(cubes, tmp_path / "left")
+        most.append(len(worked_out))
+    assert max(most[:12]) == 2
+    assert max(most) == 5
+
+
 @pytest.mark.parametrize(
     "account",
     [
