@@ -45,7 +45,7 @@ from tallyveil.workload.workload import Column, Factor, Workload
 RELEASES = tuple(map(int, os.environ.get("RELEASES", "4000,100000").split(",")))
 ROWS = 100_000
 _TOGETHER = 100  # charges a commit
-_LOST = 9_900  # charges that the last summary lacks: with some more, another would be written
+_LOST = 900  # charges that the last summary lacks: with some more, another would be written
 
 
 def main() -> None:
@@ -138,8 +138,8 @@ def _noisy(draw: random.Random, asked: list[Workload], number: int, _: Receipt) 
 
 
 def _charges(draw: random.Random) -> Iterator[Charge]:
-    """Two counts and a sum for each two answers of groups."""
-    kinds = ["count", "count", "sum", "ten groups", "a hundred groups"]
+    """Three counts and two sums for each two answers of groups."""
+    kinds = ["count"] * 3 + ["sum"] * 2 + ["ten groups", "a hundred groups"]
     while True:
         for kind in draw.sample(kinds, len(kinds)):
             low, high = sorted(draw.sample(range(51), 2))
