@@ -54,7 +54,7 @@ def release(
     secret: Path = _SECRET,
     out: Path = option("The JSON file to write.", ..., metavar="FILE"),
 ) -> None:
-    """Release this agent's part. Repeating a release is free."""
+    """Release this agent's part. Releasing the same part again is free."""
     from tallyveil.cli.agents import release as work
 
     work(policy, plan, agent, number, secret, out)

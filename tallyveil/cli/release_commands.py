@@ -48,8 +48,8 @@ def warm(
     strategy: str = option(
         "identity, marginals:K or tree:ATTRIBUTE[:FANOUT].", ..., metavar="STRATEGY"
     ),
-    epsilon: str | None = option("The total cost, in ε.", metavar="ε"),
-    rho: str | None = option("The total cost, in ρ instead.", metavar="ρ"),
+    epsilon: str | None = option("The most it may cost in total, in ε.", metavar="ε"),
+    rho: str | None = option("The most it may cost in total, in ρ instead.", metavar="ρ"),
     attributes: str | None = option("Attributes to count by, such as sex,age; by default all."),
     dry_run: bool = flag("--dry-run", "Only show the widths of intervals. Free."),
     yes: bool = flag("--yes", "Spend without confirmation."),

@@ -39,7 +39,7 @@ __all__ = ["FAMILIES", "CountMechanism"]
 FAMILIES: Final = MappingProxyType(
     {
         "truncated_geometric": "discrete Laplace noise, cut off at the ends of 0..n",
-        "fair": "the explicit fair mechanism on 0..n: the truth is equally likely whatever it is",
+        "fair": "the explicit fair mechanism on 0..n: all truths are equally likely to be reported",
         "weakly_honest": "the best mechanism on 0..n that reports the truth with a probability of"
         " at least 1/(n+1)",
         "designed": "the best mechanism on 0..n for an objective, with the properties asked for",

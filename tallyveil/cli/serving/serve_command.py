@@ -29,7 +29,9 @@ def serve(
     tls_certificate: Path | None = option("The server's certificate, with its chain up to the CA."),
     tls_key: Path | None = option("The certificate's key."),
     tls_self_signed: bool | None = flag(
-        "--tls-self-signed", "Create certificate and key if both are missing.", None
+        "--tls-self-signed",
+        "Create certificate and key if both are missing, for a first run.",
+        None,
     ),
     tls_client_ca: Path | None = option("The CA that signs the clients' certificates."),
     tls_clientcert: str | None = option(

@@ -42,10 +42,10 @@ def add(
 
 @users.command(cls=Command)
 def remove(policy: PolicyPath, name: Name) -> None:
-    """Do not allow NAME to connect. Open connections stay open."""
+    """Remove NAME from the users. Open connections stay open."""
     file = _file(policy)
     file.remove(name)
-    typer.echo(f"{name} may not connect: {file.path}")
+    typer.echo(f"{name} was removed: {file.path}")
 
 
 @users.command("list", cls=Command)

@@ -49,8 +49,8 @@ class SharedVariables:
 def layout(n: int, properties: frozenset[Property], objective: Objective) -> SharedVariables:
     """Assign entries to variables.
 
-    The matrix is symmetric if that is asked for, or if the weights are: then symmetry costs
-    nothing (Theorem 1).
+    The matrix is symmetric if that is asked for, or if the objective's weights are symmetric: then
+    symmetry costs nothing (Theorem 1).
     """
     prior = objective.prior(n)
     symmetric = Property.SYMMETRIC in properties or prior == prior[::-1]
