@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mpmath
@@ -22,10 +23,20 @@ def log_phi(law: Family, scale: float, t: float) -> mpmath.mpf:
     if law is DiscreteLaplaceLaw:
         a = mpmath.e ** (-1 / b)
         return mpmath.log((1 - a) ** 2 / (1 - 2 * a * mpmath.cos(t) + a**2))
-    reach = range(-math.ceil(14 * scale) - 1, math.ceil(14 * scale) + 2)
-    weights = [mpmath.e ** (-(mpmath.mpf(k) ** 2) / (2 * b * b)) for k in reach]
-    values = [w * mpmath.cos(k * t) for k, w in zip(reach, weights, strict=True)]
-    return mpmath.log(mpmath.fsum(values) / mpmath.fsum(weights))
+    weights = _gaussian_weights(scale)
+    twice, before, now = 2 * mpmath.cos(t), mpmath.cos(t), mpmath.mpf(1)  # cos -t, cos 0
+    total = -weights[0]
+    for weight in weights:
+        total += 2 * weight * now
+        before, now = now, twice * now - before
+    return mpmath.log(total / (2 * mpmath.fsum(weights) - weights[0]))
+
+
+@functools.cache
+def _gaussian_weights(scale: float) -> list[mpmath.mpf]:
+    """Of 0, 1, …, at the precision of the first call."""
+    b = mpmath.mpf(scale)
+    return [mpmath.e ** (-(mpmath.mpf(k) ** 2) / (2 * b * b)) for k in range(math.ceil(14 * b) + 2)]
 
 
 @pytest.mark.parametrize("law", LAWS)
