@@ -7,6 +7,7 @@ socket that takes the program's number, and at last how it ended, and those desc
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -25,6 +26,7 @@ IMPORTED = (
     "tallyveil.cli.demo",
     "tallyveil.cli.serving.serving",
     "tallyveil.proxy.inprocess",
+    "pandas",  # by pyarrow, for the first array
     "uvloop",
 )
 LARGEST = 1 << 17
@@ -86,14 +88,15 @@ def _prepared(
     os.environ.update(variables)
     sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in variables)
     sys.argv = ["-c", *arguments]
-    gc.unfreeze()
+    # Until then no collection walks through what was imported, and copies its pages.
+    atexit.register(gc.unfreeze)
     return code
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in IMPORTED:
-        with contextlib.suppress(ModuleNotFoundError):  # uvloop need not be there
+        with contextlib.suppress(ModuleNotFoundError):  # the last two need not be there
             importlib.import_module(module)
     gc.freeze()
     exec(program(socket.socket(fileno=int(sys.argv[1]))), {"__name__": "__main__"})
