@@ -101,7 +101,7 @@ def test_a_start_that_fails_is_said_once(tmp_path: Path) -> None:
     """As with one process: here by the first worker, for all."""
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY)
-    found = run(TALLYVEIL, "serve", policy, "--port", "0", timeout=100)
+    found = run(FORKING + TALLYVEIL, "serve", policy, "--port", "0", timeout=100)
     assert found.returncode == 1
     assert found.stdout == ""
     assert found.stderr.count("there is no file") == 1
