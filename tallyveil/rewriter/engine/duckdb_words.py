@@ -85,7 +85,7 @@ _SAYINGS: Final = (
         "type casts."),
     _Saying(r"Cannot (?:compare|mix) values of type (?P<from>.*?) (?:and|with) (?:type )?"
         r"(?P<type>\S+).*",
-        UndefinedFunction, "values of types {from} and {type} do not go together", _CAST),
+        UndefinedFunction, "values of types {from} and {type} cannot be compared or mixed", _CAST),
     _Saying(r"Cannot extract field '(?P<value>.*)' from expression .*",
         UndefinedColumn, 'column "{value}" does not exist'),
     # Every column asked for has a name, so that DuckDB may take one it lacks for its own.

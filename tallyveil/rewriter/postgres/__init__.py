@@ -1,7 +1,7 @@
-"""PostgreSQL's meaning in DuckDB's words: each construct is translated exactly, or refused.
+"""Translation from PostgreSQL's SQL to DuckDB's: each construct is translated exactly, or refused.
 
-A rule stands in the file of what it is about and takes a node with the statement's `Scope`. It
-returns what stands for the node in DuckDB, or None where both mean the same, or raises.
+Each file has the rules of one topic. A rule takes a node and the statement's `Scope`. It returns
+the node's replacement for DuckDB, or None to keep the node, or raises.
 """
 
 from tallyveil.rewriter.postgres.rules import translate

@@ -1,4 +1,4 @@
-"""CAST: what a value becomes, digit by digit and character by character."""
+"""CAST, with the same digits and characters as in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
-from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, spoken
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, postgres_type
 from tallyveil.truth import TRUTH_TEXTS, truth
 
 __all__ = ["MACROS", "RULES", "SPELLED_ALIKE", "WHOLE", "read_truth"]
@@ -41,11 +41,12 @@ _INTEGER_TYPES: Final = {
     exp.DType.INT: (32, "integer"),
     exp.DType.BIGINT: (64, "bigint"),
 }
-_LONGEST_WHOLE: Final = 4_000  # characters that are read: Python refuses more
+_LONGEST_WHOLE: Final = 4_000  # characters of an integer that are read: Python refuses more
 _PADDED_TYPES = (exp.DType.CHAR, exp.DType.BPCHAR, exp.DType.NAME, exp.DType.NCHAR)
 
 _TIMESTAMPS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
-_TAKE_A_PART: Final = (
+# Nodes for which the day of a timestamp may suffice.
+_DAY_SUFFICES: Final = (
     *COMPARISONS, exp.Between, exp.In, exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Cast,
 )  # fmt: skip
 
@@ -55,7 +56,7 @@ _MOMENTS: Final = {
     exp.DType.TIMESTAMPTZ: "timestamp with time zone",
 }
 
-# What PostgreSQL casts to a type; nothing is known of other types.
+# The types that PostgreSQL casts to each of these types. Other targets are not checked.
 _SOURCES: Final = {
     **dict.fromkeys(_MOMENTS, ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR")),
     exp.DType.TIME: ("TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "VARCHAR"),
@@ -63,14 +64,14 @@ _SOURCES: Final = {
     exp.DType.BOOLEAN: ("BOOLEAN", "INTEGER", "VARCHAR"),
 }
 
-# Types whose values both write with the same characters.
+# Types whose values PostgreSQL and DuckDB write with the same characters.
 SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
 
 
 def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = node.to.this
     if kind in _PADDED_TYPES:
-        raise _refused(node, "pads or cuts what it holds", "Use varchar(n) or text.")
+        raise _refused(node, "pads or truncates values", "Use varchar(n) or text.")
     rule = _BY_TYPE.get(kind)
     if rule is None or (kind is exp.DType.DOUBLE and node.to.expressions):
         raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
@@ -79,7 +80,7 @@ def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = node.to.this
-    if kind in _TIMESTAMPS and _changes_nothing(node, scope):
+    if kind in _TIMESTAMPS and _hides_a_day(node, scope):
         value: exp.Expr = node.this
         return value
     _need_source(node, scope)
@@ -88,20 +89,21 @@ def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     return None
 
 
-def _changes_nothing(node: exp.Cast, scope: Scope) -> bool:
-    """A timestamp as a timestamp, where it is compared or a part of it is taken: so that one that
-    is known by its day alone is known as such."""
+def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
+    """Whether it casts a timestamp to a timestamp where that is compared or a part of it is used.
+    Such a cast changes nothing, but hides that only the day of a column is known."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
     if isinstance(around, exp.Cast) and around.to.this is not exp.DType.DATE:
         return False
-    taken = isinstance(around, _TAKE_A_PART)
-    return taken and not node.to.expressions and scope.type_of(node.this) == "TIMESTAMP"
+    suffices = isinstance(around, _DAY_SUFFICES)
+    return suffices and not node.to.expressions and scope.type_of(node.this) == "TIMESTAMP"
 
 
 def _to_double(node: exp.Cast, scope: Scope) -> None:
-    """DuckDB takes a text beyond the largest double for infinity, and one too small for 0."""
+    """Refuse a text out of range. DuckDB reads one beyond the largest double as infinity, and one
+    below the smallest as 0."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if not node.this.is_string or _FLOAT.fullmatch(text) is None:
         return
@@ -114,7 +116,7 @@ def _need_source(node: exp.Cast, scope: Scope) -> None:
     source, sources = scope.type_of(node.this), _SOURCES.get(node.to.this)
     if source is not None and sources is not None and source not in sources:
         raise CannotCoerce(
-            f"cannot cast type {spoken(source)} to {node.to.sql('postgres').lower()}"
+            f"cannot cast type {postgres_type(source)} to {node.to.sql('postgres').lower()}"
         )
 
 
@@ -128,7 +130,8 @@ def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = scope.type_of(node.this)
     if kind is not None and kind not in SPELLED_ALIKE and kind != "BOOLEAN":
         raise FeatureNotSupported(
-            f"{spoken(kind)} as text is not answered: PostgreSQL and DuckDB write it differently",
+            f"{postgres_type(kind)} as text is not answered: PostgreSQL and DuckDB write it "
+            "differently",
             hint="Cast it to an integer, a date or a boolean first.",
         )
     if not node.to.expressions:
@@ -163,7 +166,7 @@ def _check_digits(node: exp.Cast) -> None:
 
 
 def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
-    """A numeric rounds halves away from zero, a double to even; a text has to be an integer."""
+    """A numeric rounds halves away from zero, a double to even; a text must be an integer."""
     operand, kind = node.this, scope.type_of(node.this)
     if kind in NUMERICS:
         return as_type(exp.Round(this=operand), node.to)
@@ -192,8 +195,8 @@ def _to_truth(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 
 def read_truth(node: exp.Expr) -> None:
-    """Write a string constant as DuckDB reads it, which knows fewer texts than PostgreSQL for true
-    and false. Raises InvalidTextRepresentation.
+    """Replace the text of a string constant by true or false, in place: DuckDB knows fewer texts
+    for them than PostgreSQL. Raises InvalidTextRepresentation for any other text.
     """
     literal = node.unnest()
     if not literal.is_string:
@@ -245,15 +248,15 @@ _BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Scope], exp.Expr | None]]
 RULES: Final[Rules] = {exp.Cast: (cast,)}
 
 
-def _texts(value: bool) -> str:
+def _truth_texts(value: bool) -> str:
     return ", ".join(f"'{text}'" for text, stands_for in TRUTH_TEXTS.items() if stands_for is value)
 
 
 MACROS: Final = (
-    # A text as an integer is digits with a sign and spaces around, or an error.
+    # A text cast to an integer must be digits, optionally with a sign and spaces around.
     "__pg_whole(t) AS CASE WHEN t IS NULL OR regexp_full_match(t, '\\s*[+-]?[0-9]+\\s*') THEN t "
-    "ELSE error('a text of the domain is no integer') END",
+    "ELSE error('a text of the domain is not an integer') END",
     f"__pg_truth(t) AS list_transform([trim(lower(t), ' \t\n\r\f\v')], lambda w: "
-    f"CASE WHEN w IN ({_texts(True)}) THEN true WHEN w IN ({_texts(False)}) THEN false "
-    "WHEN w IS NOT NULL THEN error('a text of the domain is no truth value') END)[1]",
+    f"CASE WHEN w IN ({_truth_texts(True)}) THEN true WHEN w IN ({_truth_texts(False)}) THEN false "
+    "WHEN w IS NOT NULL THEN error('a text of the domain is not a boolean') END)[1]",
 )

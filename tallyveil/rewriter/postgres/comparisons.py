@@ -1,8 +1,8 @@
-"""Comparisons and choices between values: PostgreSQL wants them of one family.
+"""Comparisons and choices between values, which must be of one family of types in PostgreSQL.
 
-DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. It takes a
-number with an exponent for a double, where PostgreSQL compares exactly, and does not read '{1,2}'
-as an array.
+DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. It reads a
+number with an exponent as a double, where PostgreSQL compares exactly, and does not read '{1,2}' as
+an array.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
-from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, spoken
+from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, postgres_type
 
 __all__ = ["RULES"]
 
 
-_LONGEST: Final = 38  # digits of an exact number of DuckDB's
+_LONGEST: Final = 38  # digits of an exact number in DuckDB
 
 
 def compare(node: exp.Expr, scope: Scope) -> None:
-    """Two sides, the ends of BETWEEN, or the values of IN."""
-    parts = [node.args.get(name) for name in ("this", "expression", "low", "high")]
-    _compared([*(part for part in parts if part is not None), *node.expressions], scope)
+    """Check two sides, the ends of BETWEEN, or the values of IN."""
+    operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
+    parts = [*(operand for operand in operands if operand is not None), *node.expressions]
+    _one_family(parts, scope)
+    for part in parts:
+        inner = part.unnest()
+        literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
+        if isinstance(literal, exp.Literal) and not literal.is_string:
+            literal.set("this", _without_exponent(literal.this))
 
 
 def values(node: exp.Func, scope: Scope) -> None:
@@ -60,7 +66,8 @@ _GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
 
 
 def row(node: exp.Tuple, scope: Scope) -> None:
-    """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
+    """Refuse to compare rows: DuckDB compares them as wholes, and PostgreSQL's comparison with a
+    NULL inside is NULL."""
     if isinstance(node.parent, exp.Predicate):
         rows = (one for one in node.parent.iter_expressions() if isinstance(one, exp.Tuple))
         if len({len(one.expressions) for one in rows}) > 1:
@@ -71,17 +78,8 @@ def row(node: exp.Tuple, scope: Scope) -> None:
         )
 
 
-def _compared(parts: Sequence[exp.Expr], scope: Scope) -> None:
-    _one_family(parts, scope)
-    for part in parts:
-        inner = part.unnest()
-        literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
-        if isinstance(literal, exp.Literal) and not literal.is_string:
-            literal.set("this", _without_exponent(literal.this))
-
-
 def _without_exponent(number: str) -> str:
-    """The same number in its digits, unless these are too many for an exact one."""
+    """The number written in digits alone, or as it is if those are too many for an exact number."""
     if "e" not in number.lower():
         return number
     plain = f"{Decimal(number):f}"
@@ -89,15 +87,15 @@ def _without_exponent(number: str) -> str:
 
 
 def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
-    firm = [scope.type_of(part) for part in parts if not is_literal_text(part)]
-    families = {family(kind) for kind in firm} - {None}
+    kinds = [scope.type_of(part) for part in parts if not is_literal_text(part)]
+    families = {family(kind) for kind in kinds} - {None}
     if len(families) > 1:
-        kinds = sorted({spoken(kind) for kind in firm if kind})
+        names = sorted({postgres_type(kind) for kind in kinds if kind})
         raise UndefinedFunction(
-            f"values of types {' and '.join(kinds)} do not go together",
+            f"values of types {' and '.join(names)} cannot be compared or mixed",
             hint="Cast one of them: attribute::text, '3'::int.",
         )
-    if firm and all(kind in INTEGERS for kind in firm):
+    if kinds and all(kind in INTEGERS for kind in kinds):
         for part in parts:
             literal = part.unnest()
             if literal.is_string and not WHOLE.fullmatch(literal.this):
@@ -107,20 +105,20 @@ def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
                 )
     if families == {"time"}:
         for part in parts:
-            check_time_text(part, spoken(next(kind for kind in firm if kind)))
+            check_time_text(part, postgres_type(next(kind for kind in kinds if kind)))
     if families == {"truth"}:
         for part in parts:
             read_truth(part)
 
 
-# One element, quoted or not, and what follows it. Nested arrays are not read.
+# One element, quoted or not, with the spaces around it. Nested arrays are not read.
 _ELEMENT: Final = re.compile(
     r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\\s](?:[^",{}\\]*[^",{}\\\s])?))\s*'
 )
 
 
 def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
-    """``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
+    """Translate ``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
     wanted = node.this.unnest()
     inner = wanted.this if isinstance(wanted, exp.Cast) else wanted
     if not isinstance(inner, exp.Literal) or not inner.is_string:
@@ -162,7 +160,8 @@ def _elements(literal: exp.Literal) -> list[exp.Expr]:
 def _malformed(literal: exp.Literal) -> InvalidTextRepresentation:
     return InvalidTextRepresentation(
         f"malformed array literal: '{literal.name[:40]}'",
-        hint="Write it like '{1,2,3}', one-dimensional, with quotes around odd elements.",
+        hint="Write one dimension, as in '{1,2,3}', and double quotes around an element that "
+        "contains a comma or a brace.",
         position=position(literal),
     )
 

@@ -19,8 +19,8 @@ _HINT = "Choose names that differ in more than upper and lower case."
 
 
 def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
-    """A column of a subquery or common table, or an item that ORDER BY or GROUP BY calls by its
-    alias, is to have its name alone.
+    """Refuse a column of a subquery or common table, or an alias in ORDER BY or GROUP BY, if
+    another one has the same name but for case.
     """
     names = [name for name in scope.column_names(node) if name.lower() == node.name.lower()]
     if not node.table:
@@ -37,14 +37,13 @@ def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
     if names.count(node.name) > 1:
         raise ambiguous(node)
     raise FeatureNotSupported(
-        f'the columns "{names[0]}" and "{names[1]}" are not told apart here', hint=_HINT
+        f'the columns "{names[0]}" and "{names[1]}" differ only in case', hint=_HINT
     )
 
 
 def _item(node: exp.Column, names: Sequence[str]) -> exp.Expr | None:
-    """The item an alias means, by its number where DuckDB could take another, else as it is.
-
-    None where the name is a column's, as it is in GROUP BY if there is such a column.
+    """The item that an alias means: its number where DuckDB could take another item, or else
+    ``node``. None if the name is a column's, as in GROUP BY whenever there is such a column.
     """
     ordered, select = isinstance(node.parent, exp.Ordered), node.parent_select
     if select is None or not _may_name_item(node, select):
@@ -73,7 +72,7 @@ def _item(node: exp.Column, names: Sequence[str]) -> exp.Expr | None:
 
 
 def _may_name_item(node: exp.Column, select: exp.Select) -> bool:
-    """Whether it stands in ORDER BY, GROUP BY or HAVING of the SELECT, or is about its answer."""
+    """Whether it stands in ORDER BY, GROUP BY or HAVING of the SELECT, or in a dp_… function."""
     above: exp.Expr = node
     while isinstance(above.parent, exp.Expr) and above.parent is not select:
         if isinstance(above.parent, exp.Window):
@@ -86,7 +85,7 @@ def _refuse_other_item(node: exp.Column, item: exp.Alias) -> None:
     """DuckDB would order by an item whose alias differs in case, not by the column."""
     if item.this != node:
         raise FeatureNotSupported(
-            f'the names "{item.alias}" and "{node.name}" are not told apart here', hint=_HINT
+            f'the names "{item.alias}" and "{node.name}" differ only in case', hint=_HINT
         )
 
 
@@ -94,7 +93,7 @@ def relation(node: exp.TableAlias, scope: Scope) -> None:
     other = scope.relations.setdefault(node.name.lower(), node.name)
     if other != node.name:
         raise FeatureNotSupported(
-            f'the names "{other}" and "{node.name}" are not told apart here', hint=_HINT
+            f'the names "{other}" and "{node.name}" differ only in case', hint=_HINT
         )
 
 

@@ -1,7 +1,7 @@
-"""Only functions that PostgreSQL has are answered over the wire, by name and number of arguments.
+"""Over the wire, refuse functions that PostgreSQL lacks, by name and number of arguments.
 
-The parser knows functions of other databases and reads them as their like; and it drops arguments
-that a function does not take. Over the wire neither may be: PostgreSQL has no such function.
+The parser reads functions of other databases as similar ones, and drops arguments that a function
+does not take. In PostgreSQL neither function exists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WORDS: Final = frozenset(
     }
 )  # fmt: skip
 
-# What the parser reads by rules of its own, and notes no place of.
+# Functions that the parser reads by rules of their own, and without their positions.
 _BY_GRAMMAR: Final = frozenset({"if", "like", "mod", "position", "extract", "current_version"})
 _NO_BRACKETS: Final = frozenset(
     {
@@ -55,9 +55,9 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Raise UndefinedFunction for a function PostgreSQL does not have, with such arguments.
+    """Raise UndefinedFunction if PostgreSQL has no such function with this number of arguments.
 
-    What is not in the vocabulary at all is left to `check`, which says why.
+    Functions outside the vocabulary are left to `check`, which says why they are refused.
     """
     for number, token in enumerate(tokens):
         name = token.text.lower()
@@ -103,7 +103,7 @@ def _calls(tokens: Sequence[Token], number: int) -> bool:
 
 
 def _count(tokens: Sequence[Token], first: int) -> int:
-    """The arguments from the token after the bracket on."""
+    """The number of arguments in the bracket that opens before the token ``first``."""
     depth, commas = 0, 0
     for number in range(first, len(tokens)):
         kind = tokens[number].token_type
@@ -123,7 +123,7 @@ def _check(name: str, count: int, position: int) -> None:
     if allowed is None:
         raise UndefinedFunction(
             f"function {name} does not exist",
-            hint=_HINTS.get(name, "Write it with a function that PostgreSQL has."),
+            hint=_HINTS.get(name, "Use a function that PostgreSQL has."),
             position=position,
         )
     least, most = allowed

@@ -15,7 +15,7 @@ from tallyveil.errors import FeatureNotSupported, UndefinedFunction
 from tallyveil.rewriter.postgres.topic import Rules, each, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import as_type, call, function_name
-from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, spoken
+from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, postgres_type
 from tallyveil.rewriter.sql.vocabulary import AGGREGATES
 
 __all__ = ["MACROS", "RULES", "refuse_inexact"]
@@ -37,7 +37,7 @@ def divide(node: exp.Div, scope: Scope) -> exp.Expr:
 
 
 def _scaled(left: exp.Expr, right: exp.Expr, kind: str | None) -> tuple[exp.Expr, exp.Expr]:
-    """``a / 0.1`` as ``a·10 / 1``: both are then exact, and so the quotient rounds correctly."""
+    """Turn ``a / 0.1`` into ``a·10 / 1``: both are exact then, so the quotient rounds correctly."""
     if not isinstance(right, exp.Literal) or "." not in right.this or "e" in right.this.lower():
         return left, right
     decimals = len(right.this.rstrip("0").partition(".")[2])
@@ -50,7 +50,7 @@ def _scaled(left: exp.Expr, right: exp.Expr, kind: str | None) -> tuple[exp.Expr
 
 
 def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
-    """``div(a, b)`` of integers only: of numerics it is a truncated quotient."""
+    """Refuse ``div(a, b)`` of anything but integers: of numerics it is a truncated quotient."""
     kinds = scope.type_of(node.this), scope.type_of(node.expression)
     if not all(kind in INTEGERS for kind in kinds):
         raise FeatureNotSupported(
@@ -59,13 +59,13 @@ def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
 
 
 def exact_operands(node: exp.Expr, scope: Scope) -> None:
-    """Arithmetic on a quotient has an exact answer only where nothing hinges on its last digit."""
+    """Refuse arithmetic on a quotient whose last digit could decide."""
     if scope.type_of(node) == "INEXACT":
         refuse_inexact(node, scope)
 
 
 def remainder(node: exp.Mod, scope: Scope) -> None:
-    """PostgreSQL has none of double precision."""
+    """Refuse a remainder of double precision, which PostgreSQL lacks."""
     if "DOUBLE" in (scope.type_of(node.this), scope.type_of(node.expression)):
         raise UndefinedFunction(
             "mod of double precision does not exist",
@@ -100,21 +100,21 @@ def _to_decimals(node: exp.Func, kind: str | None, scope: Scope) -> None:
             hint="Cast the number to numeric(p, s) instead.",
         )
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
-        raise UndefinedFunction(f"{name} takes a number, not a {spoken(kind)}")
+        raise UndefinedFunction(f"{name} takes a number, not a {postgres_type(kind)}")
     if scope.type_of(node) == "INEXACT":
         refuse_inexact(node, scope, smooth=False)
 
 
 def guard(node: exp.Func, scope: Scope) -> exp.Expr | None:
-    """Where a root, a power or a logarithm has no value, PostgreSQL raises; DuckDB goes on with
-    NaN or infinity, which compare as greater than every number. Over noisy rows they go on, as
-    DuckDB has it: noise may lead where no true value does.
+    """Raise, as PostgreSQL does, if a root, a power or a logarithm has no value. DuckDB returns NaN
+    or infinity, which compare as greater than every number. Over noisy rows DuckDB's values stay:
+    noise may make arguments that no true value would.
     """
     if not scope.at_record_level(node):
         return None
     second = node.args.get("expression")
     if isinstance(node, exp.Log) and second is not None:
-        # Both have to be positive: the guards change no value that there is.
+        # Both must be positive: the guards change no value that exists.
         node.set("this", call("__pg_positive", node.this))
         node.set("expression", call("__pg_positive", second))
         return None
@@ -127,18 +127,18 @@ _GUARDED: Final = {
 }  # fmt: skip
 
 
-# Where the last digit of a quotient decides, there is no exact translation. These pass an error in
-# it on as it is.
+# If the last digit of a quotient decides, there is no exact translation. In these nodes a small
+# error in it stays small.
 _SMOOTH = (
     exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Abs, exp.Coalesce,
 )  # fmt: skip
 
 
 def refuse_inexact(node: exp.Expr, scope: Scope, *, smooth: bool = True) -> None:
-    """Raise unless the value is only summed up, or is one of noisy rows.
+    """Raise FeatureNotSupported unless the value is only summed up, or is one of noisy rows.
 
-    There an error in the last digit changes the answer by as much, and no record changes sides.
-    ``smooth`` says that the node itself passes an error on as it is; a rounding does not.
+    There an error in the last digit changes the answer by as much, and no condition's outcome.
+    ``smooth`` says that the node passes on a small error as a small one; a rounding does not.
     """
     if not scope.at_record_level(node):
         return
@@ -187,7 +187,7 @@ RULES: Final[Rules] = {
     **each((kind for kind in AGGREGATES if kind is not exp.Count), _NUMBERS),
 }
 
-# A lambda names its argument, which a macro would write out as often as it is used.
+# A lambda evaluates its argument once; a macro repeats an argument wherever it uses it.
 MACROS: Final = (
     "__pg_sqrt(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v < 0 "
     "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",

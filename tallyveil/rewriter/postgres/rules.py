@@ -1,4 +1,4 @@
-"""The pass: every node of a statement, from the outside in, by the rules of its class."""
+"""The pass that applies to each node of a statement, outer nodes first, the rules of its class."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TOPICS: Final[tuple[Rules, ...]] = (
     identifiers.RULES, numbers.RULES, casts.RULES, comparisons.RULES, texts.RULES, times.RULES,
 )  # fmt: skip
 MACROS: Final = (*numbers.MACROS, *casts.MACROS, *texts.MACROS, *times.MACROS)
-"""As DuckDB creates them: ``name(arguments) AS expression``."""
+"""Each as in CREATE MACRO: ``name(arguments) AS expression``."""
 
 
-def _together() -> Rules:
+def _merged() -> Rules:
     rules: dict[type[exp.Expr], tuple[Rule, ...]] = {}
     for topic in _TOPICS:
         for kind, own in topic.items():
@@ -28,23 +28,23 @@ def _together() -> Rules:
     return rules
 
 
-_RULES: Final = _together()
+_RULES: Final = _merged()
 
 
 def translate(tree: exp.Expr, scope: Scope) -> None:
     """Translate the statement in place.
 
     Outer nodes come first: a rule sees its node's parts as the analyst wrote them, and puts each
-    of them exactly once into what it returns.
+    of them exactly once into its replacement.
 
-    Raises a StatementError at the first construct that has no exact translation.
+    Raises StatementError at the first construct that has no exact translation.
     """
 
-    def by_rule(node: exp.Expr) -> None:
+    def apply(node: exp.Expr) -> None:
         for rule in _RULES.get(type(node), ()):
             replacement = rule(node, scope)
             if replacement is not None:
                 node.replace(replacement)
                 break
 
-    visit(list(tree.walk()), by_rule)
+    visit(list(tree.walk()), apply)

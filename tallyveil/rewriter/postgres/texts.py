@@ -13,17 +13,18 @@ from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
 from tallyveil.rewriter.postgres.topic import Rules, each, takes
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import call, function_name, position
+from tallyveil.rewriter.sql.types import postgres_type
 
 __all__ = ["MACROS", "RULES"]
 
 
 def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
-    """PostgreSQL counts on from a start below 1; DuckDB counts from the end there."""
+    """PostgreSQL counts from a start below 1; DuckDB would count that from the end."""
     start, length = node.args.get("start"), node.args.get("length")
     if start is None or scope.type_of(start) in ("VARCHAR", None):
         raise FeatureNotSupported(
             "substring by a pattern is not answered",
-            hint="Give it a place and a length: substring(text, 1, 2).",
+            hint="Give it a start and a length: substring(text, 1, 2).",
         )
     if _is_whole(start, 1) and (length is None or _is_whole(length, 0)):
         return None
@@ -65,8 +66,8 @@ def _spelled_alike(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope, also
         if kind not in SPELLED_ALIKE and kind not in also:
             name = "||" if isinstance(node, exp.DPipe) else function_name(node)
             raise FeatureNotSupported(
-                f"{name} of texts, integers and dates is answered, not of {kind or 'this'}".lower(),
-                hint="Cast it to text, an integer or a date first.",
+                f"{name} of {postgres_type(kind)} is not answered",
+                hint="It takes texts, integers and dates: cast the value to one of these.",
                 position=position(part),
             )
 
@@ -75,8 +76,8 @@ def _is_whole(node: exp.Expr, least: int) -> bool:
     return isinstance(node, exp.Literal) and node.this.isdigit() and int(node.this) >= least
 
 
-# What PostgreSQL's regular expressions and RE2 read alike: characters, ., anchors, sets of
-# characters and ranges, groups, alternatives, greedy repetition, escaped punctuation.
+# The syntax that PostgreSQL and RE2 read alike: characters, ., anchors, sets of characters and
+# ranges, groups, alternatives, greedy repetition, escaped punctuation.
 _PIECE = r"(?:[^\\.^$*+?()\[\]{}|]|\\[^\w\s]|\.|\^|\$|\||\((?!\?)|\)|\[\^?(?:[^\\\[\]])+\])"
 _COUNT: Final = r"\{(\d{1,3})(?:,(\d{0,3}))?\}"
 _REGULAR: Final = re.compile(rf"(?!\*\*\*)(?:{_PIECE}(?:[*+?]|{_COUNT})?)*")
@@ -85,7 +86,7 @@ MAX_REPEATED: Final = 2_000
 
 
 def like(node: exp.Binary, scope: Scope) -> exp.Expr | None:
-    """PostgreSQL's backslash escapes unless the statement names another character."""
+    """In PostgreSQL the backslash escapes unless the statement names another character."""
     if isinstance(node.parent, exp.Escape):
         return None
     pattern = node.expression
@@ -104,7 +105,7 @@ def escape(node: exp.Escape, scope: Scope) -> None:
 
 
 def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """``~`` finds the pattern anywhere; ``.`` matches a line's end too."""
+    """Translate ``~``, which finds the pattern anywhere, and whose ``.`` matches a newline too."""
     pattern, flag = node.expression, node.args.get("flag")
     if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):
         raise FeatureNotSupported(
@@ -113,7 +114,7 @@ def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
             hint="Write [0-9] for \\d and the like, or use LIKE.",
             position=position(pattern),
         )
-    if _written_out(pattern.this) > MAX_REPEATED:
+    if _expanded_parts(pattern.this) > MAX_REPEATED:
         raise StatementTooComplex(
             f"a regular expression, written out, has more than {MAX_REPEATED} parts",
             hint="Repeat less in it, write less, or use LIKE.",
@@ -130,9 +131,9 @@ def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
     return call("regexp_matches", node.this, pattern, options)
 
 
-def _written_out(pattern: str) -> int:
-    """At most so many parts has a pattern without {m,n}. RE2 looks at all of them for each
-    character of a text, and cannot be stopped in that."""
+def _expanded_parts(pattern: str) -> int:
+    """An upper bound of the number of parts once {m,n} is written out. RE2 may use all of them for
+    each character of a text, and cannot be interrupted."""
     single, around = len(pattern), 1
     for group, least, most in _REPEATED.findall(pattern):
         count = max(1, int(most or least))
@@ -158,7 +159,7 @@ RULES: Final[Rules] = {
 }
 
 MACROS: Final = (
-    # Places below 1 are counted, though nothing stands there.
+    # Positions below 1 count, though they have no characters.
     "__pg_substring_from(t, place) AS "
     "CASE WHEN place IS NOT NULL THEN substring(t, greatest(place, 1)) END",
     "__pg_substring(t, place, length) AS "

@@ -1,4 +1,4 @@
-"""Parts of dates and times, and the texts that stand for a date or a timestamp."""
+"""Functions of dates and times, and the texts that stand for a date or a timestamp."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope, is_infinite
 from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
-from tallyveil.rewriter.sql.types import spoken
+from tallyveil.rewriter.sql.types import postgres_type
 
 __all__ = ["MACROS", "RULES", "check_time_text"]
 
-# Numbers of fixed width and meaning, as the parser has read PostgreSQL's format, and punctuation.
+# Numbers of fixed width and meaning, as the parser translates PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
 _DAYS: Final = re.compile(r"(?:%[Ymdj]|[-/., :;_()])+")
 
@@ -35,7 +35,7 @@ _DATE_PARTS: Final = frozenset(
 )  # fmt: skip
 _UNBOUNDED: Final = frozenset(
     {"year", "isoyear", "decade", "century", "millennium", "epoch"}
-)  # of infinity they are infinite, other parts are NULL
+)  # these parts of infinity are infinite, all others NULL
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
 _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
@@ -50,11 +50,11 @@ def extract(node: exp.Extract, scope: Scope) -> None:
             hint=f"These are: {', '.join(sorted(parts))}.",
         )
     if kind is not None and part in _UNBOUNDED:
-        _guard(node, node.expression, scope, f"an infinite {spoken(kind)} has no {part}")
+        _guard(node, node.expression, scope, f"an infinite {postgres_type(kind)} has no {part}")
 
 
-def make(node: exp.Anonymous, scope: Scope) -> None:
-    """PostgreSQL has no year 0, and counts those before it from 1."""
+def make_date(node: exp.Anonymous, scope: Scope) -> None:
+    """PostgreSQL has no year 0: its year -1 is DuckDB's year 0. Of records, years begin with 1."""
     if function_name(node) == "make_date":
         year = "__pg_year" if scope.at_record_level(node) else "__bc_year"
         node.set("expressions", [call(year, node.expressions[0]), *node.expressions[1:]])
@@ -71,19 +71,19 @@ def truncate(node: exp.Func, scope: Scope) -> None:
 
 
 def subtract(node: exp.Sub, scope: Scope) -> None:
-    """DuckDB has a number of days before infinity."""
+    """DuckDB returns a number of days for the difference to an infinite date."""
     sides = (node.this, node.expression)
     kinds = [scope.type_of(side) for side in sides]
     for side in sides:
         if kinds in (["DATE", "DATE"], ["TIMESTAMP", "TIMESTAMP"]):
-            _guard(node, side, scope, f"cannot subtract infinite {spoken(kinds[0])}s")
+            _guard(node, side, scope, f"cannot subtract infinite {postgres_type(kinds[0])}s")
 
 
 def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
-    """Where a part of the node may be infinite, have DuckDB raise an error, or over noisy rows take
-    NULL, before it gives a number that PostgreSQL does not.
+    """If the part of the node may be infinite, make DuckDB raise an error, or over noisy rows use
+    NULL, instead of a number that PostgreSQL would not return.
 
-    Raises DatetimeFieldOverflow for a constant that is infinite.
+    Raises DatetimeFieldOverflow if the part is an infinite constant.
     """
     if scope.is_finite(part):
         return
@@ -98,16 +98,16 @@ def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
     part.replace(finite)
 
 
-def write(node: exp.TimeToStr, scope: Scope) -> None:
-    """to_char of a date or a time, in the formats that DuckDB writes alike."""
+def to_char(node: exp.TimeToStr, scope: Scope) -> None:
+    """Allow to_char of a date or a timestamp, in the formats that DuckDB writes alike."""
     wanted, value = node.args.get("format"), node.this.unnest()
     if isinstance(value, exp.DateTrunc | exp.TimestampTrunc):
-        value = value.this  # whose type says whether the session's time zone has a say
+        value = value.this  # its type shows whether the result depends on the session's time zone
     kind = scope.type_of(value)
     if kind not in ("DATE", "TIMESTAMP"):
         raise FeatureNotSupported(
-            f"to_char of a {spoken(kind)} is not answered",
-            hint="Dates and timestamps have it. For a text of a number write n::text.",
+            f"to_char of a {postgres_type(kind)} is not answered",
+            hint="It takes dates and timestamps. To write a number as text, cast it: n::text.",
         )
     formats = _DAYS if kind == "DATE" else _FORMAT
     if not isinstance(wanted, exp.Literal) or not formats.fullmatch(wanted.this):
@@ -122,17 +122,17 @@ def write(node: exp.TimeToStr, scope: Scope) -> None:
         node.set("this", call("__finite_time", node.this))
 
 
-def finite(node: exp.Anonymous, scope: Scope) -> None:
-    """DuckDB has isfinite of numbers too."""
+def isfinite(node: exp.Anonymous, scope: Scope) -> None:
+    """Refuse isfinite of numbers, which DuckDB has and PostgreSQL lacks."""
     if function_name(node) == "isfinite" and node.expressions:
         hint = "Give it a date or a timestamp."
         scope.need_family(node, node.expressions[0], ("time",), hint)
 
 
-# Texts that both read alike as a date or a timestamp. DuckDB ignores what follows a timestamp
-# ('10:00 PM' is ten in the morning), takes '14-02-03' for a day of the year 14, drops a seventh
-# decimal where PostgreSQL rounds, and reads abbreviated time zones in its own way: PST is Los
-# Angeles, with its summer time, and IST is in India. So these are written as their offsets.
+# Texts that PostgreSQL and DuckDB read alike as a date or a timestamp. DuckDB ignores what follows
+# a timestamp ('10:00 PM' is ten in the morning), reads '14-02-03' as a day of the year 14, drops a
+# seventh decimal where PostgreSQL rounds, and has its own meaning of abbreviated time zones: PST is
+# Los Angeles, with its summer time, and IST is in India. So these are replaced by their offsets.
 _DECIMALS: Final = re.compile(r"[^.]*(?:\.[0-9]{1,6})?")
 _ALWAYS: Final = frozenset({"infinity", "-infinity", "epoch"})
 
@@ -142,15 +142,16 @@ _WORDS: Final = {
     "tomorrow": "current_date + 1",
     "yesterday": "current_date - 1",
 }
-"""Texts that PostgreSQL reads as the time they are read at, and what says the same."""
+"""Texts that PostgreSQL reads as the current time, with expressions that mean the same."""
 
 
 def check_time_text(node: exp.Expr, kind: str) -> None:
-    """Raise InvalidDatetimeFormat for a string that both might not read alike as a ``kind``,
-    DatetimeFieldOverflow for a day or a time that there is not, and InvalidTimeZoneDisplacement.
-    PostgreSQL has no year 0.
+    """Check a string that is read as a ``kind``. In place, replace a time zone's abbreviation by
+    its offset, and 24:00 by the next day's midnight, whose day it belongs to.
 
-    A timestamp at 24:00 is written as the next day's midnight, whose day it belongs to.
+    Raises InvalidDatetimeFormat if DuckDB might not read the string as PostgreSQL does,
+    DatetimeFieldOverflow if there is no such day or time (PostgreSQL has no year 0), and
+    InvalidTimeZoneDisplacement.
     """
     literal = node.unnest()
     if not literal.is_string:
@@ -160,7 +161,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
         return
     if text.lower() in _WORDS:
         raise FeatureNotSupported(
-            f"'{text}' is not read as a {kind}: a text means the same whenever it is read",
+            f"'{text}' is not read as a {kind}: a constant must always mean the same",
             hint=f"Write {_WORDS[text.lower()]}.",
             position=position(literal),
         )
@@ -185,7 +186,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
             position=position(literal),
         )
     zone = ""
-    if found["zone"]:  # as DuckDB reads it, which takes abbreviations for names, or for nothing
+    if found["zone"]:  # DuckDB would read an abbreviation as a name, or ignore it
         east = zones.zone_of(found)
         if east is None:
             raise zones.unknown_zone(found["name"], position(literal))
@@ -198,7 +199,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
 
 
 def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:
-    """24:00 is the next day's midnight."""
+    """Whether there is such a day and time. 24:00 is the next day's midnight."""
     if minute > 59 or second >= 60 or 3600 * hour + 60 * minute + second > 86_400:
         return False
     return year > 0 and 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]
@@ -208,8 +209,8 @@ RULES: Final[Rules] = {
     exp.Sub: (subtract,),
     exp.Extract: (extract,),
     **each((exp.TimestampTrunc, exp.DateTrunc), truncate),
-    exp.TimeToStr: (write,),
-    exp.Anonymous: (finite, make),
+    exp.TimeToStr: (to_char,),
+    exp.Anonymous: (isfinite, make_date),
 }
 
 MACROS: Final = (

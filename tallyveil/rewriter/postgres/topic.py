@@ -1,7 +1,7 @@
-"""What a file of rules is made of.
+"""The types of a file of rules.
 
-``RULES`` of such a file maps classes of nodes to their rules, and ``MACROS`` are the functions that
-these call and DuckDB has not got: `engine.database` creates them.
+``RULES`` of such a file maps classes of nodes to their rules. ``MACROS`` are the functions that its
+rules call and DuckDB lacks; `engine.database` creates them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tallyveil.rewriter.resolve.scope import Scope
 __all__ = ["Rule", "Rules", "each", "takes"]
 
 Rule: TypeAlias = Callable[..., exp.Expr | None]
-"""Takes a node and the statement's `Scope`."""
+"""A function of a node and the statement's `Scope`."""
 
 Rules: TypeAlias = Mapping[type[exp.Expr], tuple[Rule, ...]]
 
@@ -27,7 +27,7 @@ def each(kinds: Iterable[type[exp.Expr]], *rules: Rule) -> Rules:
 
 
 def takes(*families: str | None, hint: str) -> Rule:
-    """The rule of a function whose argument is of one of these families."""
+    """The rule that a function's argument must be of one of these families of types."""
 
     def rule(node: exp.Expr, scope: Scope) -> None:
         scope.need_family(node, node.this, families, hint)

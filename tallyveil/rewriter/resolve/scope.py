@@ -20,7 +20,7 @@ from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import reads_records
 from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name
-from tallyveil.rewriter.sql.types import common_type, declared_type, family, spoken
+from tallyveil.rewriter.sql.types import common_type, declared_type, family, postgres_type
 from tallyveil.rewriter.sql.vocabulary import static_type
 
 __all__ = [
@@ -56,7 +56,7 @@ class Scope(Lookup[str]):
         kind = self.type_of(argument)
         if kind is not None and family(kind) not in families:
             raise UndefinedFunction(
-                f"function {function_name(node)}({spoken(kind)}) does not exist", hint=hint
+                f"function {function_name(node)}({postgres_type(kind)}) does not exist", hint=hint
             )
 
     def at_record_level(self, node: exp.Expr) -> bool:

@@ -15,7 +15,7 @@ from sqlglot import exp
 __all__ = [
     "INTEGERS", "NUMERICS", "ResultType", "TypeOf", "aggregate", "arithmetic", "case", "cast",
     "choice", "common_type", "declared_type", "element", "family", "in_zone", "is_literal_text",
-    "literal", "real", "rounded", "same", "spoken", "truncated", "whole_quotient",
+    "literal", "postgres_type", "real", "rounded", "same", "truncated", "whole_quotient",
 ]  # fmt: skip
 
 TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
@@ -55,7 +55,7 @@ def declared_type(kind: str | None) -> str | None:
     return name if name in (*_LADDER, *_TIMES, "VARCHAR", "BOOLEAN", "TIME") else None
 
 
-def spoken(kind: str | None) -> str:
+def postgres_type(kind: str | None) -> str:
     """The type by PostgreSQL's name."""
     name = "numeric" if kind in NUMERICS else (kind or "unknown").lower()
     return {"VARCHAR": "text", "DOUBLE": "double precision"}.get(kind or "", name)
