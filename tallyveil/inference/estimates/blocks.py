@@ -84,9 +84,11 @@ class Blocks:
         return [pairs[1][pairs[2].ravel()] - self.rows.starts[own]]
 
     def matrix(self, block: int) -> sparse.csr_matrix:
-        own = self.entries.take(np.arange(self.starts[block], self.starts[block + 1]))
+        own = slice(self.starts[block], self.starts[block + 1])
         shape = int(self.rows.sizes[block]), int(self.cells.sizes[block])
-        return sparse.csr_matrix((own.coefficients, (own.rows, own.cells)), shape=shape)
+        starts = np.searchsorted(self.entries.rows[own], np.arange(shape[0] + 1))
+        entries = self.entries.coefficients[own], self.entries.cells[own], starts
+        return sparse.csr_matrix(entries, shape=shape)
 
 
 class Parts:
@@ -116,5 +118,6 @@ class Parts:
     def queries(self, parts: Sequence[int], cells: int) -> sparse.csr_matrix:
         """A row for each of some parts, over the cells of their block."""
         rows, own = stretches(self.starts, np.array(parts))
-        shape = (len(parts), cells)
-        return sparse.csr_matrix((self.coefficients[own], (rows, self.ranks[own])), shape=shape)
+        starts = np.searchsorted(rows, np.arange(len(parts) + 1))
+        entries = self.coefficients[own], self.ranks[own], starts
+        return sparse.csr_matrix(entries, shape=(len(parts), cells))

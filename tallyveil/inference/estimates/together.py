@@ -52,7 +52,7 @@ class Together:
         rows, cells = matrix.shape
         if not is_small(rows, cells, queries.shape[0]):
             return None
-        return cls(matrix.astype(np.float64).toarray(), queries.astype(np.float64).toarray())
+        return cls(_dense(matrix), _dense(queries))
 
     @classmethod
     def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
@@ -93,3 +93,11 @@ class Together:
         most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
         off = self.queries - weights @ self.matrix
         return Nearest.of(weights, self.queries, off, most, self.matrix.shape)
+
+
+def _dense(matrix: sparse.csr_matrix) -> FloatArray:
+    """Without a matrix of floats in between."""
+    found = np.zeros(matrix.shape)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    found[rows, matrix.indices] = matrix.data
+    return found
