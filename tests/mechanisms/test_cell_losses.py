@@ -95,6 +95,28 @@ def test_many_columns_of_one_rate_cost_a_cell_their_sum(
         assert entry == math.ceil(steps * rate * UNIT)
 
 
+@given(
+    st.lists(columns(), min_size=1, max_size=4),
+    st.lists(st.lists(st.sampled_from([1, 2, 3]), min_size=4, max_size=4), min_size=2, max_size=4),
+    st.sampled_from(["epsilon", "rho"]),
+)
+def test_columns_that_are_asked_at_several_rates_cost_what_they_do_alone(
+    own: list[Column], every: list[list[int]], measure: Measure
+) -> None:
+    """Scales are found at other rates than those charged; what is cached of one serves the next."""
+    for rates in every:
+        at = [Fraction(1, rate) for rate in rates[: len(own)]]
+        loss = privacy_loss(own, at, RELATION, measure)
+        copies = [Column(column.factors) for column in own]
+        alone = privacy_loss(copies, at, RELATION, measure)
+        assert isinstance(loss, CellLoss)
+        assert isinstance(alone, CellLoss)
+        for one, other in zip(loss.tensors, alone.tensors, strict=True):
+            assert one.axes == other.axes
+            assert np.array_equal(one.values, other.values)
+            assert (one.outside, one.exact, one.alike) == (other.outside, other.exact, other.alike)
+
+
 @given(columns(), st.sampled_from(["epsilon", "rho"]))
 def test_the_sensitivity_is_that_of_the_cell_that_moves_most(
     column: Column, measure: Measure

@@ -7,7 +7,7 @@ costs of a workload's columns add up. The statement's cost is the largest cell's
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -17,6 +17,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.alike import coded
 from tallyveil.arrays import IntArray
+from tallyveil.cache import Cache
 from tallyveil.mechanisms.losses.tensors import (
     CELL_LIMIT,
     Tensor,
@@ -41,6 +42,8 @@ __all__ = ["CellLoss", "cell_losses", "midrange_losses"]
 _MANY: Final = 8
 # Doubles represent integers below this exactly.
 _EXACT: Final = 2**53
+
+_SMALL: Final = 1 << 14  # entries of totals that are cached
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,8 @@ def cell_losses(
     The result is one tensor over all axes that matter if that is small enough, else one per group
     of columns. ``merge`` as in `from_zero`.
     """
-    p = power(measure)
-    for column in columns:
-        check_magnitude(column, p)
-    return _tensors([from_zero(column, p, merge=merge) for column in columns], rates)
+    key = tuple(columns), power(measure), merge
+    return _weighed.get(key, lambda: _from_zero(*key)).at(rates)
 
 
 def midrange_losses(
@@ -97,13 +98,35 @@ def midrange_losses(
     """
     p = power(measure)
     halves = [rate / 2 for rate in rates]
-    return _tensors([from_midrange(column, p, closed) for column in columns], halves)
+    return _Weighed([from_midrange(column, p, closed) for column in columns]).at(halves)
 
 
-def _tensors(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
-    return tuple(
-        _sum([weights[m] for m in group], [rates[m] for m in group]) for group in _groups(weights)
-    )
+class _Weighed:
+    """Weights of columns, with what does not depend on the columns' rates.
+
+    A statement asks for the losses of its columns twice: to find scales, and at these scales.
+    """
+
+    def __init__(self, weights: Sequence[CellWeights]) -> None:
+        self._groups = [(group, _Group([weights[m] for m in group])) for group in _groups(weights)]
+
+    @property
+    def cells(self) -> int:
+        """The number of entries it holds, for caches."""
+        return sum(own.cells for _, own in self._groups)
+
+    def at(self, rates: Sequence[Fraction]) -> tuple[Tensor, ...]:
+        """Return the losses at these rates of the columns."""
+        return tuple(own.at([rates[m] for m in group]) for group, own in self._groups)
+
+
+_weighed: Final[Cache[_Weighed]] = Cache(64, 1 << 21, lambda _, weighed: weighed.cells)
+
+
+def _from_zero(columns: Sequence[Column], p: int, merge: bool) -> _Weighed:
+    for column in columns:
+        check_magnitude(column, p)
+    return _Weighed([from_zero(column, p, merge=merge) for column in columns])
 
 
 def _groups(weights: Sequence[CellWeights]) -> list[list[int]]:
@@ -121,29 +144,52 @@ def _groups(weights: Sequence[CellWeights]) -> list[list[int]]:
     return groups
 
 
-def _sum(weights: Sequence[CellWeights], rates: Sequence[Fraction]) -> Tensor:
-    """Sum the weights, once for all coordinates that no weight distinguishes."""
-    axes = join_axes(*(w.axes for w in weights))
-    codes, kinds = _kinds([part for w in weights for part in w.parts])
-    alike: dict[Fraction, list[CellWeights]] = {}
-    for own, rate in zip(weights, rates, strict=True):
-        alike.setdefault(rate, []).append(own)
-    moves = [(v, rate) for rate, own in alike.items() for v in _summands(own, kinds, axes)]
-    values = loss_units([v for v, _ in moves], [rate for _, rate in moves])
-    for n, name in enumerate(axes):
-        if name in codes:
-            deadline.check()
-            values = values.take(codes[name], axis=n)
-    outside = 0
-    if any(w.outside for w in weights):
-        outside = int(loss_units([np.array(w.outside, dtype=np.int64) for w in weights], rates))
-    return Tensor(
-        axes,
-        values,
-        outside,
-        exact=all(w.exact for w in weights),
-        alike=all(w.alike for w in weights),
-    )
+class _Group:
+    """Weights that are summed into one tensor, once for coordinates that none of them
+    distinguishes."""
+
+    def __init__(self, weights: Sequence[CellWeights]) -> None:
+        self._weights = weights
+        self._axes = join_axes(*(w.axes for w in weights))
+        self._codes, self._kinds = _kinds([part for w in weights for part in w.parts])
+        self._sums: dict[tuple[int, ...], Sequence[IntArray]] = {}  # by weights of one rate
+
+    @property
+    def cells(self) -> int:
+        parts = sum(part.values.size for w in self._weights for part in w.parts)
+        return parts + len(self._weights) * _SMALL
+
+    def at(self, rates: Sequence[Fraction]) -> Tensor:
+        """Return the sum of the weights at these rates."""
+        alike: dict[Fraction, list[int]] = {}
+        for n, rate in enumerate(rates):
+            alike.setdefault(rate, []).append(n)
+        moves = [(v, rate) for rate, own in alike.items() for v in self._added(tuple(own))]
+        values = loss_units([v for v, _ in moves], [rate for _, rate in moves])
+        for n, name in enumerate(self._axes):
+            if name in self._codes:
+                deadline.check()
+                values = values.take(self._codes[name], axis=n)
+        outside = [np.array(w.outside, dtype=np.int64) for w in self._weights]
+        return Tensor(
+            self._axes,
+            values,
+            int(loss_units(outside, rates)) if any(outside) else 0,
+            exact=all(w.exact for w in self._weights),
+            alike=all(w.alike for w in self._weights),
+        )
+
+    def _added(self, own: tuple[int, ...]) -> Iterable[IntArray]:
+        """As `_summands`, cached if it is small."""
+        found = self._sums.get(own)
+        if found is not None:
+            return found
+        summands = _summands([self._weights[n] for n in own], self._kinds, self._axes)
+        sizes = {name: size for w in self._weights for name, size in w.sizes.items()}
+        sizes |= {name: len(kind) for name, kind in self._kinds.items()}
+        if len(own) * math.prod(sizes.values()) > _SMALL:
+            return summands
+        return self._sums.setdefault(own, [*summands])
 
 
 def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntArray]]:
