@@ -132,14 +132,15 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **arrays)
-    content = body.getvalue()
+    content = body.getbuffer()
     digest = hashlib.blake2b(content, digest_size=_DIGEST).digest()
     draft = ledger.with_name(f".{ledger.name}.{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
         try:
             handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             with open(handle, "wb") as file:
-                file.write(digest + content)
+                file.write(digest)
+                file.write(content)
             draft.replace(_beside(ledger))
         except OSError:
             draft.unlink(missing_ok=True)
