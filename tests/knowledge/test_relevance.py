@@ -10,6 +10,7 @@ import pytest
 from tallyveil.knowledge.recorded import ranking, relevance
 from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.recorded.spans import Spans
+from tallyveil.workload.workload import Column
 from tests.knowledge.columns import any_column
 
 
@@ -40,3 +41,12 @@ def test_the_first_that_bear_on_a_question_are_the_first_of_all(
         assert taken == order[:room]
         for name in ("low", "high", "counted", "least"):
             assert (getattr(of_taken, name) == getattr(spans.take(slice(room)), name)).all()
+
+
+def test_the_most_precise_come_first_whatever_their_units() -> None:
+    found, cells = Relevance(), np.arange(4)
+    for number, (times, variance) in enumerate([(1, 8.0), (1000, 2e6), (10, 1e3), (-5, 5.0)]):
+        row = np.zeros_like(cells), cells, np.full(4, times)
+        found.add(number, Column.joint(("a",), (4,), 1, *row), variance)
+    asked = Column.joint(("a",), (4,), 1, np.array([0]), np.array([2]), np.array([1]))
+    assert [*found.nearest([asked], 4)] == [(0, [3, 1, 0, 2])]

@@ -34,10 +34,9 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
     Nearest,
+    best_weights,
     least_norm_work,
     least_weighed,
-    weighed,
-    without_dust,
 )
 
 __all__ = ["Exchangeable"]
@@ -56,7 +55,7 @@ class Exchangeable:
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
         self._rows = rows
         self._variances = variances
-        self._weights: dict[tuple[int, ...], FloatArray] = {}  # by system, spreads and queries
+        self._weights: dict[tuple[int, ...], FloatArray] = {}  # by system, variances and queries
 
     @cached_property
     def too_large(self) -> bool:
@@ -102,13 +101,13 @@ class Exchangeable:
         system = sums.reshape(shape).astype(np.float64, copy=False)
         of_sort = np.zeros(len(sizes))
         of_sort[sorts] = self._variances
-        spreads = weighed(of_sort) * np.sqrt(sizes)
         asked = queries[:, first].astype(np.float64)
         # Groups that the history treats alike are one problem, numbered alike.
-        key = tuple(hash(each.tobytes()) for each in (system, spreads, asked))
+        key = tuple(hash(each.tobytes()) for each in (system, of_sort, sizes, asked))
         if key not in self._weights:
-            weights = least_weighed(system, spreads, asked)
-            self._weights[key] = without_dust(weights, np.where(of_sort > 0, spreads, 0.0))
+            weights = best_weights(least_weighed, system, of_sort, asked, sizes)
+            if weights is not None:
+                self._weights[key] = weights
         used = self._weights[key][:, sorts]
         off = queries - (rows.T @ used.T).T
         return Nearest.of(used, queries, off, abs(rows).max(axis=1).toarray()[:, 0], shape)

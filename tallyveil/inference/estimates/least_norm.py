@@ -5,7 +5,7 @@ For a query q: the w with w M nearest to q, and of these the one of least Σ w_i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from tallyveil.arrays import BoolArray, FloatArray
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.roots import one_thread
 
 __all__ = [
     "EXACT",
     "LARGEST",
     "Nearest",
+    "best_weights",
     "by_products",
     "least_norm_work",
     "least_weighed",
-    "weighed",
     "without_dust",
 ]
 
@@ -71,7 +71,30 @@ class Nearest:
         return [one if own else None for one, own in zip(self.weights, self.combine, strict=True)]
 
 
-def weighed(variances: FloatArray) -> FloatArray:
+def best_weights(
+    solve: Callable[[FloatArray, FloatArray, FloatArray], FloatArray | None],
+    matrix: FloatArray,
+    variances: FloatArray,
+    targets: FloatArray,
+    numbers: IntArray | int = 1,
+) -> FloatArray | None:
+    """For each target t (a row) the w with w M nearest to t of least Σ w_i² n_i v_i, without dust,
+    as ``solve`` finds it; there are ``numbers`` n_i of each row.
+
+    Each row is taken in units of about its largest coefficient, which is a power of two: rows of
+    sums in fine units would else be so long beside others that these seemed to depend on them.
+    """
+    most = np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0))
+    units = np.ldexp(1.0, np.frexp(most)[1])
+    spreads = _spreads(variances / units**2) * np.sqrt(numbers)
+    found = solve(matrix / units[:, None], spreads, targets)
+    if found is None:
+        return None
+    weights: FloatArray = without_dust(found, np.where(variances > 0, spreads, 0.0)) / units
+    return weights
+
+
+def _spreads(variances: FloatArray) -> FloatArray:
     """Standard deviations; exact answers are given one that is nothing beside the others."""
     result: FloatArray = np.sqrt(np.maximum(variances, _NOTHING * (variances.max() or 1.0)))
     return result

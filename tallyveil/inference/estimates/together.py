@@ -13,11 +13,10 @@ from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
     Nearest,
+    best_weights,
     by_products,
     least_norm_work,
     least_weighed,
-    weighed,
-    without_dust,
 )
 
 __all__ = ["WORK", "Together", "is_small"]
@@ -85,11 +84,9 @@ class Together:
     def solve(self, variances: FloatArray) -> Nearest | None:
         """None where it would be too much work, and by products of rows it is not clear."""
         solve = by_products if self._only_by_products else least_weighed
-        spreads = weighed(variances)
-        weights = solve(self.matrix, spreads, self.queries)
+        weights = best_weights(solve, self.matrix, variances, self.queries)
         if weights is None:
             return None
-        weights = without_dust(weights, np.where(variances > 0, spreads, 0.0))
         most = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
         off = self.queries - weights @ self.matrix
         return Nearest.of(weights, self.queries, off, most, self.matrix.shape)

@@ -108,12 +108,13 @@ ARRAYS: Final = MappingProxyType(
 
 
 def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
-    """Of one column, in each of the `ARRAYS`."""
+    """Of one column, in each of the `ARRAYS`; its variance in units of its largest coefficient, so
+    that sums and counts are compared."""
     own = [_summary(factor) for factor in column.factors]
     ends = [end for one in own for end in one.ends]
     return (
         number,
-        variance,
+        variance / max(1, column.largest) ** 2,
         [one.rows for one in own],
         [[low for low, _ in ends], [high for _, high in ends]],
         [one.is_range for one in own for _ in one.ends],
