@@ -2,20 +2,24 @@
 1970, *Statistical Methods Related to the Law of the Iterated Logarithm*; Waudby-Smith and Ramdas
 2020, *Confidence Sequences for Sampling Without Replacement*).
 
-Answers y_i = θ + N_i, i = 1, 2, …, have noises of known laws p_i. Each N_i is independent of all
-that came before it, its law included, which may have been chosen in view of y_1, …, y_{i−1}.
+Answers y_i = c_i θ + N_i, i = 1, 2, …, have known integers c_i > 0 and noises of known laws p_i.
+Each N_i is independent of all that came before it, its law and its c_i included, which may have
+been chosen in view of y_1, …, y_{i−1}.
 
-For s fixed, let π(t) = p_s(y_s − t), a distribution on the integers t, and for n ≥ s
+For s fixed, let π(t) = p_s(y_s − c_s t) / Z, a distribution on the integers t, and for n ≥ s
 
-    M_n(θ) = Σ_t π(t) ∏_{s<i≤n} p_i(y_i − t) / p_i(y_i − θ).
+    M_n(θ) = Σ_t π(t) ∏_{s<i≤n} p_i(y_i − c_i t) / p_i(y_i − c_i θ).
 
-At the truth, E[p_n(y_n − t) / p_n(y_n − θ) | y_1, …, y_{n−1}] = Σ_k p_n(k + θ − t) = 1 for each t,
-so M is a martingale that starts at 1, and P(M_n(θ) ≥ 1/β for any n) ≤ β by Ville's inequality. The
-θ with M_n(θ) ≤ 1/β are an interval, since the laws are log-concave. With it goes y_s ± h, which
-misses θ with probability β at most.
+At the truth, E[p_n(y_n − c_n t) / p_n(y_n − c_n θ) | y_1, …, y_{n−1}] = Σ_k p_n(k + c_n θ − c_n t)
+= 1 for each t, so M is a martingale that starts at 1, and P(M_n(θ) ≥ 1/β for any n) ≤ β by Ville's
+inequality. The θ with M_n(θ) ≤ 1/β are an interval, since the laws are log-concave. With it goes
+(y_s ± h) / c_s, which misses θ with probability β at most. Z is 1 for c_s = 1; else it is at most 1
+and at most p_s(0) + 1/c_s, since p_s falls from 0 on both sides: each term but the largest is at
+most the mean of p_s at the c_s integers from there towards the mode.
 
-A first answer of much noise would widen all that follow by its logarithm. So there is a
-sequence for s = 1, and one for each s whose noise is less than a sixteenth of that of the s before.
+A first answer of much noise would widen all that follow by its logarithm. So there is a sequence
+for s = 1, and one for each s whose noise, divided by c_s, is less than a sixteenth of that of the s
+before.
 The j-th, j = 0, 1, …, has α_j = (7/8) 8^{−j} (1 − confidence), half of it for each of its two
 intervals; Σ α_j ≤ 1 − confidence. They are intersected.
 """
@@ -24,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -46,10 +51,13 @@ Holds: TypeAlias = BoolArray
 
 
 def confidence_sequence(
-    laws: Sequence[NoiseLaw], answers: Sequence[Sequence[int]], confidence: Fraction
+    laws: Sequence[NoiseLaw],
+    answers: Sequence[Sequence[int]],
+    confidence: Fraction,
+    contents: Sequence[int] = (),
 ) -> list[tuple[int, int]]:
     """For each row of ``answers`` the ends of the interval after all of them: ``laws[i]`` is the
-    law of the i-th answer's noise, in every row.
+    law of the i-th answer's noise, in every row, and ``contents[i]`` its c_i, 1 without any.
 
     With probability ≥ confidence a row's intervals after 1, 2, 3, … answers all hold its θ, if that
     is an integer. Sums are rounded to the honest side, so that no interval is too narrow.
@@ -58,19 +66,25 @@ def confidence_sequence(
     """
     if not laws or any(law.scale == 0 for law in laws):
         raise InvalidParameterValue("a confidence sequence is one of noisy answers")
-    origins = [row[0] for row in answers]
+    times = contents or [1] * len(laws)
+    origins = [row[0] // times[0] for row in answers]
     # Differences of noises: what is large about the answers themselves is left out of floats.
     offsets = np.array(
-        [[float(y - row[0]) for y in row] for row in answers], dtype=np.float64
+        [
+            [float(y - c * origin) for y, c in zip(row, times, strict=True)]
+            for row, origin in zip(answers, origins, strict=True)
+        ],
+        dtype=np.float64,
     ).reshape(len(origins), len(laws))
+    looks = _Likelihood(laws, offsets, np.array(times, dtype=np.float64))
     low = np.full(len(origins), -math.inf)
     high = np.full(len(origins), math.inf)
     level = (1 - _SHARE) * exact_miss(confidence)
-    for start in _starts(laws):
-        half = laws[start].half_width(1 - level / 2)
-        bounds = [(offsets[:, start] - half, offsets[:, start] + half)]
+    for start in looks.starts:
+        half, c = laws[start].half_width(1 - level / 2), times[start]
+        bounds = [((offsets[:, start] - half) / c, (offsets[:, start] + half) / c)]
         if start + 1 < len(laws):
-            bounds.append(_likely(laws[start:], offsets[:, start:], math.log(level / 2)))
+            bounds.append(_likely(looks.since(start), math.log(level / 2)))
         low = np.maximum.reduce([low, *(ends[0] for ends in bounds)])
         high = np.minimum.reduce([high, *(ends[1] for ends in bounds)])
         # Where intervals do not meet, one of them does not hold; the latest is as good as any.
@@ -78,38 +92,55 @@ def confidence_sequence(
         low, high = np.where(empty, bounds[-1][0], low), np.where(empty, bounds[-1][1], high)
         level *= _SHARE
     return [
-        (origin + math.floor(a - _slack(a)), origin + math.ceil(b + _slack(b)))
+        (origin + math.ceil(a - _slack(a)), origin + math.floor(b + _slack(b)))
         for origin, a, b in zip(origins, low.tolist(), high.tolist(), strict=True)
     ]
 
 
-def _starts(laws: Sequence[NoiseLaw]) -> list[int]:
-    """Where a sequence starts. It depends on the laws up to there alone."""
-    starts, deviation = [0], math.sqrt(laws[0].variance)
-    for number, law in enumerate(laws):
-        if math.sqrt(law.variance) * _FINER < deviation:
-            starts.append(number)
-            deviation = math.sqrt(law.variance)
-    return starts
-
-
-def _likely(
-    laws: Sequence[NoiseLaw], offsets: FloatArray, log_level: float
-) -> tuple[FloatArray, FloatArray]:
-    """The ends of {θ: ln ∏_{i>0} p_i(y_i − θ) ≥ ln β + ln m}, with ln β = ``log_level`` and
-    m = Σ_t p_0(y_0 − t) ∏_{i>0} p_i(y_i − t)."""
-    later = _Likelihood(laws[1:], offsets[:, 1:])
+def _likely(looks: _Likelihood, log_level: float) -> tuple[FloatArray, FloatArray]:
+    """The ends of {θ: ln ∏_{i>0} p_i(y_i − c_i θ) ≥ ln β + ln m}, with ln β = ``log_level`` and
+    m = Σ_t p_0(y_0 − c_0 t) ∏_{i>0} p_i(y_i − c_i t) / Z."""
+    later = looks.since(1)
     mode = later.mode()
-    least = log_level + _log_evidence(_Likelihood(laws, offsets))
+    least = log_level + _log_evidence(looks) - looks.log_first_mass
     least -= _ROUNDING * (1 + np.abs(least))
     return _farthest(later, mode, least, -1), _farthest(later, mode, least, 1)
 
 
+@dataclass(frozen=True, eq=False)
 class _Likelihood:
-    """ln ∏_i p_i(y_i − t), which is concave in t: a row for each row of answers."""
+    """ln ∏_i p_i(y_i − c_i t), which is concave in t: a row for each row of answers, which are
+    ``offsets`` from some multiples of the ``contents`` c_i."""
 
-    def __init__(self, laws: Sequence[NoiseLaw], offsets: FloatArray) -> None:
-        self.laws, self.offsets = laws, offsets
+    laws: Sequence[NoiseLaw]
+    offsets: FloatArray
+    contents: FloatArray
+
+    def since(self, start: int) -> _Likelihood:
+        """Of the answers from this one on."""
+        return _Likelihood(self.laws[start:], self.offsets[:, start:], self.contents[start:])
+
+    @property
+    def deviations(self) -> list[float]:
+        """Of each answer, divided by its content."""
+        laws = zip(self.laws, self.contents.tolist(), strict=True)
+        return [math.sqrt(law.variance) / content for law, content in laws]
+
+    @property
+    def starts(self) -> list[int]:
+        """Where a sequence starts. It depends on the laws up to there alone."""
+        starts, deviations = [0], self.deviations
+        for number, deviation in enumerate(deviations):
+            if deviation * _FINER < deviations[starts[-1]]:
+                starts.append(number)
+        return starts
+
+    @property
+    def log_first_mass(self) -> float:
+        """At least ln Z of the first answer."""
+        law, content = self.laws[0], float(self.contents[0])
+        largest = math.exp(float(law.log_mass(np.zeros(1))[0]))
+        return 0.0 if content == 1 else min(0.0, math.log(largest + 1 / content) + _ROUNDING)
 
     def at(self, points: FloatArray) -> FloatArray:
         """At ``points[row]``, or at each of ``points[row, :]``."""
@@ -117,26 +148,33 @@ class _Likelihood:
         total = np.zeros_like(points)
         for number, law in enumerate(self.laws):
             answers = self.offsets[:, number]
-            total += law.log_mass((answers[:, None] if wide else answers) - points)
+            away = self.contents[number] * points
+            total += law.log_mass((answers[:, None] if wide else answers) - away)
         return total
+
+    @property
+    def ends(self) -> tuple[FloatArray, FloatArray]:
+        """Integers between which all answers are, divided by their contents."""
+        values = self.offsets / self.contents
+        return np.floor(values.min(axis=1)), np.ceil(values.max(axis=1))
 
     def mode(self) -> FloatArray:
         """The integer where it is largest: it rises before, and falls behind."""
-        low, high = self.offsets.min(axis=1), self.offsets.max(axis=1)
+        low, high = self.ends
         return 1 + _last(lambda t: self.at(t + 1) > self.at(t), low - 1, high)
 
 
 def _log_evidence(likelihood: _Likelihood) -> FloatArray:
-    """At most ln Σ_t ∏_i p_i(y_i − t), over the integers t.
+    """At most ln Σ_t ∏_i p_i(y_i − c_i t), over the integers t.
 
     The product rises up to its mode and falls from there. So between two points on one side of it,
     it is at least what it is at the farther one, which counts for all integers from there to the
     other. Steps between points are small beside what the product can change in, and grow outwards.
     """
-    deviations = [math.sqrt(law.variance) for law in likelihood.laws]
+    deviations = likelihood.deviations
     step = 1 / (16 * sum(1 / max(d, 0.1) for d in deviations))
-    spread = float((likelihood.offsets.max(axis=1) - likelihood.offsets.min(axis=1)).max())
-    reach = spread + _REACH * min(deviations) + 1
+    low, high = likelihood.ends
+    reach = float((high - low).max()) + _REACH * min(deviations) + 1
     count = math.ceil(math.log1p(_GROWTH * reach / step) / math.log1p(_GROWTH))
     grown = np.expm1(np.arange(1, count + 1) * math.log1p(_GROWTH)) / _GROWTH
     steps = np.unique(np.ceil(np.concatenate([[0.0], step * grown])))
@@ -181,4 +219,4 @@ def _last(holds: Callable[[FloatArray], Holds], low: FloatArray, high: FloatArra
 
 def _slack(end: float) -> float:
     """What an end so far out may have lost as a float."""
-    return math.floor(abs(end) * 1e-12)
+    return _ROUNDING + abs(end) * 1e-12

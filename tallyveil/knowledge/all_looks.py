@@ -4,10 +4,11 @@ The interval of one look says nothing about an analyst who goes on asking until 
 out. These do: the intervals that a row ever gets all hold its true value together, with the
 confidence asked, however the questions, their costs and the end of asking are chosen.
 
-A row's own answers are those to the very row. Their noises are independent of all that came before
-them, which those of an estimate from other rows are not: its weights were chosen after some of its
-noises were seen. The answers are taken in the order they were charged, since what a charge asks is
-settled before its noise is drawn, and no answer to a later charge can be seen by then.
+A row's own answers are those to the very row, and to multiples of it. Their noises are independent
+of all that came before them, which those of an estimate from other rows are not: its weights were
+chosen after some of its noises were seen. The answers are taken in the order they were charged,
+since what a charge asks is settled before its noise is drawn, and no answer to a later charge can
+be seen by then.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.inference import NoiseLaw, confidence_sequence
 from tallyveil.knowledge.answers.answer import Known
+from tallyveil.knowledge.answers.own_answer import content_at
+from tallyveil.workload.workload import Column
 
 __all__ = ["Look", "Sequences", "_Ends", "sequences"]
 
@@ -29,8 +32,14 @@ _Ends: TypeAlias = tuple[int, int | None, int | None] | None
 """A row's answer and the ends of its interval, in steps of its lattice; no ends where no answer was
 the row's own, and None where there is no answer either."""
 
-Look: TypeAlias = tuple[NoiseLaw, int]
-"""The law of a recorded answer's noise, and the answer."""
+
+class Look(NamedTuple):
+    """The law of a recorded answer's noise, the answer, and the content of the row that was asked:
+    by which it is a multiple of the primitive row."""
+
+    law: NoiseLaw
+    value: int
+    content: int
 
 
 @dataclass(frozen=True)
@@ -55,27 +64,37 @@ class Sequences:
 
 
 def sequences(
-    own: Sequence[Sequence[Look]], rows: Sequence[Known | None], confidence: Fraction
+    own: Sequence[Sequence[Look]],
+    column: Column,
+    rows: Sequence[Known | None],
+    confidence: Fraction,
 ) -> Sequences:
-    """From each row's ``own`` answers with noise, in the order they were charged, and what is
-    reported of it. Rows whose answers have the same laws are worked out together."""
+    """From the ``own`` answers with noise to each row of a column, in the order they were charged,
+    and what is reported of it. Rows whose answers have the same laws are worked out together, in
+    units of their primitive rows: all multiples of one row have one sequence."""
     result: list[_Ends] = [None] * len(rows)
-    alike: dict[tuple[NoiseLaw, ...], list[int]] = {}
+    alike: dict[tuple[tuple[NoiseLaw, int], ...], list[int]] = {}
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):
         if row is None:
             continue
         value = row.rounded
         result[number] = (value, value, value) if row.exact else (value, None, None)
         if answers and not row.exact:
-            alike.setdefault(tuple(law for law, _ in answers), []).append(number)
-    for laws, numbers in alike.items():
+            kinds = tuple((look.law, abs(look.content)) for look in answers)
+            alike.setdefault(kinds, []).append(number)
+    for kinds, numbers in alike.items():
+        laws, contents = zip(*kinds, strict=True)
         for first in range(0, len(numbers), _PORTION):
             deadline.check()
             portion = numbers[first : first + _PORTION]
-            values = [[value for _, value in own[number]] for number in portion]
-            found = confidence_sequence(laws, values, confidence)
-            for number, (low, high) in zip(portion, found, strict=True):
-                answer = result[number]
+            values = [
+                [look.value if look.content > 0 else -look.value for look in own[number]]
+                for number in portion
+            ]
+            found = confidence_sequence(laws, values, confidence, contents)
+            for number, ends in zip(portion, found, strict=True):
+                answer, content = result[number], content_at(column, number)
+                low, high = sorted(content * end for end in ends)
                 if answer is not None:
                     result[number] = answer[0], min(low, answer[0]), max(high, answer[0])
     return Sequences(result)

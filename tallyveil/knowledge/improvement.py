@@ -24,8 +24,9 @@ def put_bought(
     """The answers that were bought, where they are better than what was known."""
     for place, number in enumerate(found.columns):
         own, by = found.rows[place].tolist(), aims[number].criterion
-        fresh = state.known(state.of_charge(found.charge_id, place))
-        if fresh is None:
+        drawn = state.drawn_rows(state.of_charge(found.charge_id, place))
+        fresh: Sequence[Known] = () if drawn is None else drawn.known
+        if drawn is None:
             fresh = answers_of(found.mechanism, found.scales[place], found.values[place])
         left = {n: row for n, row in enumerate(rows[number]) if row is not None}
         if len(own) + len(left) == len(rows[number]):

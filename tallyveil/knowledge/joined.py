@@ -61,9 +61,9 @@ def joined(
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
     """Of one column, each of whose rows has its own answer in the recorded column ``number``; and
     of its sums nothing else."""
-    drawn, sums = state.known(number), outlook.rows[1:]
+    drawn, sums = state.drawn_rows(number), outlook.rows[1:]
     if drawn is not None:
-        estimates = tuple(one.estimate for one in drawn if isinstance(one, Estimated))
+        estimates = tuple(one.estimate for one in drawn.known if isinstance(one, Estimated))
         return Outlook(outlook.columns, outlook.seen, (estimates, *sums))
     noises = state.noises(number)
     own = NoiseWeights(np.ones(1), Noises.concatenated([] if noises is None else [noises]))

@@ -38,6 +38,7 @@ from tallyveil.knowledge.improvement import (
     put_bought,
 )
 from tallyveil.knowledge.looks import Looks, is_large
+from tallyveil.knowledge.own import looks, own_answers
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import Reported
@@ -112,14 +113,14 @@ class Knowledge:
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
                 column, aim = columns[number], aims[number]
-                own = all_improved(self._state.own(column), estimates, aim)
+                own = all_improved(own_answers(self._state, column), estimates, aim)
                 rows[number] = as_reported(own, estimates, self._reported, column, aim)
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
                 if not outlooks:
                     self._learned()
-                own = self._state.own(column, aim.mechanism.name)
+                own = own_answers(self._state, column, aim.mechanism.name)
                 rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
         return Found(tuple(columns), tuple(aims), kept, outlooks)
@@ -147,6 +148,7 @@ class Knowledge:
             rows = [no_wider(now, before, aim) for now, before, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
         made_from: dict[int, Sequence[tuple[int, ...]]] = {}
+        told: dict[bytes, float] = {}
         for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
             known, total = rows[number], None
             parts: Sequence[tuple[int, ...]] = ()
@@ -158,7 +160,7 @@ class Knowledge:
                     if of not in made_from:
                         made_from[of] = self._reported.made_from(found.columns[of], rows[of])
                     parts = made_from[of]
-            derivations += self._reported.unknown(column, known, aim, total, parts)
+            derivations += self._reported.unknown(column, known, aim, told, total, parts)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)
@@ -213,7 +215,7 @@ class Knowledge:
         """The intervals of the columns' rows over all looks; they hold the answers too."""
         state, seen = self._learned()
         return tuple(
-            sequences(state.sequence(column, seen), known, confidence)
+            sequences(looks(state, column, seen), column, known, confidence)
             for column, known in zip(columns, rows, strict=True)
         )
 

@@ -16,6 +16,7 @@ from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.knowledge.found import Bought, Found, Outlook
 from tallyveil.knowledge.joined import joined
+from tallyveil.knowledge.own import released
 from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
 from tallyveil.knowledge.reported import better
@@ -240,18 +241,12 @@ class Looks:
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
         mixed = [list(estimates) for estimates in outlook.rows]
         for number, of, own in zip(used, mine, rows, strict=True):
-            answer, numbers = state.answer(number), state.noise_numbers(number).tolist()
-            if answer.law is None:
+            if state.answer(number).law is None:
                 return outlook
             for place, row in enumerate(own.tolist()):
                 before = mixed[of][row]
-                if before is None:
-                    continue
-                noises = state.noises(number, place)
-                if noises is not None:
-                    mixed[of][row] = before.mixed(
-                        number, numbers[place], answer.values[place], noises
-                    )
+                if before is not None:
+                    mixed[of][row] = before.mixed(released(state, number, place))
         now = joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows, _WORK)
         if now is None:
             now = outlook
@@ -276,4 +271,4 @@ def _empty(columns: Sequence[Column]) -> int:
 
 
 def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
-    return (share, *(column.row_keys for column in columns))
+    return (share, *(column.row_names for column in columns))

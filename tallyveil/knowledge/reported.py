@@ -7,6 +7,7 @@ process, though later answers may have left those no place among what is looked 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -22,8 +23,9 @@ from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.own_answer import said
+from tallyveil.knowledge.answers.own_answer import content_at
 from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.own import own_answer, with_own
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import ANY_KINDS, KINDS, WRITTEN_OUT, System
@@ -39,7 +41,7 @@ class Reported:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._derived: Cache[Estimate] = Cache(
+        self._derived: Cache[Estimate] = Cache(  # by key, content and basis
             200_000, 1 << 28, lambda _, one: 300 + 16 * len(one.numbers)
         )
 
@@ -48,6 +50,7 @@ class Reported:
         column: Column,
         rows: Sequence[Known | None],
         aim: Aim,
+        told: dict[bytes, float],
         total: Totals | None = None,
         parts: Sequence[tuple[int, ...]] = (),
     ) -> list[Derivation]:
@@ -57,6 +60,10 @@ class Reported:
         Where sums of other rows are reported instead, these have the laws of their errors. They
         have the variance of the estimate, or if they are better follow from what their ``parts``
         were `made_from`, if that is given.
+
+        A statement may report multiples of one row, from answers of which it looks at different
+        ones. Of these the one of the narrowest interval is to be found again: ``told`` has the
+        least half-width so far, of the primitive row.
         """
         deadline.check()
         if isinstance(rows, Alike):
@@ -64,11 +71,14 @@ class Reported:
         found: dict[tuple[Basis, Criterion], list[bytes]] = {}
         summed = frozenset[int]() if total is None else frozenset(total.as_sums)
         better = frozenset[int]() if total is None else total.better
-        for number, (key, row) in enumerate(zip(column.row_keys, rows, strict=True)):
+        every = zip(column.named_rows, rows, strict=True)
+        for number, ((key, content), row) in enumerate(every):
             known = self._state.bases(key)
             if total is not None and number in better:
                 basis = total.basis(number, parts)
-                if basis is not None and known.get(aim.confidence) != basis:
+                if basis is None or _told_better(told, key, content, row, aim):
+                    continue
+                if known.get(aim.confidence) != basis:
                     by = aim.criterion if row is None else aim.confidence
                     found.setdefault((basis, by), []).append(key[:ROW_BYTES])
                 continue
@@ -77,11 +87,13 @@ class Reported:
             estimate, basis = row.estimate, row.estimate.basis
             if number in summed:
                 basis = replace(basis, rough=False)
+            if _told_better(told, key, content, row, aim):
+                continue
             if known.get(aim.confidence) == basis and aim.criterion in known:
                 continue
             if basis == estimate.basis:
-                self._derived.put((key, basis), estimate)
-            by = self._best_by(key, estimate, basis, aim)
+                self._derived.put((key, content, basis), estimate)
+            by = self._best_by(key, content, estimate, basis, aim)
             found.setdefault((basis, by), []).append(key[:ROW_BYTES])
         at = aim.confidence
         return [Derivation(tuple(keys), basis, by, at) for (basis, by), keys in found.items()]
@@ -90,24 +102,28 @@ class Reported:
         """The recorded columns that what is known of each row is from: none if it is exact."""
         held = self._state.held(column) or [()] * column.height
         found = list[tuple[int, ...]]()
-        every = zip(column.row_keys, held, rows, strict=True)
-        for place, (key, numbers, row) in enumerate(deadline.stoppable(every)):
+        every = zip(column.named_rows, held, rows, strict=True)
+        for place, ((key, content), numbers, row) in enumerate(deadline.stoppable(every)):
             if isinstance(row, Estimated):
                 found.append(row.estimate.basis.whole + row.estimate.basis.own)
                 continue
             own = row._replace(reported=None) if isinstance(row, Released) else None
-            latest = (n for n in reversed(numbers) if n >= 0)
-            says = (n for n in latest if said(self._state.answer(n), key, place) == own)
+            added = (
+                n for n in reversed(numbers) if n >= 0 and self._state.answer(n).law is not None
+            )
+            says = (n for n in added if own_answer(self._state, n, key, place, content) == own)
             found.append(tuple(itertools.islice(says, 1)))
         return found
 
-    def _best_by(self, key: bytes, estimate: Estimate, basis: Basis, aim: Aim) -> Criterion:
+    def _best_by(
+        self, key: bytes, content: int, estimate: Estimate, basis: Basis, aim: Aim
+    ) -> Criterion:
         """The criterion by which no better estimate of a row was reported: the aim's, or that of
         its confidence."""
         best = self._state.bases(key).get(aim.criterion)
         if aim.criterion is not None or best is None or best == basis:
             return aim.criterion
-        least = self._derived.find((key, best))
+        least = self._derived.find((key, content, best))
         better = least is None or surpasses(least, estimate, None)
         return aim.confidence if better else None
 
@@ -138,7 +154,7 @@ class Reported:
 
     def _made(self, column: Column, pairs: Sequence[tuple[int, Basis]]) -> list[Estimate | None]:
         """For each row of the column and basis the estimate, which may have to be made again."""
-        keys = [(column.row_keys[row], basis) for row, basis in pairs]
+        keys = [(column.row_keys[row], content_at(column, row), basis) for row, basis in pairs]
         found = self._derived.find_all(keys)
         missing: dict[Basis, list[int]] = {}
         for (row, basis), estimate in zip(pairs, found, strict=True):
@@ -159,12 +175,22 @@ class Reported:
         # A sum is made from all that its parts are, which were looked at a few at a time.
         system = System.of(state, [part], basis.whole, WRITTEN_OUT, kinds)
         estimates = [None] * part.height if system is None else system.solved()[0]
-        for key, first in zip(part.row_keys, estimates, strict=True):
+        for (key, content), first in zip(part.named_rows, estimates, strict=True):
             estimate = first
             for number in basis.own:
-                estimate = state.with_own(estimate, number, key)
+                estimate = with_own(state, estimate, number, key, content)
             if estimate is not None:
-                self._derived.put((key, basis), estimate)
+                self._derived.put((key, content, basis), estimate)
+
+
+def _told_better(
+    told: dict[bytes, float], key: bytes, content: int, row: Known | None, aim: Aim
+) -> bool:
+    """Whether the statement reports a multiple of the row with an interval no wider than this."""
+    width = math.inf if row is None else row.half_width(aim.confidence) / abs(content)
+    before = told.get(key, math.inf)
+    told[key] = min(before, width)
+    return before <= width < math.inf
 
 
 def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:

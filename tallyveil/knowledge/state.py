@@ -11,14 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
-from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answers.answer import Known
-from tallyveil.knowledge.answers.estimate import Criterion, Estimate, NoiseWeights
-from tallyveil.knowledge.answers.own_answer import alike, noises_of, place_of, said, spread_of
+from tallyveil.knowledge.answers.estimate import Criterion
+from tallyveil.knowledge.answers.own_answer import noises_of
 from tallyveil.knowledge.answers.released_answer import variance_of
 from tallyveil.knowledge.recorded.drawn import DrawnRows
 from tallyveil.knowledge.recorded.holding import Holding
@@ -52,6 +49,7 @@ class State:
         self._exact_holding = Holding()
         self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
         self._drawn: dict[int, DrawnRows | None] = {}  # None before somebody looks
+        self._multiples = set[int]()  # columns with rows that are not primitive
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
         """The rows of a column are known exactly; before anything is learnt."""
@@ -59,6 +57,8 @@ class State:
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self._exact_spans = None
         self._exact_holding.add(-len(self.exact), column.row_keys)
+        if column.row_contents is not None:
+            self._multiples.add(-len(self.exact))
 
     def learn(self, release: Release) -> None:
         """The columns of the next release; without looking at it, if they are known (`resume`)."""
@@ -73,6 +73,8 @@ class State:
             self._release_of.append(place)
             self._starts.append(self._starts[-1] + column.height)
             self._holding.add(number, column.row_keys)
+            if column.row_contents is not None:
+                self._multiples.add(number)
             if answer.together is not None:
                 self._drawn[number] = None
             if answer.law is not None and column.height:
@@ -86,6 +88,7 @@ class State:
             "release_of": np.array(self._release_of),
             "starts": np.array(self._starts),
             "drawn": np.array([*self._drawn], dtype=np.int64),
+            "multiples": np.array([n for n in self._multiples if n >= 0], dtype=np.int64),
             "numbers": numbers,
             "keys": np.frombuffer(keys, np.uint8),
             **self.relevance.written(),
@@ -96,6 +99,7 @@ class State:
         for name in ("first", "release_of", "starts"):
             setattr(self, f"_{name}", array("q", written[name].tobytes()))
         self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
+        self._multiples.update(written["multiples"].tolist())
         self._holding = Holding(written["numbers"], written["keys"].tobytes())
         self.relevance = Relevance.resumed(written)
         return len(self._first)
@@ -155,6 +159,10 @@ class State:
             return exact or recorded
         return [a + b for a, b in zip(exact, recorded, strict=True)]
 
+    def recorded_with(self, column: Column) -> list[tuple[int, ...]] | None:
+        """For each row the recorded columns that have it; None if no row is recorded."""
+        return self._holding.find(column.row_keys)
+
     def holding(self, columns: Iterable[Column], seen: int) -> list[int]:
         """Of the first ``seen`` recorded columns those with rows of some others, the latest first,
         if their noise is added."""
@@ -183,72 +191,20 @@ class State:
         exact = [one.column for one in self.exact]
         return self.relevance.bearing(same, columns, seen, exact, work, COLUMN)
 
-    def own(self, column: Column, only: str | None = None) -> Sequence[Known | None]:
-        """The best answer of each row itself, the first among equals: of those whose noise is
-        added, or those by the mechanism ``only`` with a public range."""
-        keys, held = column.row_keys, self.held(column)
-        if held is None:
-            return [None] * column.height
-        deadline.check()
-        best = {numbers: self._best(numbers, only) for numbers in set(held)}
-        drawn = [number for number in best.values() if number in self._drawn]
-        if len(best) == len(drawn) == 1 and self.answer(drawn[0]).column.row_keys == keys:
-            return self.known(drawn[0]) or ()
-        answers = {own: None if n is None else self.answer(n) for own, n in best.items()}
-        of_one_law = None if drawn else alike(answers, held, keys)
-        if of_one_law is not None:
-            return of_one_law
-        found: list[Known | None] = []
-        every = zip(keys, held, strict=True)
-        for place, (key, numbers) in enumerate(deadline.stoppable(every)):
-            number = best[numbers]
-            rows = None if number is None else self._drawn_rows(number)
-            if number is None:
-                found.append(None)
-            elif rows is not None:
-                found.append(rows.known[place_of(self.answer(number).column, key, place)])
-            else:
-                found.append(said(self.answer(number), key, place))
-        return found
+    def has_multiples(self, numbers: Iterable[int]) -> bool:
+        """Whether some of these columns have rows that are not primitive."""
+        return not self._multiples.isdisjoint(numbers)
 
-    def known(self, number: int) -> Sequence[Known] | None:
+    def is_drawn_together(self, number: int) -> bool:
+        """Whether this is a recorded column whose noise is drawn together."""
+        return number in self._drawn
+
+    def drawn_rows(self, number: int) -> DrawnRows | None:
         """What a recorded column says by itself, if its noise is drawn together."""
-        drawn = self._drawn_rows(number)
-        return None if drawn is None else drawn.known
-
-    def _drawn_rows(self, number: int) -> DrawnRows | None:
-        """Of a recorded column whose noise is drawn together."""
         found = self._drawn.get(number)
         if found is None and number in self._drawn:
             answer, numbers = self.answer(number), self.noise_numbers(number)
             found = self._drawn[number] = DrawnRows.of(number, answer, numbers)
-        return found
-
-    def _best(self, numbers: Sequence[int], only: str | None) -> int | None:
-        """The one of the least spread, the first among equals."""
-        own = [
-            number
-            for number in numbers
-            if only == (one.mechanism if (one := self.answer(number)).law is None else None)
-        ]
-        return min(own, key=lambda number: spread_of(self.answer(number)), default=None)
-
-    def sequence(self, column: Column, seen: int) -> list[list[Look]]:
-        """Of each row the answers of its own with independent noise, among the first ``seen``
-        recorded columns, in the order they were charged."""
-        held = self._holding.find(column.row_keys)
-        if held is None:
-            return [[]] * column.height
-        found = []
-        for place, (key, numbers) in enumerate(zip(column.row_keys, held, strict=True)):
-            looks = []
-            for number in numbers:
-                if number < seen:
-                    answer = self.answer(number)
-                    if answer.law is not None and answer.scale and answer.together is None:
-                        value = int(answer.values[place_of(answer.column, key, place)])
-                        looks.append(((answer.charge_id, number), (answer.law, value)))
-            found.append([look for _, look in sorted(looks, key=lambda one: one[0])])
         return found
 
     def noises(self, number: int, row: int = 0) -> Noises | None:
@@ -261,6 +217,14 @@ class State:
         starts, of = (self._starts, number) if number >= 0 else (self._exact_starts, -1 - number)
         found = np.arange(starts[of], starts[of + 1], dtype=np.int64)
         return found if number >= 0 else -1 - found
+
+    def noise_number(self, number: int, row: int) -> int:
+        """As `noise_numbers`, of one row."""
+        return (
+            self._starts[number] + row
+            if number >= 0
+            else -1 - self._exact_starts[-1 - number] - row
+        )
 
     def exact_columns(self, numbers: IntArray) -> IntArray:
         """Which exact column has each row, by the numbers of their noises."""
@@ -280,20 +244,5 @@ class State:
 
     def _every(self, number: int) -> Noises | None:
         """Of all rows of a column drawn together, else of one for all."""
-        drawn = self._drawn_rows(number)
+        drawn = self.drawn_rows(number)
         return noises_of(self.answer(number)) if drawn is None else drawn.noises
-
-    def with_own(self, estimate: Estimate | None, number: int, key: bytes) -> Estimate | None:
-        """The estimate of a row together with the row's own answer in column ``number``."""
-        answer = self.answer(number)
-        if answer.law is None or key not in answer.column.row_keys:
-            return estimate
-        place = place_of(answer.column, key, 0)
-        noises = self.noises(number, place)
-        if noises is None:
-            return estimate
-        value, noise = float(answer.values[place]), self._starts[number] + place
-        if estimate is None:
-            weights = NoiseWeights(np.ones(1), noises)
-            return Estimate(value, np.array([noise]), weights, Basis(own=(number,)))
-        return estimate.mixed(number, noise, value, noises)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -117,8 +117,10 @@ class System:
         return self.estimates(found.combinations), found if few else replace(found, determined=None)
 
     def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
-        """Of the question's rows by combinations of the history."""
+        """Of the question's rows by combinations of the history. Multiples of a row have one law,
+        in units of their own."""
         weights: dict[int, NoiseWeights] = {}
+        laws = set[Hashable]()
         kinds = self.kinds
         if self.noises.together is not None and kinds <= KINDS:
             kinds = min(kinds, _KINDS_TOGETHER)
@@ -135,7 +137,10 @@ class System:
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
                 most = kinds if len(result) < len(combinations) - self.sums else 2 * kinds
-                weights[found.kind] = NoiseWeights(found.weights, noises, len(weights) >= most)
+                own = NoiseWeights(found.weights, noises)
+                if len(laws) < most:
+                    laws.add(own.unit)
+                weights[found.kind] = own if own.unit in laws else replace(own, rough=True)
             value = float(found.weights @ self.values[found.places])
             numbers = self.numbers[found.places]
             draws = None if together is None else together.owners[found.places]

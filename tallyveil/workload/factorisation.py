@@ -287,8 +287,8 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     """For each run of entries the greatest common divisor, with the sign of its first entry, and
     the entries divided by it.
 
-    Magnitudes are unsigned, so that -2^63 has one. A quotient of 2^63 wraps; with the divisor it
-    still determines the coefficient.
+    Magnitudes are unsigned, so that -2^63 has one. A run that would have a quotient of 2^63 keeps
+    its signs: its negative is no run of such integers, so that it has one name all the same.
     """
     if (coefficients == 1).all():
         return np.ones(len(starts), dtype=np.int64), coefficients
@@ -303,6 +303,9 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
         run[starts[1:]] = 1
         run = np.cumsum(run)
     negative = coefficients[starts] < 0
+    most_negative = magnitude == 1 << 63
+    if most_negative.any():
+        negative &= (divisor > 1) | ~np.logical_or.reduceat(most_negative, starts)
     content = np.where(negative, -divisor.view(np.int64), divisor.view(np.int64))
     quotient = (magnitude // divisor[run]).view(np.int64)
     deadline.check()

@@ -1,7 +1,9 @@
-"""The name of a row: a digest that does not depend on how the row was written.
+"""The name of a row: a digest that does not depend on how the row was written, nor on its unit.
 
-It is that of s and the T_g of the row's finest Kronecker factorisation (`factorisation`). Those
-of a product over disjoint axes follow from those of its factors.
+A row is s times the product of the T_g of its finest Kronecker factorisation (`factorisation`).
+The digest is that of the T_g, and s, the row's content, is kept beside it. So all multiples of a
+row, but 0, have one name: one row may be written in the units of several columns. The names of
+products over disjoint axes follow from those of their factors.
 """
 
 from __future__ import annotations
@@ -9,13 +11,26 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tallyveil import deadline
 from tallyveil.workload.factorisation import FactorParts
 
-__all__ = ["Listed", "listed", "product_keys", "row_key"]
+__all__ = ["Listed", "RowNames", "listed", "product_keys", "product_names", "row_key"]
+
+
+class RowNames(NamedTuple):
+    """Of each row the digest, and the content: row i is ``contents[i]`` times the primitive row of
+    its digest. They are None where all are 1, as those of counts; that of a row of zeros is 1."""
+
+    keys: tuple[bytes, ...]
+    contents: tuple[int, ...] | None = None
+
+    def take(self, rows: Sequence[int]) -> RowNames:
+        contents = self.contents and _unless_plain(self.contents[row] for row in rows)
+        return RowNames(tuple(map(self.keys.__getitem__, rows)), contents)
 
 
 def row_key(parts: Sequence[FactorParts]) -> bytes:
@@ -26,37 +41,60 @@ def row_key(parts: Sequence[FactorParts]) -> bytes:
     else:
         scalar = math.prod(s for s, _ in parts)
         named = sorted(pair for _, pairs in parts for pair in pairs)
-    text = b"%d\0" % scalar
+    text = b"0\0"
     if scalar:
-        text += named[0][1] if len(named) == 1 else b"".join(digest for _, digest in named)
+        text = b"1\0" + (named[0][1] if len(named) == 1 else b"".join(own for _, own in named))
     return hashlib.blake2b(text, digest_size=16, person=b"row").digest()
 
 
 @dataclass(frozen=True)
 class Listed:
     """The parts of all rows of a factor, with what their products need of them: the ``ends`` of
-    their names in order, None without any, and, where every s is 1, each row's ``digests`` in the
-    order of their names.
+    their names in order, None without any, each row's ``digests`` in the order of their names,
+    unless some s is 0, and the ``contents``, as `RowNames` has them.
     """
 
     parts: tuple[FactorParts, ...]
     ends: tuple[str, str] | None
     digests: tuple[bytes, ...] | None
+    contents: tuple[int, ...] | None
 
 
 def listed(parts: tuple[FactorParts, ...]) -> Listed:
     names = {name for _, pairs in parts for name, _ in pairs}
-    plain = all(s == 1 for s, _ in parts)
+    zeros = not all(s for s, _ in parts)
     digests = tuple(
         pairs[0][1] if len(pairs) == 1 else b"".join(digest for _, digest in sorted(pairs))
         for _, pairs in parts
     )
-    return Listed(parts, (min(names), max(names)) if names else None, digests if plain else None)
+    ends = (min(names), max(names)) if names else None
+    contents = _unless_plain(s or 1 for s, _ in parts)
+    return Listed(parts, ends, None if zeros else digests, contents)
+
+
+def _unless_plain(contents: Iterable[int]) -> tuple[int, ...] | None:
+    """None where all are 1."""
+    found = tuple(contents)
+    return None if found.count(1) == len(found) else found
+
+
+def product_names(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> RowNames:
+    """Of many rows of a product of at least one factor: ``rows[f]`` are the rows of factor f that
+    each row has."""
+    keys = product_keys(factors, rows)
+    scaled = [
+        map(one.contents.__getitem__, own)
+        for one, own in zip(factors, rows, strict=True)
+        if one.contents is not None
+    ]
+    if not scaled:
+        return RowNames(keys)
+    nothing, every = row_key([(0, ())]), zip(keys, zip(*scaled, strict=True), strict=True)
+    return RowNames(keys, _unless_plain(1 if k == nothing else math.prod(s) for k, s in every))
 
 
 def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
-    """As `row_key`, for many rows of a product of at least one factor: ``rows[f]`` are the rows of
-    factor f that each row has."""
+    """The keys alone, as of `row_key`."""
     order = sorted(range(len(factors)), key=lambda f: factors[f].ends or ("", ""))
     ends = [end for f in order if (end := factors[f].ends) is not None]
     apart = all(last < first for (_, last), (first, _) in itertools.pairwise(ends))

@@ -14,7 +14,9 @@ serves integer and rational queries alike (MATH §3).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +27,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.workload.factor import Factor
-from tallyveil.workload.row_keys import product_keys, row_key
+from tallyveil.workload.row_keys import RowNames, product_names, row_key
 
 __all__ = ["Column", "Factor", "IntArray", "Summed", "Workload"]
 
@@ -127,17 +129,41 @@ class Column:
         return tuple(reversed(rows))
 
     @cached_property
-    def row_keys(self) -> tuple[bytes, ...]:
-        """One digest per row, equal for equal integer rows however they are factored."""
+    def row_names(self) -> RowNames:
+        """A digest per row, and its content: both are equal only for equal integer rows, however
+        they are factored."""
         if len(self.factors) == 1 and self.selected is None:
-            return tuple(row_key((part,)) for part in self.factors[0].listed().parts)
+            own = self.factors[0].listed()
+            return RowNames(tuple(row_key((part,)) for part in own.parts), own.contents)
         if not self.factors:
-            return (row_key(()),) * self.height
+            return RowNames((row_key(()),) * self.height)
         if self.product_height == 1 and self.selected is None:
-            own = [[0]] * len(self.factors)
+            rows = [[0]] * len(self.factors)
         else:
-            own = [rows.tolist() for rows in self.factor_rows(self.numbers)]
-        return product_keys([factor.listed() for factor in self.factors], own)
+            rows = [of.tolist() for of in self.factor_rows(self.numbers)]
+        return product_names([factor.listed() for factor in self.factors], rows)
+
+    @property
+    def row_keys(self) -> tuple[bytes, ...]:
+        """One digest per row, equal for rows that are multiples of each other."""
+        return self.row_names.keys
+
+    @property
+    def row_contents(self) -> tuple[int, ...] | None:
+        """By which each row is a multiple of the primitive one of its key; None where all are 1."""
+        return self.row_names.contents
+
+    @property
+    def named_rows(self) -> Iterator[tuple[bytes, int]]:
+        """The key of each row and its content: both are equal for equal rows only."""
+        keys, contents = self.row_names
+        return zip(keys, contents or itertools.repeat(1, len(keys)), strict=True)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether several rows are multiples of one another."""
+        keys, contents = self.row_names
+        return contents is not None and len(frozenset(keys)) < len(keys)
 
     @cached_property
     def entries(self) -> int:
@@ -175,8 +201,8 @@ class Column:
             number = number * factor.height + np.searchsorted(kept, i)
         whole = math.prod(factor.height for factor in factors) == len(rows)
         taken = Column(factors, self.multiplier, None if whole else number)
-        if "row_keys" in vars(self):
-            vars(taken)["row_keys"] = tuple(map(self.row_keys.__getitem__, rows.tolist()))
+        if "row_names" in vars(self):
+            vars(taken)["row_names"] = self.row_names.take(rows.tolist())
         return taken
 
     def in_units(self, unit: Fraction) -> Column:
@@ -244,7 +270,10 @@ class Workload:
         digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16)
         for column in self.columns:
             digest.update(f"{column.multiplier} {column.height}\0".encode())
-            digest.update(b"".join(column.row_keys))
+            keys, contents = column.row_names
+            digest.update(b"".join(keys))
+            if contents is not None:  # in brackets, with which no header begins
+                digest.update(repr(contents).encode())
         return digest.digest()
 
     @cached_property

@@ -51,7 +51,7 @@ def state(accountant: Accountant) -> Any:
         accountant.spending(),
         [accountant.most_expensive("person", name) for name in (None, "alice", "bob")],
         [
-            (a.charge_id, a.mechanism, a.column.row_keys, a.scale, repr(a.values))
+            (a.charge_id, a.mechanism, a.column.row_names, a.scale, repr(a.values))
             for a in (*recorded_answers(accountant, "person"), *accountant.pending("person"))
         ],
         accountant.state("person"),

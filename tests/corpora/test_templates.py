@@ -95,7 +95,7 @@ def meaning(plan: Plan) -> Any:
         outputs = [(o.table, o.column, o.type, o.summed) for o in t.outputs]
         noisy.append((t.name, t.keys, t.height, outputs, places, t.deviations, t.claims))
     workloads = {
-        table: (workload.key, [(c.multiplier, c.row_keys) for c in workload.columns])
+        table: (workload.key, [(c.multiplier, c.row_names) for c in workload.columns])
         for table, workload in plan.workloads.items()
     }
     said = (plan.domain_queries, plan.remarks, plan.cautions)

@@ -1,5 +1,7 @@
 """What was once reported of a row is never worse later: random statements, one after the other.
 
+They ask counts and sums: a row is known by its primitive vector, in whatever units it is asked.
+
 Worlds of so many statements each, with costs, targets, sets and sources drawn at random, and gates
 that are opened again. What is reported is compared with what was reported before, and its variance
 with the least there is: of all that was answered so far, by dense generalised least squares.
@@ -10,10 +12,13 @@ The noise is wide, so that what rounding adds is small beside it.
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -24,10 +29,40 @@ from tallyveil.workload.workload import Column
 
 SIZES = {"a": 3, "b": 2, "d": 4}  # a cube has 60 rows, each of which may have a law of its own
 CELLS = [*itertools.product(*map(range, SIZES.values()))]
+EVERY = range(len(CELLS))
 WORLDS, STEPS = 3, 16
 CONFIDENCE = 0.95
 
 Predicate = Callable[[tuple[int, ...]], bool]
+Value = Callable[[int, int, int], Fraction | int]
+
+ONES = ("count(*)", lambda a, b, d: 1)
+AGGREGATES: list[tuple[str, Value]] = [
+    ("sum(3)", lambda a, b, d: 3),
+    ("sum(a)", lambda a, b, d: a),
+    ("sum(-d)", lambda a, b, d: -d),
+    ("sum(0.5 * d)", lambda a, b, d: Fraction(d, 2)),
+    ("sum(a * d - b)", lambda a, b, d: a * d - b),
+    ("sum(CASE WHEN d < 2 THEN 4 WHEN b = 1 THEN -6 END)", lambda a, b, d: 4 if d < 2 else -6 * b),
+    ("sum(0.1 * (a + 1))", lambda a, b, d: Fraction(a + 1, 10)),
+    ("sum((a + 1) / 10)", lambda a, b, d: Fraction(a + 1, 10)),  # in steps of a fine grid
+]
+
+
+class Row(NamedTuple):
+    """A multiple of a primitive vector over the cells, and the cells it has."""
+
+    primitive: tuple[int, ...]
+    content: Fraction
+    cells: frozenset[int]
+
+    @classmethod
+    def of(cls, vector: Sequence[Fraction]) -> Row:
+        unit = math.lcm(*(one.denominator for one in vector))
+        whole = [int(one * unit) for one in vector]
+        content = math.gcd(*whole) * (1 if next(filter(None, whole)) > 0 else -1)
+        cells = frozenset(number for number, one in enumerate(whole) if one)
+        return cls(tuple(one // content for one in whole), Fraction(content, unit), cells)
 
 
 @dataclass
@@ -35,8 +70,7 @@ class World:
     base: Path
     rng: random.Random
     measure: str
-    widths: dict[frozenset[int], float] = field(default_factory=dict)
-    deviations: dict[frozenset[int], float] = field(default_factory=dict)
+    widths: dict[tuple[int, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.source = duckdb.connect()
@@ -79,18 +113,25 @@ class World:
             ]
         )
 
-    def statement(self) -> tuple[str, list[str], Predicate]:
+    def statement(self) -> tuple[str, list[str], Predicate, list[Value]]:
         where, holds = self.where()
+        # What is squared for the loss in ρ has too many digits on a fine grid.
+        sums = AGGREGATES if self.measure == "epsilon" else AGGREGATES[:-1]
+        asked = self.rng.choice([[ONES]] * 2 + [self.rng.sample(sums, n) for n in (1, 2)])
         keys = self.rng.sample([*SIZES], self.rng.randrange(len(SIZES) + 1))
         listed = ", ".join(keys)
         sets = f"GROUPING SETS (({listed}), ({', '.join(keys[1:])}))"
         by = self.rng.choice([listed, f"ROLLUP ({listed})", f"CUBE ({listed})", sets])
         told = ", ".join(f"CASE grouping({key}) WHEN 0 THEN {key} END" for key in keys)
-        sql = (
-            "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n), dp_stddev(n)"
-            f"{', ' * bool(keys)}{told} FROM person WHERE {where} {f'GROUP BY {by}' * bool(keys)}"
+        outputs = ", ".join(
+            f"{one} AS n{n}, dp_interval_low(n{n}), dp_interval_high(n{n}), dp_stddev(n{n})"
+            for n, (one, _) in enumerate(asked)
         )
-        return sql, keys, holds
+        sql = (
+            f"SELECT {outputs}{', ' * bool(keys)}{told} FROM person WHERE {where}"
+            f" {f'GROUP BY {by}' * bool(keys)}"
+        )
+        return sql, keys, holds, [value for _, value in asked]
 
     def ask(self) -> None:
         """One statement; what it reports is no worse than what was reported or can be known."""
@@ -105,22 +146,40 @@ class World:
             self.set("epsilon", round(10 ** self.rng.uniform(-2.5, -1.3), 6))
         else:
             self.set("rho", round(10 ** self.rng.uniform(-4, -3), 7))
-        sql, keys, holds = self.statement()
+        sql, keys, holds, values = self.statement()
         before = self.answered()
         rows = self.connection.execute(sql).fetchall()
-        reported = {self.cells(keys, row[4:], holds): row for row in rows if row[0] is not None}
-        if source != "fresh":  # these are answered by what is bought alone
+        for number, value in enumerate(values):
+            own = slice(4 * number, 4 * number + 4)
+            reported = {}
+            for row in rows:
+                cells = self.cells(keys, row[4 * len(values) :], holds)
+                vector = [Fraction(value(*CELLS[n])) if n in cells else Fraction(0) for n in EVERY]
+                if any(vector) and row[own][0] is not None:
+                    reported[Row.of(vector)] = row[own]
+            self.look(reported, before, fresh=source == "fresh", by_target=by_target)
+
+    def look(
+        self,
+        reported: dict[Row, tuple[Any, ...]],
+        before: tuple[np.ndarray, np.ndarray],
+        *,
+        fresh: bool,
+        by_target: bool,
+    ) -> None:
+        if not fresh:  # these are answered by what is bought alone
             self.add_up(reported)
         least = self.least([*reported], before)
-        for cells, (n, low, high, deviation, *_) in reported.items():
-            width = float(high - low)
+        for row, (n, low, high, deviation) in reported.items():
+            width = float(high - low) / abs(float(row.content))
             assert low <= n <= high
-            if source != "fresh":
-                assert width <= self.widths.get(cells, np.inf) + 2
+            known = self.widths.get(row.primitive, np.inf)
+            if not fresh:
+                assert width <= known + 2
                 if not by_target:
                     # What was met by its width may have had another variance.
-                    assert float(deviation) <= least[cells] * 1.02
-            self.widths[cells] = min(width, self.widths.get(cells, np.inf))
+                    assert float(deviation) <= least[row] * 1.02
+            self.widths[row.primitive] = min(width, known)
 
     def cells(
         self, keys: list[str], values: tuple[int | None, ...], holds: Predicate
@@ -136,13 +195,14 @@ class World:
             if holds(cell) and all(cell[place] == value for place, value in fixed.items())
         )
 
-    def add_up(self, reported: dict[frozenset[int], tuple[int, ...]]) -> None:
+    def add_up(self, reported: dict[Row, tuple[Any, ...]]) -> None:
         """A row that is reported is the sum of its parts, where these are reported too."""
-        smallest = [a for a in reported if a and not any(b and b < a for b in reported)]
-        for cells, row in reported.items():
+        every = {row.cells: one[0] for row, one in reported.items()}
+        smallest = [a for a in every if not any(b < a for b in every)]
+        for cells, value in every.items():
             parts = [part for part in smallest if part <= cells]
             if sum(map(len, parts)) == len(cells):
-                assert row[0] == sum(reported[part][0] for part in parts)
+                assert float(value) == pytest.approx(float(sum(every[part] for part in parts)))
 
     def answered(self) -> tuple[np.ndarray, np.ndarray]:
         """Every recorded row over all cells, and its variance."""
@@ -153,20 +213,17 @@ class World:
         spread = [np.full(len(r), law.variance) for r, law in zip(rows, laws, strict=True) if law]
         return np.vstack([np.zeros((0, len(CELLS))), *rows]), np.concatenate([[], *spread])
 
-    def least(
-        self, asked: list[frozenset[int]], answered: tuple[np.ndarray, np.ndarray]
-    ) -> dict[frozenset[int], float]:
+    def least(self, asked: list[Row], answered: tuple[np.ndarray, np.ndarray]) -> dict[Row, float]:
         """The least standard deviation of each row by what was answered; ∞ if that is nothing."""
         rows, spread = answered
         whitened = rows / np.sqrt(spread)[:, None]
         inverse = np.linalg.pinv(whitened.T @ whitened, rcond=1e-10)
         known = inverse @ (whitened.T @ whitened)
         found = {}
-        for cells in asked:
-            row = np.zeros(len(CELLS))
-            row[[*cells]] = 1
+        for one in asked:
+            row = np.array(one.primitive, dtype=np.float64) * float(one.content)
             determined = np.allclose(row @ known, row, atol=1e-6)
-            found[cells] = float(np.sqrt(row @ inverse @ row)) if determined else np.inf
+            found[one] = float(np.sqrt(row @ inverse @ row)) if determined else np.inf
         return found
 
 

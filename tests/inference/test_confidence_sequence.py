@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -32,9 +32,11 @@ def masses(law: NoiseLaw, reach: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-def holds(laws: list[NoiseLaw], answers: np.ndarray, confidence: Fraction) -> np.ndarray:
+def holds(
+    laws: list[NoiseLaw], answers: np.ndarray, confidence: Fraction, contents: Sequence[int] = ()
+) -> np.ndarray:
     """Whether each row's interval holds 0."""
-    low, high = np.array(confidence_sequence(laws, answers.tolist(), confidence)).T
+    low, high = np.array(confidence_sequence(laws, answers.tolist(), confidence, contents)).T
     return (low <= 0) & (high >= 0)
 
 
@@ -60,34 +62,62 @@ def test_two_looks_hold_together_by_exact_probabilities(name: str, confidence: F
     assert held >= confidence - 1e-9
 
 
-def brute_force(laws: list[NoiseLaw], answers: list[int], level: float) -> list[int]:
-    """θ with Σ_t p_0(y_0 − t) ∏_{i>0} p_i(y_i − t) / p_i(y_i − θ) ≤ 1 / β."""
-    reach = 2000
-    logs = [np.log(np.maximum(masses(law, 2 * reach), 1e-300)) for law in laws]
+@pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_looks_at_multiples_hold_together_by_exact_probabilities(
+    first: int, confidence: Fraction
+) -> None:
+    """Which multiple is asked next is chosen by the first answer."""
+    reach, laws = 60, [LAPLACE(2.0), LAPLACE(3.0)]
+    k = np.arange(-reach, reach + 1)
+    held = 0.0
+    at_first = holds(laws[:1], k[:, None], confidence, [first])
+    for y, chance, both in zip(k.tolist(), masses(laws[0], reach), at_first, strict=True):
+        pairs = np.stack([np.full_like(k, y), k], axis=1)
+        then = holds(laws, pairs, confidence, [first, 20 if abs(y) > 3 else 2])
+        held += chance * float(both) * float(masses(laws[1], reach)[then].sum())
+    assert held >= confidence - 1e-9
+
+
+def brute_force(
+    laws: list[NoiseLaw], answers: list[int], level: float, contents: list[int]
+) -> list[int]:
+    """θ with Σ_t p_0(y_0 − c_0 t) ∏_{i>0} p_i(y_i − c_i t) / p_i(y_i − c_i θ) ≤ Z / β."""
+    reach = 600
     t = np.arange(-reach, reach + 1)
-    each = [log[y - t + 2 * reach] for log, y in zip(logs, answers, strict=True)]
+    each = []
+    for law, y, c in zip(laws, answers, contents, strict=True):
+        away = reach * c + abs(y)
+        logs = np.log(np.maximum(masses(law, away), 1e-300))
+        each.append(logs[y - c * t + away])
     later = np.sum(each[1:], axis=0)
-    total = float(np.exp(each[0] + later).sum())
+    total = float(np.exp(each[0] + later).sum() / np.exp(each[0]).sum())
     return t[later >= math.log(total * level)].tolist()
 
 
 @pytest.mark.parametrize(
-    ("laws", "answers"),
+    ("laws", "answers", "contents"),
     [
-        ([LAPLACE(20.0), LAPLACE(20.0)], [5, -30]),
-        ([LAPLACE(20.0), LAPLACE(3.0), LAPLACE(2.0)], [60, 1, -4]),
-        ([GAUSSIAN(20.0), GAUSSIAN(30.0), GAUSSIAN(15.0)], [-10, 40, 12]),
-        ([GAUSSIAN(9.0), LAPLACE(2.0), GAUSSIAN(1.0), LAPLACE(1.5)], [0, 0, 1, 1]),
-        ([LAPLACE(5.0)] * 30, list(range(-15, 15))),
+        ([LAPLACE(20.0), LAPLACE(20.0)], [5, -30], [1, 1]),
+        ([LAPLACE(20.0), LAPLACE(20.0)], [5, -30], [1, 3]),
+        ([LAPLACE(90.0), LAPLACE(20.0)], [40, -30], [4, 1]),
+        ([GAUSSIAN(40.0), LAPLACE(30.0), GAUSSIAN(9.0)], [70, 12, -9], [7, 5, 1]),
+        ([LAPLACE(1.0), LAPLACE(1.0)], [70, 12], [7, 1]),
+        ([LAPLACE(20.0), LAPLACE(3.0), LAPLACE(2.0)], [60, 1, -4], [1] * 3),
+        ([GAUSSIAN(20.0), GAUSSIAN(30.0), GAUSSIAN(15.0)], [-10, 40, 12], [1] * 3),
+        ([GAUSSIAN(9.0), LAPLACE(2.0), GAUSSIAN(1.0), LAPLACE(1.5)], [0, 0, 1, 1], [1] * 4),
+        ([LAPLACE(5.0)] * 30, list(range(-15, 15)), [1] * 30),
     ],
 )
-def test_the_interval_is_that_of_the_definition(laws: list[NoiseLaw], answers: list[int]) -> None:
+def test_the_interval_is_that_of_the_definition(
+    laws: list[NoiseLaw], answers: list[int], contents: list[int]
+) -> None:
     level = Fraction(7, 8) * Fraction(1, 20) / 2
-    likely = brute_force(laws, answers, float(level))
-    alone = laws[0].half_width(1 - level)
-    low = max(likely[0], answers[0] - alone)
-    high = min(likely[-1], answers[0] + alone)
-    ((found_low, found_high),) = confidence_sequence(laws, [answers], Fraction(95, 100))
+    likely = brute_force(laws, answers, float(level), contents)
+    alone, content = laws[0].half_width(1 - level), contents[0]
+    low = max(likely[0], math.ceil((answers[0] - alone) / content))
+    high = min(likely[-1], math.floor((answers[0] + alone) / content))
+    ((found_low, found_high),) = confidence_sequence(laws, [answers], Fraction(95, 100), contents)
     assert found_low <= low
     assert found_high >= high
     assert found_high - found_low <= (high - low) * 1.05 + 2

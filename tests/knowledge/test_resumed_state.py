@@ -12,6 +12,7 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant import Release
+from tallyveil.knowledge.own import looks, own_answers
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 from tests.knowledge.columns import any_column, release
@@ -48,9 +49,9 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
         ):
             assert spans is not None
             found.append(state.outside(columns, spans))
-    found += [[repr(own) for own in state.own(one)] for one in asked]
-    found += [state.sequence(one, seen) for one in asked]
-    found += [repr(state.known(n)) for n in every]
+    found += [[repr(own) for own in own_answers(state, one)] for one in asked]
+    found += [looks(state, one, seen) for one in asked]
+    found += [repr(state.drawn_rows(n)) for n in every]
     found += [state.all_noises([*every]).variances.tolist()]
     return found
 

@@ -54,7 +54,7 @@ def meaning(plan: Plan) -> Any:
                 column, of = one.column, (one.of, one.parts.tolist(), one.places.tolist())
             else:
                 column = plan.workloads[output.table].columns[output.column]
-            keys = column.row_keys
+            keys = tuple(column.named_rows)
             if output.rows is not None:
                 keys = tuple(keys[row] for row in output.rows.tolist())
             outputs.append((output.table, output.type, column.multiplier, keys, of))

@@ -54,8 +54,8 @@ def together(asked: Asked, free: Any) -> tuple[Component, ...]:
     )
 
 
-def matrix(column: Column, order: Any) -> list[bytes]:
-    keys = column.row_keys
+def matrix(column: Column, order: Any) -> list[tuple[bytes, int]]:
+    keys = [*column.named_rows]
     return [keys[row] for row in (range(column.height) if order is None else order.tolist())]
 
 

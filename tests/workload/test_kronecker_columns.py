@@ -81,18 +81,31 @@ def jointly(tensors: np.ndarray, axes: Sequence[str] = tuple(SIZES)) -> Column:
 def test_the_same_row_has_the_same_key_however_it_is_written(column: Column) -> None:
     tensors = full(column)
     if len(tensors):
-        assert jointly(tensors).row_keys == column.row_keys
+        assert jointly(tensors).row_names == column.row_names
         out = column.multiplied_out(10**6)
         assert out is not None
-        assert Column((out,)).row_keys == column.row_keys
+        assert Column((out,)).row_names == column.row_names
 
 
 @given(columns(), columns())
-def test_different_rows_have_different_keys(one: Column, other: Column) -> None:
-    known: dict[bytes, np.ndarray] = {}
+def test_rows_that_are_no_multiples_of_each_other_have_different_keys(
+    one: Column, other: Column
+) -> None:
+    known: dict[bytes, tuple[int, np.ndarray]] = {}
     for column in (one, other):
-        for key, row in zip(column.row_keys, full(column), strict=True):
-            assert np.array_equal(known.setdefault(key, row), row)
+        for (key, content), row in zip(column.named_rows, full(column), strict=True):
+            times, first = known.setdefault(key, (content, row))
+            assert np.array_equal(times * row, content * first)
+
+
+@given(columns(), st.sampled_from([-6, -1, 2, 5]))
+def test_a_multiple_of_a_row_has_its_key(column: Column, times: int) -> None:
+    tensors = full(column)
+    keys, contents = jointly(times * tensors).row_names
+    assert keys == column.row_keys
+    plain = column.row_contents or (1,) * column.height
+    expected = [times * c if row.any() else 1 for c, row in zip(plain, tensors, strict=True)]
+    assert [*(contents or [1] * len(keys))] == expected
 
 
 @given(columns(), st.data())
@@ -101,6 +114,9 @@ def test_taking_rows_takes_those_rows(column: Column, data: st.DataObject) -> No
         rows = sorted(data.draw(st.sets(st.integers(0, column.height - 1), min_size=1)))
         taken = column.take(np.array(rows, dtype=np.int64))
         assert taken.row_keys == tuple(column.row_keys[i] for i in rows)
+        assert [*taken.named_rows] == [
+            name for n, name in enumerate(column.named_rows) if n in rows
+        ]
         assert np.array_equal(full(taken), full(column)[rows])
         assert taken.entries == sum(np.count_nonzero(t) for t in dense_rows(taken))
         column = taken
@@ -134,8 +150,23 @@ def test_axes_that_say_nothing_are_not_in_the_key() -> None:
 
 
 def test_extreme_coefficients_have_keys_of_their_own() -> None:
-    rows = [[-(2**63), 1], [-(2**63), -1], [2**63 - 1, 1], [-(2**63), -(2**63)], [1, 1], [-1, -1]]
-    assert len(set(Column((factor("a", rows),)).row_keys)) == len(rows)
+    rows = [
+        [-(2**63), 1], [-(2**63), -1], [1, -(2**63)], [-1, -(2**63)], [2**63 - 1, 1],
+        [-(2**63), -(2**63)], [1, 1], [-1, -1],
+    ]  # fmt: skip
+    column = Column((factor("a", rows),))
+    assert len(set(column.named_rows)) == len(rows)
+    assert len(set(column.row_keys)) == len(rows) - 2
+    assert column.row_contents is not None
+    assert column.row_contents[-3:] == (-(2**63), 1, -1)
+
+
+def test_what_a_receipt_is_for_depends_on_contents() -> None:
+    """Multiples of a row have one key, and not one price."""
+    each = [[[1, 0]], [[2, 0]], [[-1, 0]], [[1, 0], [2, 0]], [[2, 0], [1, 0]]]
+    keys = {Workload("t", (Column((factor("a", rows),)),)).key for rows in each}
+    keys |= {Workload("t", tuple(Column((factor("a", row),)) for row in each[3])).key}
+    assert len(keys) == len(each) + 1
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ def test_rows_of_a_product_have_the_names_of_the_rows_written_out(seed: int) -> 
         assert Column(column.factors, selected=some).row_keys == tuple(
             expected[row] for row in some.tolist()
         )
+        contents = [s or 1 for s, _ in written.listed().parts]
+        assert [content for _, content in column.named_rows] == contents
 
 
 def test_rows_have_their_own_names_over_very_many_cells() -> None:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 _TABLES: Final = MappingProxyType(
     {

@@ -102,9 +102,9 @@ class Translations:
         self._columns = tuple(published)
         self._sources = tuple(sources)
         self._starts = np.cumsum([0, *(column.height for column in self._columns)])
-        keys = (key for column in self._columns for key in column.row_keys)
-        number = {key: n for n, key in reversed(list(enumerate(keys)))}
-        self._numbers = np.array([number[k] for c in span.columns for k in c.row_keys])
+        names = (name for column in self._columns for name in column.named_rows)
+        number = {name: n for n, name in reversed(list(enumerate(names)))}
+        self._numbers = np.array([number[name] for c in span.columns for name in c.named_rows])
         self._span = span
         # Where records are replaced, the number of all makes no difference to what is charged.
         self._idle = account.neighbours == "replace" and span.rank <= 1

@@ -57,9 +57,10 @@ class NoiseWeights:
 
     def _half_width(self, confidence: Fraction) -> float:
         width = ErrorLaw.outer_half_width if self.rough else ErrorLaw.half_width
-        size, unit = self._unit
-        own = _WIDTHS.get((width, unit, confidence), lambda: width(_error(*unit), confidence))
-        return size * own * _ROUNDED_UP
+        own = _WIDTHS.get(
+            (width, self.unit, confidence), lambda: width(_error(*self.unit), confidence)
+        )
+        return self._size * own * _ROUNDED_UP
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
@@ -67,11 +68,14 @@ class NoiseWeights:
         return self._signature(self.values)
 
     @cached_property
-    def _unit(self) -> tuple[float, tuple[bytes, Signature]]:
-        """The largest weight, and the signature in units of it: many estimates differ in nothing
-        else."""
-        size = float(np.abs(self.values).max(initial=0.0)) or 1.0
-        return size, self._signature(self.values / size)
+    def _size(self) -> float:
+        """The largest weight."""
+        return float(np.abs(self.values).max(initial=0.0)) or 1.0
+
+    @cached_property
+    def unit(self) -> tuple[bytes, Signature]:
+        """The signature in units of the largest weight: many estimates differ in nothing else."""
+        return self._signature(self.values / self._size)
 
     def _signature(self, values: FloatArray) -> tuple[bytes, Signature]:
         """The sign of a weight says something where noises are drawn together."""
@@ -113,8 +117,8 @@ class Estimate:
 
     @property
     def alone(self) -> bool:
-        """Whether it is an answer of the row itself and nothing else."""
-        return len(self.numbers) == 1 and float(self.weights.values[0]) == 1.0
+        """Whether it is an answer of the row itself, or of a multiple of it, and nothing else."""
+        return len(self.numbers) == 1
 
     @property
     def signature(self) -> tuple[bytes, Signature]:
@@ -123,21 +127,18 @@ class Estimate:
     def half_width(self, confidence: Fraction) -> float:
         return self.weights.half_width(confidence)
 
-    def mixed(self, column: int, number: int, value: float, noises: Noises) -> Estimate:
-        """The best combination with the row's own answer in the recorded ``column``, which has no
-        part here: with this one noise."""
-        fresh = float(noises.variances[0])
-        share = self.variance / (self.variance + fresh) if fresh else 1.0
-        values = np.append(self.weights.values * (1 - share), share)
+    def mixed(self, own: Estimate) -> Estimate:
+        """The best combination with the row's ``own`` answer, which has no part here."""
+        share = self.variance / (self.variance + own.variance) if own.variance else 1.0
         return Estimate(
-            self.value * (1 - share) + value * share,
-            np.append(self.numbers, number),
+            self.value * (1 - share) + own.value * share,
+            np.concatenate([self.numbers, own.numbers]),
             NoiseWeights(
-                values,
-                Noises.concatenated([self.noises, noises]),
+                np.concatenate([self.weights.values * (1 - share), own.weights.values * share]),
+                Noises.concatenated([self.noises, own.noises]),
                 self.weights.rough,
             ),
-            replace(self.basis, own=(*self.basis.own, column)),
+            replace(self.basis, own=self.basis.own + own.basis.own),
         )
 
     @classmethod

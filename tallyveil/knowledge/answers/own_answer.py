@@ -15,14 +15,14 @@ from tallyveil.knowledge.answers.released_answer import Released, variance_of
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column
 
-__all__ = ["alike", "noises_of", "place_of", "said", "spread_of"]
+__all__ = ["alike", "content_at", "noises_of", "place_of", "said", "spread_of"]
 
 _LESS: Final = 1 - 1e-9
 
 
-def said(answer: Answer, key: bytes, guess: int) -> Released | InRange:
-    value = int(answer.values[place_of(answer.column, key, guess)])
-    law = answer.law
+def said(answer: Answer, place: int) -> Released | InRange:
+    """Of the row at this place of its column."""
+    value, law = int(answer.values[place]), answer.law
     return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
 
 
@@ -31,7 +31,8 @@ def alike(
     held: Sequence[tuple[int, ...]],
     keys: Sequence[bytes],
 ) -> Alike | None:
-    """What the best answers say of the rows with these keys, if all noise is of one law."""
+    """What the best answers say of the rows with these keys and their contents, if all noise is of
+    one law."""
     laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
     noisy = {law for law in laws.values() if law is not None and law.scale}
     if None in laws.values() or len(noisy) != 1:
@@ -47,9 +48,23 @@ def alike(
 
 
 def place_of(column: Column, key: bytes, guess: int) -> int:
-    """Of the row with this key."""
-    keys = column.row_keys
-    return guess if guess < len(keys) and keys[guess] == key else _places(column)[key]
+    """Of the row with this key: of several, the one of the greatest content, of which the column's
+    noise is the least part."""
+    keys, contents = column.row_names
+    if len(keys) == 1:
+        return 0
+    near = guess < len(keys) and keys[guess] == key
+    if near and not column.repeats:
+        return guess
+    found = _places(column)[key]
+    alike = near and contents is not None and abs(contents[guess]) == abs(contents[found])
+    return guess if alike else found
+
+
+def content_at(column: Column, place: int) -> int:
+    """Of the row at this place."""
+    contents = column.row_contents
+    return 1 if contents is None else contents[place]
 
 
 _PLACES: Final[Cache[tuple[Column, Mapping[bytes, int]]]] = Cache(
@@ -58,8 +73,14 @@ _PLACES: Final[Cache[tuple[Column, Mapping[bytes, int]]]] = Cache(
 
 
 def _places(column: Column) -> Mapping[bytes, int]:
-    keys = column.row_keys
-    return _PLACES.get(column, lambda: (column, {key: n for n, key in enumerate(keys)}))[1]
+    def made() -> tuple[Column, Mapping[bytes, int]]:
+        keys, contents = column.row_names
+        order: Sequence[int] = range(len(keys))
+        if contents is not None:
+            order = sorted(order, key=lambda n: abs(contents[n]))
+        return column, {keys[n]: n for n in order}
+
+    return _PLACES.get(column, made)[1]
 
 
 def noises_of(answer: Answer) -> Noises | None:

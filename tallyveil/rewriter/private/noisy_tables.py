@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -47,7 +47,7 @@ class Collected:
             )
 
     def add(self, table: str, new: Column) -> int:
-        key = (table, new.multiplier, new.row_keys)
+        key = (table, new.multiplier, new.row_names)
         columns = self._columns.setdefault(table, [])
         if key not in self._numbers:
             self._numbers[key] = len(columns)
@@ -138,9 +138,10 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
 
     Public rows that match the same records make equal rows of the groups they stand for.
     """
-    keys = output.column.row_keys
-    first: dict[bytes, int] = {}
-    number = [first.setdefault(key, len(first)) for key in deadline.stoppable(keys)]
+    keys, contents = output.column.row_names
+    names: Iterable[object] = keys if contents is None else zip(keys, contents, strict=True)
+    first: dict[object, int] = {}
+    number = [first.setdefault(name, len(first)) for name in deadline.stoppable(names)]
     if len(first) == output.column.height:
         return output.column, output.rows
     rows = np.array(number, dtype=np.int64)

@@ -1,0 +1,172 @@
+"""A row's own answers: what was released of this very row, or of a multiple of it.
+
+A row is known by its key whatever it is multiplied by (`workload.row_keys`). So an answer to sum(x)
+where x is 3 is one to the count of these records, in other units; divided by its content c it has a
+c²-th of the variance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.accountant import Basis
+from tallyveil.knowledge.all_looks import Look
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
+from tallyveil.knowledge.answers.own_answer import alike, content_at, place_of, said, spread_of
+from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.state import State
+from tallyveil.workload.workload import Column
+
+__all__ = ["looks", "own_answer", "own_answers", "released", "with_own"]
+
+_Shared: TypeAlias = dict[tuple[int, Fraction], NoiseWeights]
+"""By the object that is a law, and what its noise is multiplied by."""
+
+
+def own_answers(state: State, column: Column, only: str | None = None) -> Sequence[Known | None]:
+    """The best answer of each row itself, the first among equals: of those whose noise is added, or
+    those by the mechanism ``only`` with a public range."""
+    keys, held = column.row_keys, state.held(column)
+    if held is None:
+        return [None] * column.height
+    deadline.check()
+    several = set(held)
+    if _of_multiples(state, column, several):
+        return _best_multiples(state, column, held, only)
+    best = {numbers: _best(state, numbers, only) for numbers in several}
+    found = [number for number in best.values() if number is not None]
+    drawn = [number for number in found if state.is_drawn_together(number)]
+    if len(best) == len(drawn) == 1 and state.answer(drawn[0]).column.row_keys == keys:
+        rows = state.drawn_rows(drawn[0])
+        return () if rows is None else rows.known
+    answers = {own: None if n is None else state.answer(n) for own, n in best.items()}
+    of_one_law = None if drawn else alike(answers, held, keys)
+    if of_one_law is not None:
+        return of_one_law
+    result: list[Known | None] = []
+    every = zip(column.named_rows, held, strict=True)
+    for place, ((key, content), numbers) in enumerate(deadline.stoppable(every)):
+        number = best[numbers]
+        result.append(None if number is None else own_answer(state, number, key, place, content))
+    return result
+
+
+def _best(state: State, numbers: Sequence[int], only: str | None) -> int | None:
+    """The one of the least spread, the first among equals."""
+    own = [number for number in numbers if _is_by(state, number, only)]
+    return min(own, key=lambda number: spread_of(state.answer(number)), default=None)
+
+
+def _is_by(state: State, number: int, only: str | None) -> bool:
+    answer = state.answer(number)
+    return only == (answer.mechanism if answer.law is None else None)
+
+
+def _of_multiples(state: State, column: Column, held: Iterable[tuple[int, ...]]) -> bool:
+    """Whether some columns may have other multiples of a column's rows, which they hold."""
+    numbers = frozenset(itertools.chain.from_iterable(held))
+    if column.row_contents is None and not state.has_multiples(numbers):
+        return False
+    names = column.row_names
+    return column.repeats or any(state.answer(n).column.row_names != names for n in numbers)
+
+
+def _best_multiples(
+    state: State, column: Column, held: Sequence[tuple[int, ...]], only: str | None
+) -> Sequence[Known | None]:
+    """As `own_answers`; an answer with a public range is of the very row."""
+    shared: _Shared = {}
+    result: list[Known | None] = []
+    every = zip(column.named_rows, held, strict=True)
+    for guess, ((key, content), numbers) in enumerate(deadline.stoppable(every)):
+        best, least = None, math.inf
+        for number in numbers:
+            if _is_by(state, number, only):
+                answer = state.answer(number)
+                own = content_at(answer.column, place_of(answer.column, key, guess))
+                spread = spread_of(answer) / own**2
+                if spread < least and (only is None or own == content):
+                    best, least = number, spread
+        one = None if best is None else own_answer(state, best, key, guess, content, shared)
+        result.append(one)
+    return result
+
+
+def own_answer(
+    state: State,
+    number: int,
+    key: bytes,
+    guess: int,
+    content: int,
+    shared: _Shared | None = None,
+) -> Known:
+    """What column ``number`` by itself says of the row of this key and content; rows with
+    ``shared`` weights have one law of error."""
+    answer, drawn = state.answer(number), state.drawn_rows(number)
+    place, law = place_of(answer.column, key, guess), answer.law
+    times = Fraction(content, content_at(answer.column, place))
+    if times == 1:
+        return said(answer, place) if drawn is None else drawn.known[place]
+    if law is None:
+        raise TypeError(f"an answer of {answer.mechanism} is of its own row alone")
+    if drawn is None and (times == -1 or not law.scale):
+        value = int(answer.values[place]) * times.numerator // times.denominator
+        return Released.of(value, law)
+    estimate = released(state, number, place, float(times))
+    if shared is not None and drawn is None:
+        weights = shared.setdefault((id(law), times), estimate.weights)
+        estimate = replace(estimate, weights=weights)
+    return Estimated(estimate)
+
+
+def with_own(
+    state: State, estimate: Estimate | None, number: int, key: bytes, content: int
+) -> Estimate | None:
+    """The estimate of the row of this key and content together with the row's own answer in column
+    ``number``."""
+    answer = state.answer(number)
+    if answer.law is None or key not in answer.column.row_keys:
+        return estimate
+    place = place_of(answer.column, key, 0)
+    own = released(state, number, place, content / content_at(answer.column, place))
+    return own if estimate is None else estimate.mixed(own)
+
+
+def released(state: State, number: int, place: int, times: float = 1.0) -> Estimate:
+    """So many times what a column's row at this place was answered."""
+    noises = state.noises(number, place)
+    if noises is None:
+        raise TypeError("an error that depends on the truth has no weight")
+    value = times * float(state.answer(number).values[place])
+    noise = np.array([state.noise_number(number, place)])
+    return Estimate(value, noise, NoiseWeights(np.full(1, times), noises), Basis(own=(number,)))
+
+
+def looks(state: State, column: Column, seen: int) -> list[list[Look]]:
+    """Of each row the answers of its own with independent noise, among the first ``seen`` recorded
+    columns, in the order they were charged."""
+    held = state.recorded_with(column)
+    if held is None:
+        return [[]] * column.height
+    found = []
+    for guess, (key, numbers) in enumerate(zip(column.row_keys, held, strict=True)):
+        own = []
+        for number in numbers:
+            if number < seen:
+                answer = state.answer(number)
+                if answer.law is not None and answer.scale and answer.together is None:
+                    place = place_of(answer.column, key, guess)
+                    content = content_at(answer.column, place)
+                    look = Look(answer.law, int(answer.values[place]), content)
+                    own.append(((answer.charge_id, number), look))
+        found.append([look for _, look in sorted(own, key=lambda one: one[0])])
+    return found
