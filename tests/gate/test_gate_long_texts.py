@@ -14,7 +14,7 @@ import pytest
 
 from tallyveil import TallyveilError, parse_policy
 from tallyveil.gate import Gate, GateSession
-from tallyveil.rewriter.engine.duckdb_words import in_postgresqls_words
+from tallyveil.rewriter.engine.duckdb_messages import translate_message
 
 LONG = 150_000
 INDUSTRY = "Agriculture, forestry, fishing and hunting"
@@ -63,7 +63,7 @@ def test_a_long_text_is_read_soon(session: GateSession, name: str) -> None:
 @pytest.mark.parametrize("text", ["date", "Could not convert string '\n", "timestamp "])
 def test_what_duckdb_says_of_a_long_text_is_read_soon(text: str) -> None:
     start = time.process_time()
-    in_postgresqls_words("Could not parse " + text * (LONG // len(text)))
+    translate_message("Could not parse " + text * (LONG // len(text)))
     assert time.process_time() - start < 5.0
 
 

@@ -1,1 +1,1 @@
-"""The public DuckDB: sessions on it, bounds of its work, and its errors in our words."""
+"""The public DuckDB: sessions on it, limits of its work, and the translation of its errors."""

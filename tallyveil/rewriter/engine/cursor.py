@@ -1,4 +1,4 @@
-"""The public database, opened anew where a statement has broken it, and sessions' connections."""
+"""The public database, reopened when a statement has broken it, and sessions' connections."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tallyveil.rewriter.sql.nodes import duckdb_sql
 
 __all__ = ["Engine", "PublicCursor"]
 
-# What one result may hold, and how many of its rows are fetched at a time.
+# Limits of one result, and the number of its rows that are fetched at a time.
 MAX_VALUES: Final = 5_000_000
 MAX_BYTES: Final = 1 << 28
 _PORTION: Final = 2_048
 _DECIMALS: Final = 38  # digits, beyond which a number is a double
-_FETCHED: Final = 512  # as Python values: no other thread runs meanwhile
+_FETCHED: Final = 512  # rows as Python values: no other thread runs while they are fetched
 _PORTION_VALUES: Final = 1 << 16
 
 _Rows: TypeAlias = list[tuple[Any, ...]]
@@ -41,41 +41,41 @@ _SHORT: Final = frozenset(
     {"BOOLEAN", "INTEGER", "BIGINT", "HUGEINT", "DOUBLE", "DATE", "TIMESTAMP", "NULL"}
 )
 
-# So many interrupts in a row are no coincidence.
+# This many interrupts in a row are not a coincidence.
 _INTERRUPTS: Final = 10
 
-# So many looks whether what runs has ended.
-_LOOKS: Final = 20
+# The number of attempts to close a connection whose statement still runs.
+_ATTEMPTS: Final = 20
 
 
 class Engine:
-    """A database that ``opened`` makes, time and again the same. Threads may share it.
+    """A database that ``opened`` makes, the same at every call. Threads may share it.
 
-    A mistake of DuckDB's can leave a database that refuses every further statement. It holds
-    nothing but what it was opened with, so that another one is as good. Its lock is held while that
-    one is opened, since no statement can be answered before.
+    A bug in DuckDB can leave a database that refuses every further statement. Another one can
+    replace it, since it holds only what it was opened with. The lock is held while the other one is
+    opened, since no statement can be answered before.
     """
 
     def __init__(self, opened: Callable[[], duckdb.DuckDBPyConnection]) -> None:
         self._opened = opened
         self._connection = opened()
         self._lock = ranked_lock(Rank.LEAF)
-        self.life = 0
+        self.generation = 0
 
     def cursor(self) -> tuple[int, duckdb.DuckDBPyConnection]:
-        """A connection to the database, and in which of its lives that is."""
+        """The generation of the current database, and a connection to it."""
         with self._lock:
-            return self.life, self._connection.cursor()
+            return self.generation, self._connection.cursor()
 
-    def renew(self, life: int) -> None:
-        """Open another database, unless that of this life has been left already.
+    def renew(self, generation: int) -> None:
+        """Open another database, unless this generation's was replaced already.
 
-        The old one goes when the last cursor leaves it.
+        The old one is freed when the last cursor leaves it.
         """
         with self._lock:
-            if life == self.life:
+            if generation == self.generation:
                 self._connection = self._opened()
-                self.life += 1
+                self.generation += 1
 
     def close(self) -> None:
         self._connection.close()
@@ -86,10 +86,10 @@ class PublicCursor:
 
     def __init__(self, engine: Engine, watchdog: Watchdog) -> None:
         self._engine = engine
-        self._life, self._connection = engine.cursor()
+        self._generation, self._connection = engine.cursor()
         self._watchdog = watchdog
         self._deadline: Deadline | None = None
-        self._holding = 0
+        self._registrations = 0  # contexts of `tables` that are open
         self._zone = _UTC
         self._zone_set = _UTC
 
@@ -97,11 +97,11 @@ class PublicCursor:
     def limited(
         self, timeout: float = math.inf, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Deadline]:
-        """One deadline for all that is done inside together, in Python and in DuckDB: that of the
-        statement under way, or if there is none a new one, ``timeout`` seconds or the database's
-        limit from now.
+        """Set one deadline for everything inside, in Python and in DuckDB: that of the running
+        statement, or if there is none a new one, ``timeout`` seconds or the database's limit from
+        now.
 
-        What takes long in Python is to call `deadline.check`.
+        Python code that takes long must call `deadline.check`.
         """
         if self._deadline is not None:
             yield self._deadline
@@ -115,9 +115,9 @@ class PublicCursor:
             self._deadline = None
 
     def use_time_zone(self, zone: str) -> None:
-        """From now on, timestamps with time zone are read, converted and written in this zone.
+        """From now on, read, convert and write timestamps with time zone in this zone.
 
-        ``zone`` is the name of one that `zoneinfo` knows.
+        ``zone`` is a name that `zoneinfo` knows.
         """
         self._zone = zone
 
@@ -126,9 +126,9 @@ class PublicCursor:
         return self._zone
 
     def arrow(self, sql: str, limit: int = MAX_VALUES) -> pa.Table:
-        """The result of a query, columns and types as DuckDB has them.
+        """The result of a query, with DuckDB's columns and types.
 
-        Raises StatementTooComplex where it has more than ``limit`` values.
+        Raises StatementTooComplex if it has more than ``limit`` values.
         """
         with self._running(), self._connection.sql(sql).to_arrow_reader(_PORTION) as reader:
             batches: list[pa.RecordBatch] = []
@@ -141,8 +141,8 @@ class PublicCursor:
             return pa.Table.from_batches(batches, reader.schema)
 
     def values(self, sql: str, kinds: Sequence[str], take: Callable[[_Rows], object]) -> int:
-        """How many rows a query has whose columns are of these DuckDB types. They go by portions
-        to ``take``, as Python values: see `python_values` for dates, times and intervals.
+        """Pass a query's rows to ``take``, in portions and as Python values, and return their
+        number. ``kinds`` are the columns' DuckDB types; `python_values` reads dates and intervals.
         """
         reads = readers(kinds, self._zone)
         if not any(reads):
@@ -172,8 +172,8 @@ class PublicCursor:
     def fetch(
         self, sql: str, begin: Callable[[list[tuple[str, str]]], Callable[[_Rows], object]]
     ) -> tuple[list[tuple[str, str]], int]:
-        """The result's columns and how many rows it has, as `rows`; they go by portions to what
-        ``begin`` gives for the columns. If that raises a StatementError, no more is fetched.
+        """Return the columns, as `rows` does, and the number of rows. What ``begin`` returns for
+        the columns gets the rows in portions. If it raises a StatementError, no more are fetched.
         """
         with self._running():
             self._connection.execute(sql)
@@ -181,7 +181,7 @@ class PublicCursor:
             return columns, self._fetched([kind for _, kind in columns], begin(columns))
 
     def _fetched(self, kinds: Sequence[str], receive: Callable[[_Rows], object]) -> int:
-        """In portions: between two of them it can be stopped, and other threads run."""
+        """Fetch in portions: between two of them it can be stopped, and other threads run."""
         width = max(1, len(kinds))
         portion = max(1, min(_FETCHED, _PORTION_VALUES // width))
         texts = [number for number, kind in enumerate(kinds) if kind not in _SHORT]
@@ -218,20 +218,20 @@ class PublicCursor:
 
     @contextmanager
     def tables(self, tables: dict[str, pa.Table]) -> Iterator[None]:
-        """Make Arrow tables visible under these names to this cursor, for a while."""
+        """Make Arrow tables visible to this cursor, under these names, in the context."""
         try:
             with self._running():
-                self._holding += 1
+                self._registrations += 1
                 for name, table in tables.items():
                     self._connection.register(name, table)
             yield
         finally:
             for name in tables:
                 self._unregister(name)
-            self._holding -= 1
+            self._registrations -= 1
 
     def _unregister(self, name: str) -> None:
-        """An interrupt meant for the statement may arrive here; the name goes all the same."""
+        """Remove the name, even if an interrupt that was meant for the statement arrives here."""
         for _ in range(_INTERRUPTS):
             try:
                 self._connection.unregister(name)
@@ -246,8 +246,8 @@ class PublicCursor:
     def _running(self) -> Iterator[None]:
         with self.limited() as limit:
             deadline.check()
-            if not self._holding:
-                self._follow()
+            if not self._registrations:
+                self._update_connection()
             self._watchdog.enter(self._connection, limit)
             try:
                 yield
@@ -255,42 +255,42 @@ class PublicCursor:
                 error = as_duckdb(failure)
                 if isinstance(error, BROKEN):
                     self._renew_if_broken()
-                deadline.check()  # who was stopped is told so, whatever DuckDB says
+                deadline.check()  # report the stop of the statement, not DuckDB's error
                 raise translate(error) from None
             finally:
                 self._watchdog.leave(self._connection)
 
-    def _follow(self) -> None:
-        """Go over to the database that was opened anew, if one was, in the session's time zone."""
-        if self._life != self._engine.life:
+    def _update_connection(self) -> None:
+        """Connect to the current database, if it was renewed, and set the session's time zone."""
+        if self._generation != self._engine.generation:
             self._connection.close()
-            self._life, self._connection = self._engine.cursor()
+            self._generation, self._connection = self._engine.cursor()
             self._zone_set = _UTC
         if self._zone_set != self._zone:
             self._connection.execute(f"SET TimeZone = '{self._zone}'")
             self._zone_set = self._zone
 
     def _renew_if_broken(self) -> None:
-        """After some mistakes of its own DuckDB answers no statement any more, of any session."""
+        """Renew the database if a bug in DuckDB keeps it from answering any session."""
         try:
             self._connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
-            self._engine.renew(self._life)
+            self._engine.renew(self._generation)
 
     def interrupt(self) -> None:
-        """From any thread: what runs on this cursor ends with QueryCanceled."""
+        """From any thread, end the statement on this cursor with QueryCanceled."""
         self._cancel()
         self._connection.interrupt()
 
     def _cancel(self) -> None:
-        if (under_way := self._deadline) is not None:
-            under_way.cancel()
+        if (running := self._deadline) is not None:
+            running.cancel()
 
     def close(self) -> None:
-        """What still runs on it, in another thread, ends with QueryCanceled. Where DuckDB does not
-        stop soon, the connection goes once it has."""
+        """Close it. A statement that another thread runs on it ends with QueryCanceled. If DuckDB
+        does not stop soon, the connection is freed once it does."""
         self._cancel()
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             try:
                 self._connection.close()
             except duckdb.ResourceInUseException:

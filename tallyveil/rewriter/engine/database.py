@@ -1,8 +1,8 @@
-"""The public DuckDB: where analysts' SQL is evaluated, on domains and noisy rows only.
+"""The public DuckDB, which evaluates analysts' SQL on domains and noisy rows only.
 
 It is an in-memory database that never holds a confidential value, with no file, network or
 extension access, no view of Python's variables, a memory limit, and its configuration locked. It is
-opened anew where a statement has broken it.
+reopened when a statement has broken it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SETTINGS: Final = (
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
     "SET allow_persistent_secrets = false",
-    "SET temp_directory = ''",  # what does not fit in memory is refused, not written down
+    "SET temp_directory = ''",  # a statement that exceeds the memory fails: DuckDB writes no files
     "SET enable_external_access = false",
     "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",
-    "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it says another
+    "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it sets another
     "SET allowed_configs = ['TimeZone']",  # each session has its own
 )
 
@@ -52,15 +52,15 @@ def domain_table(domain: Domain, attribute: Attribute) -> str:
 
 
 def public_table(name: str) -> str:
-    """The name under which a public table of the policy is held."""
+    """The name of a public table of the policy in the database."""
     return f"__public_{name}"
 
 
 class PublicDatabase:
-    """One per gate. `cursor` gives each session a connection of its own to it.
+    """The public database of one gate. `cursor` gives each session its own connection to it.
 
-    Gates of this process over the same domains, without public tables, read the same database, with
-    one memory limit: opening one takes most of the time that opening a gate takes.
+    Gates of this process over the same domains, without public tables, share one database and its
+    memory limit: opening one takes most of the time of opening a gate.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PublicDatabase:
             self._engine.close()
 
 
-# A few of the last ones stay for those who connect again.
+# The last few stay open, since a gate over the same domains may be opened again.
 @functools.lru_cache(maxsize=4)
 def _shared_engine(domains: tuple[Domain, ...], memory_limit: str) -> Engine:
     return Engine(lambda: _opened(domains, {}, memory_limit))
@@ -104,9 +104,9 @@ def _shared_engine(domains: tuple[Domain, ...], memory_limit: str) -> Engine:
 def _opened(
     domains: Sequence[Domain], public: Mapping[str, pa.Table], memory_limit: str
 ) -> duckdb.DuckDBPyConnection:
-    """The database with everything it will ever hold but noisy rows, shut off from the rest."""
-    # A statement runs in the thread that asks: threads of DuckDB's own would call Python to read
-    # noisy rows, and have ended the process with a segmentation fault while it collected garbage.
+    """Open the database, with everything it will ever hold but noisy rows, and isolate it."""
+    # A statement runs in its caller's thread: threads of DuckDB's own would call Python to read
+    # noisy rows, and have crashed the process with a segmentation fault during garbage collection.
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute(f"SET memory_limit = '{memory_limit}'")
     for domain in domains:
@@ -142,7 +142,7 @@ def _create_domain_table(
 def _create(
     connection: duckdb.DuckDBPyConnection, name: str, query: str, **tables: pa.Table
 ) -> None:
-    """A table of what the query makes of Arrow tables."""
+    """Create a table from a query over Arrow tables."""
     for given, table in tables.items():
         connection.register(given, table)
     connection.execute(f'CREATE TABLE "{name}" AS {query}')

@@ -1,4 +1,4 @@
-"""DuckDB's errors as ours. Their messages speak of SQL, domains and noisy rows only."""
+"""DuckDB's errors as ours. Their messages only concern SQL, domains and noisy rows."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tallyveil.errors import (
     StatementTooComplex,
     UndefinedFunction,
 )
-from tallyveil.rewriter.engine.duckdb_words import in_postgresqls_words, with_postgresqls_types
+from tallyveil.rewriter.engine.duckdb_messages import translate_message, translate_types
 
 __all__ = ["BROKEN", "as_duckdb", "translate"]
 
-# How what the macros of `rewriter.postgres` raise begins.
+# How the messages of the macros of `rewriter.postgres` begin.
 _NO_VALUE: Final = (
     "cannot take", "zero raised", "a negative number raised", "value out of range: overflow",
     "date field value out of range: years",
 )  # fmt: skip
 
-# Mistakes of DuckDB itself. After some of them its database answers nobody any more.
+# Errors that are bugs in DuckDB. After some of them its database answers no further statement.
 BROKEN: Final = (duckdb.InternalException, duckdb.FatalException)
 
 _ERRORS: Final = {
@@ -43,14 +43,14 @@ _ERRORS: Final = {
 }
 
 
-# What kind of error it is; once more where it is one of the sum inside LIST_SUM.
+# The kind of error, which a message repeats for an error of the sum inside LIST_SUM.
 _KIND: Final = re.compile(
     r"^[A-Z][A-Za-z ]+ Error: (No matching aggregate function\s+[A-Z][A-Za-z ]+ Error: )?"
 )
 
 
 def as_duckdb(error: Exception) -> duckdb.Error:
-    """What DuckDB raises while Arrow reads from it is an error of Arrow's, with DuckDB's text."""
+    """DuckDB's error, if need be from Arrow's own, which has DuckDB's text while Arrow reads."""
     if isinstance(error, duckdb.Error):
         return error
     kind = re.match(r"([A-Z][A-Za-z ]+) Error: ", str(error))
@@ -66,18 +66,18 @@ def translate(error: duckdb.Error) -> StatementError:
         return deadline.canceled()
     if isinstance(error, BROKEN):
         return EvaluationFailed(
-            "DuckDB cannot evaluate this statement, through a mistake of its own",
+            "DuckDB cannot evaluate this statement because of a bug in DuckDB",
             hint="Write it in another way. What has been paid for is remembered.",
         )
     if "expression depth limit" in message:
         return StatementTooComplex(
-            "the statement is nested too deeply, or has too many parts to work on",
+            "the statement is nested too deeply, or has too many parts",
             hint="Ask in several statements.",
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return StatementTooComplex(
-            "evaluating the statement takes more memory than there is for it",
-            hint="Mention fewer attributes, ask for fewer rows or for shorter texts.",
+            "evaluating the statement takes more memory than its limit",
+            hint="Use fewer attributes, fewer rows or shorter texts.",
         )
     if "division by zero" in message.lower():
         return DivisionByZero(
@@ -93,11 +93,10 @@ def translate(error: duckdb.Error) -> StatementError:
         )
     if isinstance(error, duckdb.ParserException):
         return FeatureNotSupported(
-            "DuckDB does not read a construct of the statement", hint="Write it in another way."
+            "DuckDB cannot parse a construct of the statement", hint="Write it in another way."
         )
-    ours = in_postgresqls_words(message)
+    ours = translate_message(message)
     if ours is not None:
         return ours
-    words = with_postgresqls_types(message.split("\n")[0])
     kinds = (kind for of, kind in _ERRORS.items() if isinstance(error, of))
-    return next(kinds, DataError)(words)
+    return next(kinds, DataError)(translate_types(message.split("\n")[0]))

@@ -1,7 +1,7 @@
 """DuckDB's dates, times and intervals as Python values, without loss.
 
-DuckDB's own conversion gives the last day Python has for an infinite one, 30 days for a month, and
-needs a package of time zones. So these are fetched as texts. A value that Python has no type for
+DuckDB's own conversion turns an infinite day into Python's last one, and a month into 30 days, and
+needs a package of time zones. So these values are fetched as text. One that Python has no type for
 stays a text, as PostgreSQL writes it: ``infinity``, ``10000-01-01``, ``0044-03-15 BC``.
 """
 
@@ -23,7 +23,7 @@ Read: TypeAlias = Callable[[str], Any]
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _LISTED: Final = re.compile(r"(.+?)(\[\d*\])?", re.DOTALL)
 
-# Before Christ DuckDB says so after the date, PostgreSQL after all.
+# DuckDB writes BC after the date, PostgreSQL at the end.
 _BEFORE_CHRIST: Final = re.compile(r"(\d+)(-\S+) \(BC\)(.*)")
 _YEAR: Final = re.compile(r"\d+")
 
@@ -33,10 +33,11 @@ _LAST_YEAR: Final = {"DATE": 5_874_897, "TIMESTAMP": 294_276}
 
 
 def readers(kinds: Sequence[str], zone: str) -> list[Read | None]:
-    """For each column of these DuckDB types, what reads its text; None for one fetched as it is.
+    """For each column of these DuckDB types, the reader of its text, or None if it is not fetched
+    as text.
 
-    Timestamps with time zone are given in ``zone``. A reader raises DatetimeFieldOverflow for a
-    value beyond PostgreSQL's types.
+    Timestamps with time zone are in ``zone``. A reader raises DatetimeFieldOverflow for a value
+    beyond PostgreSQL's types.
     """
     return [_reader(kind, zone) for kind in kinds]
 
@@ -44,7 +45,7 @@ def readers(kinds: Sequence[str], zone: str) -> list[Read | None]:
 def read_columns(
     rows: list[tuple[Any, ...]], reads: Sequence[Read | None]
 ) -> list[tuple[Any, ...]]:
-    """The rows with what each column's reader makes of its texts."""
+    """The rows with the texts of each column converted by its reader."""
     columns = [
         column if read is None else [None if text is None else read(text) for text in column]
         for read, column in zip(reads, zip(*rows, strict=True), strict=True)
@@ -53,14 +54,14 @@ def read_columns(
 
 
 def as_text(sql: str, kinds: Sequence[str]) -> str:
-    """The query whose columns of the types above are texts, in the same order of rows."""
+    """The query with its dates, times and intervals as text, and its rows in the same order."""
     names = [f'"{number}"' for number in range(len(kinds))]
     items = ", ".join(_text(name, kind) for name, kind in zip(names, kinds, strict=True))
     return f'SELECT {items} FROM ({sql}) AS "result" ({", ".join(names)})'
 
 
 def _split(kind: str) -> tuple[str, bool]:
-    """The type, or its elements' if it is a list."""
+    """The type, or its elements' if a list, and whether it is one."""
     match = _LISTED.fullmatch(kind)
     return (kind, False) if match is None else (match[1], match[2] is not None)
 
@@ -115,7 +116,7 @@ def _read_by(plain: Read, kind: str, zone: str = "") -> Read:
 
 
 def _beyond(text: str, kind: str, zone: str = "") -> str:
-    """The text of a value that Python does not have, as PostgreSQL writes it."""
+    """The text, as PostgreSQL writes it, of a value that Python has no type for."""
     if text in ("infinity", "-infinity"):
         return text
     match = _BEFORE_CHRIST.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Stops what DuckDB evaluates for a statement whose time is over, or that was cancelled."""
+"""Interrupts DuckDB when the time of a statement is over, or the statement was cancelled."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tallyveil.locks import Rank, ranked_lock
 __all__ = ["LOOK", "Watchdog"]
 
 LOOK: Final = 0.05
-"""Seconds between two looks at the deadlines."""
+"""Seconds between two checks of the deadlines."""
 
 
 class Watchdog:
     """One thread that interrupts the connections whose statement's deadline is over.
 
-    It looks again and again, since DuckDB forgets an interrupt that comes just before it begins.
-    ``limit`` is the time of a statement, in seconds.
+    It repeats interrupts, since DuckDB forgets one that comes just before a statement begins.
+    ``limit`` is the time limit of a statement, in seconds.
     """
 
     def __init__(self, limit: float) -> None:

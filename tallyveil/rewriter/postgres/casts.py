@@ -90,8 +90,8 @@ def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 
 def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
-    """Whether it casts a timestamp to a timestamp where that is compared or a part of it is used.
-    Such a cast changes nothing, but hides that only the day of a column is known."""
+    """Whether it casts a timestamp to a timestamp, where it is compared or a part of it is used.
+    That would hide that only the day of a column is known."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -102,8 +102,7 @@ def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
 
 
 def _to_double(node: exp.Cast, scope: Scope) -> None:
-    """Refuse a text out of range. DuckDB reads one beyond the largest double as infinity, and one
-    below the smallest as 0."""
+    """DuckDB reads a text beyond the largest double as infinity, and one too small as 0."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if not node.this.is_string or _FLOAT.fullmatch(text) is None:
         return
@@ -195,8 +194,8 @@ def _to_truth(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 
 def read_truth(node: exp.Expr) -> None:
-    """Replace the text of a string constant by true or false, in place: DuckDB knows fewer texts
-    for them than PostgreSQL. Raises InvalidTextRepresentation for any other text.
+    """Rewrite a string constant to true or false, in place: DuckDB reads fewer texts as one than
+    PostgreSQL. Raises InvalidTextRepresentation.
     """
     literal = node.unnest()
     if not literal.is_string:

@@ -1,4 +1,4 @@
-"""Comparisons and choices between values, which must be of one family of types in PostgreSQL.
+"""Comparisons and choices between values, which PostgreSQL requires to be of one family.
 
 DuckDB converts text to a number, or a number to text, where PostgreSQL reports an error. It reads a
 number with an exponent as a double, where PostgreSQL compares exactly, and does not read '{1,2}' as
@@ -66,8 +66,7 @@ _GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
 
 
 def row(node: exp.Tuple, scope: Scope) -> None:
-    """Refuse to compare rows: DuckDB compares them as wholes, and PostgreSQL's comparison with a
-    NULL inside is NULL."""
+    """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
     if isinstance(node.parent, exp.Predicate):
         rows = (one for one in node.parent.iter_expressions() if isinstance(one, exp.Tuple))
         if len({len(one.expressions) for one in rows}) > 1:
@@ -79,7 +78,7 @@ def row(node: exp.Tuple, scope: Scope) -> None:
 
 
 def _without_exponent(number: str) -> str:
-    """The number written in digits alone, or as it is if those are too many for an exact number."""
+    """The number in digits alone, unless these are too many for an exact one."""
     if "e" not in number.lower():
         return number
     plain = f"{Decimal(number):f}"
@@ -118,7 +117,7 @@ _ELEMENT: Final = re.compile(
 
 
 def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
-    """Translate ``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
+    """``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
     wanted = node.this.unnest()
     inner = wanted.this if isinstance(wanted, exp.Cast) else wanted
     if not isinstance(inner, exp.Literal) or not inner.is_string:

@@ -57,7 +57,7 @@ _HINTS: Final[Mapping[str, str]] = {
 def refuse_other_functions(tree: exp.Expr, tokens: Sequence[Token]) -> None:
     """Raise UndefinedFunction if PostgreSQL has no such function with this number of arguments.
 
-    Functions outside the vocabulary are left to `check`, which says why they are refused.
+    Functions outside the vocabulary are left to `check`, which says why.
     """
     for number, token in enumerate(tokens):
         name = token.text.lower()
@@ -103,7 +103,7 @@ def _calls(tokens: Sequence[Token], number: int) -> bool:
 
 
 def _count(tokens: Sequence[Token], first: int) -> int:
-    """The number of arguments in the bracket that opens before the token ``first``."""
+    """The number of arguments from the ``first`` token after the bracket."""
     depth, commas = 0, 0
     for number in range(first, len(tokens)):
         kind = tokens[number].token_type

@@ -50,7 +50,7 @@ def _scaled(left: exp.Expr, right: exp.Expr, kind: str | None) -> tuple[exp.Expr
 
 
 def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
-    """Refuse ``div(a, b)`` of anything but integers: of numerics it is a truncated quotient."""
+    """Allow ``div(a, b)`` of integers only: of numerics it is a truncated quotient."""
     kinds = scope.type_of(node.this), scope.type_of(node.expression)
     if not all(kind in INTEGERS for kind in kinds):
         raise FeatureNotSupported(
@@ -65,7 +65,7 @@ def exact_operands(node: exp.Expr, scope: Scope) -> None:
 
 
 def remainder(node: exp.Mod, scope: Scope) -> None:
-    """Refuse a remainder of double precision, which PostgreSQL lacks."""
+    """PostgreSQL has no remainder of double precision."""
     if "DOUBLE" in (scope.type_of(node.this), scope.type_of(node.expression)):
         raise UndefinedFunction(
             "mod of double precision does not exist",
@@ -138,7 +138,7 @@ def refuse_inexact(node: exp.Expr, scope: Scope, *, smooth: bool = True) -> None
     """Raise FeatureNotSupported unless the value is only summed up, or is one of noisy rows.
 
     There an error in the last digit changes the answer by as much, and no condition's outcome.
-    ``smooth`` says that the node passes on a small error as a small one; a rounding does not.
+    ``smooth`` says that a small error stays small in the node itself; in a rounding it does not.
     """
     if not scope.at_record_level(node):
         return

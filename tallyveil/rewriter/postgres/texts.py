@@ -105,7 +105,7 @@ def escape(node: exp.Escape, scope: Scope) -> None:
 
 
 def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """Translate ``~``, which finds the pattern anywhere, and whose ``.`` matches a newline too."""
+    """``~`` finds the pattern anywhere; ``.`` matches a newline too."""
     pattern, flag = node.expression, node.args.get("flag")
     if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):
         raise FeatureNotSupported(

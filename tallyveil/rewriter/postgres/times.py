@@ -54,7 +54,7 @@ def extract(node: exp.Extract, scope: Scope) -> None:
 
 
 def make_date(node: exp.Anonymous, scope: Scope) -> None:
-    """PostgreSQL has no year 0: its year -1 is DuckDB's year 0. Of records, years begin with 1."""
+    """PostgreSQL has no year 0: its year -1 is DuckDB's year 0."""
     if function_name(node) == "make_date":
         year = "__pg_year" if scope.at_record_level(node) else "__bc_year"
         node.set("expressions", [call(year, node.expressions[0]), *node.expressions[1:]])
@@ -71,7 +71,7 @@ def truncate(node: exp.Func, scope: Scope) -> None:
 
 
 def subtract(node: exp.Sub, scope: Scope) -> None:
-    """DuckDB returns a number of days for the difference to an infinite date."""
+    """DuckDB returns a number of days up to infinity."""
     sides = (node.this, node.expression)
     kinds = [scope.type_of(side) for side in sides]
     for side in sides:
@@ -99,7 +99,7 @@ def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
 
 
 def to_char(node: exp.TimeToStr, scope: Scope) -> None:
-    """Allow to_char of a date or a timestamp, in the formats that DuckDB writes alike."""
+    """to_char of a date or a timestamp, in the formats that DuckDB writes alike."""
     wanted, value = node.args.get("format"), node.this.unnest()
     if isinstance(value, exp.DateTrunc | exp.TimestampTrunc):
         value = value.this  # its type shows whether the result depends on the session's time zone
@@ -123,7 +123,7 @@ def to_char(node: exp.TimeToStr, scope: Scope) -> None:
 
 
 def isfinite(node: exp.Anonymous, scope: Scope) -> None:
-    """Refuse isfinite of numbers, which DuckDB has and PostgreSQL lacks."""
+    """DuckDB has isfinite of numbers too."""
     if function_name(node) == "isfinite" and node.expressions:
         hint = "Give it a date or a timestamp."
         scope.need_family(node, node.expressions[0], ("time",), hint)
@@ -146,12 +146,12 @@ _WORDS: Final = {
 
 
 def check_time_text(node: exp.Expr, kind: str) -> None:
-    """Check a string that is read as a ``kind``. In place, replace a time zone's abbreviation by
-    its offset, and 24:00 by the next day's midnight, whose day it belongs to.
+    """Raise InvalidDatetimeFormat if the two might not read a string alike as a ``kind``,
+    DatetimeFieldOverflow if there is no such day or time, and InvalidTimeZoneDisplacement.
+    PostgreSQL has no year 0.
 
-    Raises InvalidDatetimeFormat if DuckDB might not read the string as PostgreSQL does,
-    DatetimeFieldOverflow if there is no such day or time (PostgreSQL has no year 0), and
-    InvalidTimeZoneDisplacement.
+    In place, an abbreviated zone becomes an offset, and 24:00 the next day's midnight, whose day it
+    belongs to.
     """
     literal = node.unnest()
     if not literal.is_string:
@@ -199,7 +199,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
 
 
 def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:
-    """Whether there is such a day and time. 24:00 is the next day's midnight."""
+    """Whether this time exists. 24:00 is the next day's midnight."""
     if minute > 59 or second >= 60 or 3600 * hour + 60 * minute + second > 86_400:
         return False
     return year > 0 and 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]

@@ -27,7 +27,7 @@ def each(kinds: Iterable[type[exp.Expr]], *rules: Rule) -> Rules:
 
 
 def takes(*families: str | None, hint: str) -> Rule:
-    """The rule that a function's argument must be of one of these families of types."""
+    """The rule of a function whose argument must be of one of these families."""
 
     def rule(node: exp.Expr, scope: Scope) -> None:
         scope.need_family(node, node.this, families, hint)

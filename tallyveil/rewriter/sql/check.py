@@ -1,4 +1,4 @@
-"""Refuse anything that cannot be analysed, before any part of the statement is evaluated."""
+"""Refuse anything that cannot be analysed, before evaluating anything."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def _check_arguments(node: exp.Expr) -> None:
 
 
 def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
-    """Whether this is JOIN without ON or USING, which the generator would write as a comma. The
-    parser sets ``pivots``, even if there are none, for the word JOIN but not for a comma.
+    """Whether it is JOIN without ON and USING, which would be written out as a comma. The parser
+    sets ``pivots``, even if to None, for the word JOIN and not for a comma.
     """
     if any(join.args.get(name) for name in ("on", "using", "method")) or "CROSS" in words:
         return False
@@ -225,7 +225,7 @@ def _check_named(node: exp.Anonymous) -> None:
 
 
 def _check_dot(node: exp.Dot) -> None:
-    """Allow pg_catalog before a function, as in pg_catalog.version(); refuse any other dot."""
+    """Allow pg_catalog before a function, as in pg_catalog.version(), and no other dot."""
     schema, function = node.this, node.expression
     named = isinstance(schema, exp.Identifier) and schema.name.lower() == "pg_catalog"
     if named and isinstance(function, exp.Func):
@@ -246,8 +246,7 @@ def _check_number(node: exp.Literal) -> None:
 
 
 def _check_word(node: exp.Var) -> None:
-    """Allow letters, underscores and spaces only: a bare word is written into SQL as it is, and it
-    may come from a string, as in date_part."""
+    """A bare word enters SQL as it is, and may come from a string, as in date_part."""
     if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
         raise FeatureNotSupported(
             "a word was expected here", position=position(node.parent or node)

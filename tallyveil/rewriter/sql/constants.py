@@ -140,7 +140,7 @@ def _too_great(start: int) -> NumericValueOutOfRange:
 
 
 def _junk(sql: str, start: int, end: int, what: str) -> SQLSyntaxError:
-    """PostgreSQL's error, which quotes the number with the word or character joined to it."""
+    """PostgreSQL's error: it quotes the number with the first of what is joined to it."""
     word = _WORD.match(sql, end)
     stop = word.end() if word is not None and word.end() > end else end + 1
     return SQLSyntaxError(
@@ -162,7 +162,7 @@ def _continued(sql: str, first: Token, second: Token) -> Token:
 
 
 def replaced(text: str, first: Token, last: Token) -> Token:
-    """A string token that replaces the tokens from ``first`` to ``last``."""
+    """A string token in the place of these tokens."""
     return Token(
         TokenType.STRING,
         text,

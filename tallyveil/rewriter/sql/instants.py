@@ -1,9 +1,9 @@
 """Times that are constants of the statement: now() and similar, times as text, times with a zone.
 
-A timestamp with time zone is represented by the timestamp in the session's time zone, as PostgreSQL
-compares it with dates and timestamps. Both have one type until the result, whose columns get the
-zone back (`zone_outputs`). A zone conversion that depends on the record is refused, as is anything
-that needs the zone afterwards.
+A timestamp with time zone is the timestamp in the session's time zone here, as PostgreSQL compares
+it with dates and timestamps. Both have one type until the result, whose columns get the zone back
+(`zone_outputs`). A time that differs between records is refused, as is anything that needs the zone
+afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SUMS: Final = (exp.Add, exp.Sub)
 
 
 def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
-    """Whether the statement depends on the "day" or the "instant" at which it is asked, or None."""
+    """Whether the statement depends on the "day" or on the "instant" it is asked at."""
     names = {function_name(node) for node in tree.find_all(exp.Func)}
     if names & _INSTANTS:
         return "instant"
@@ -53,7 +53,7 @@ def asks_the_time(tree: exp.Expr) -> Literal["day", "instant"] | None:
 
 
 def has_zones(tree: exp.Expr) -> bool:
-    """Whether any expression in the tree may be a timestamp with time zone."""
+    """Whether any part of it may be a timestamp with time zone."""
     return any(
         isinstance(node, _ZONED)
         or (isinstance(node, exp.Cast) and node.to.this is exp.DType.TIMESTAMPTZ)
@@ -106,9 +106,8 @@ def settle_instants(
 
 
 def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: TypeOf) -> None:
-    """Cast the operands that are compared with a timestamp with time zone to one, in place.
-    Otherwise a text's own zone would be lost. Where clocks skip a time, such as a midnight, the
-    cast makes it a later one."""
+    """Cast, in place, operands compared with a timestamp with time zone to one. Otherwise a text's
+    own zone would be lost, and a time that clocks skip, such as a midnight, would be too early."""
     skips = not zones.is_utc(zone) and has_zones(tree)
     for node in tree.find_all(*_COMPARING):
         operands = [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
@@ -121,8 +120,8 @@ def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: T
 
 
 def _may_be_skipped(node: exp.Expr, kind: str | None) -> bool:
-    """Whether clocks may skip this local time. False for a column of timestamps, of which only the
-    day may be known."""
+    """Whether clocks may skip the time. Not of a column of timestamps: its days may be all that is
+    known."""
     return kind == "DATE" or (kind == "TIMESTAMP" and not isinstance(node.unnest(), exp.Column))
 
 
@@ -156,8 +155,8 @@ def _settled(
 
 
 def _refuse_repeated(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
-    """Refuse an instant whose local time repeats when clocks are put back: there the local time
-    stands for the later instant, as in PostgreSQL."""
+    """Refuse an instant whose local time repeats: that stands for the later one, as in
+    PostgreSQL."""
     if instant is not None and not zones.is_utc(zone) and zones.local_time_repeats(instant, zone):
         raise FeatureNotSupported(
             f"an instant whose local time repeats in {zone}, when clocks are put back, is not "
@@ -200,9 +199,8 @@ def _instant(instant: dt.datetime) -> exp.Expr:
 
 
 def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
-    """Translate AT TIME ZONE: a timestamp becomes the instant when clocks in that zone show it, and
-    any other operand, an instant, the timestamp there. UTC only changes the type in a session that
-    is also in UTC."""
+    """A timestamp becomes the instant at which clocks in that zone show it, and anything else, an
+    instant, the timestamp there. In a session in UTC, UTC only changes the type."""
     zone, operand = node.args["zone"], node.this
     if zone.is_string and zones.is_utc(zone.name) and zones.is_utc(session):
         return exp.cast(exp.cast(operand.copy(), "timestamptz"), "timestamp")
@@ -237,9 +235,9 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
 
 
 def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
-    """Return the statement with the columns that have a name in ``with_zone`` cast to instants.
+    """Return the statement with its columns that ``with_zone`` names cast to instants.
 
-    In the hour that repeats when clocks are put back, these are the later ones.
+    In the hour that a clock shows twice they are the later ones.
     """
     selects = [query for query in leaves(tree) if isinstance(query, exp.Select)]
     if not any(any(map(is_star, select.expressions)) for select in selects):

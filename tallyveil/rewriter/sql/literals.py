@@ -20,13 +20,13 @@ class WrittenConstant(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """The value if it is a quoted text with at most one cast, as parameters have; or None."""
+        """The value if it is a quoted text with at most one cast, as a parameter has."""
         text = isinstance(self.value, str) and self.quoted and len(self.casts) < 2
         return str(self.value) if text else None
 
 
 def as_written(node: exp.Expr) -> WrittenConstant | None:
-    """Return the constant, or None if the expression must be evaluated."""
+    """The constant, or None if it must be evaluated."""
     casts: list[exp.DataType] = []
     sign = ""
     while isinstance(node, exp.Paren | exp.Cast | exp.Neg):

@@ -30,7 +30,7 @@ _OPERATORS = (
 def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
     """Give every unnamed item of every SELECT in the tree the name its dialect would give.
 
-    ``sql`` is the statement's text, which has the functions' names as the analyst wrote them.
+    ``sql`` is the statement's text, with functions as the analyst calls them.
     """
     for select in list(tree.find_all(exp.Select)):
         for item in list(select.expressions):
@@ -101,10 +101,7 @@ def _duckdb_name(item: exp.Expr) -> str:
 
 
 def check_references(tree: exp.Expr, dialect: Dialect) -> None:
-    """Check positions and, as PostgreSQL does, aliases in FROM and ORDER BY after DISTINCT.
-
-    Raises SQLSyntaxError, InvalidColumnReference or DuplicateAlias.
-    """
+    """Raise SQLSyntaxError, InvalidColumnReference or DuplicateAlias for a wrong reference."""
     for select in tree.find_all(exp.Select):
         _check_positions(select)
         if dialect == "postgres":

@@ -44,7 +44,7 @@ COMPARISONS: Final[Mapping[type[exp.Expr], Comparison]] = {
 
 
 def position(node: exp.Expr) -> int | None:
-    """Where the node begins in its statement, counting characters from 1; None if unknown."""
+    """Where the node begins in its statement, counting characters from 1."""
     starts = [at for n in node.walk() if (at := n.meta_get("start")) is not None]
     return min(starts) + 1 if starts else None
 
@@ -83,7 +83,7 @@ def visit(nodes: Iterable[N], look: Callable[[N], None]) -> None:
 
 
 def whole_number(node: object) -> int | None:
-    """The value of a number that is written in digits alone, or None for any other node."""
+    """The value of a number that is written in digits alone."""
     if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
         return int(node.this)
     return None
@@ -98,7 +98,7 @@ def own_alias(table: exp.Table) -> exp.TableAlias:
 
 
 def leaves(query: exp.Expr) -> list[exp.Expr]:
-    """The queries that a UNION or its like combines, from left to right."""
+    """The queries that a UNION combines, from left to right."""
     found, stack = [], [query]
     while stack:
         node = stack.pop()

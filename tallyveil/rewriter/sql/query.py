@@ -1,5 +1,5 @@
-"""A query with the facts that follow from its text alone, and the shape that it shares with queries
-that differ only in constants compared with a column.
+"""A query with what follows from its text alone, and the shape it shares with queries that differ
+only in constants compared with a column.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class _Masked:
 class Shape:
     """A statement apart from its holes, the constants it compares with a column.
 
-    Statements of one ``key`` parse alike, have the same number and kinds of holes, and the same of
-    their constants are equal to each other. ``holes`` are the texts of the holes, ``starts`` their
-    offsets in the statement, or -n for parameter $n, and ``kinds`` their marks. ``texts`` are all
-    plain constants, ``parameters`` the numbers of those that become holes once they are `given`.
+    Statements of one ``key`` parse alike and have as many holes of the same kinds; constants that
+    are equal in one are equal in all. ``holes`` are the texts of the holes, ``starts`` where they
+    begin in the statement, or -n for parameter $n, and ``kinds`` their marks. ``texts`` are all
+    plain constants, ``parameters`` the numbers of those that are holes once they are `given`.
     """
 
     key: Hashable
@@ -98,8 +98,7 @@ class Shape:
 
 
 def _mask(piece: Piece) -> _Masked | None:
-    """Mask the plain constants. None if the statement has constants or parameters of other kinds,
-    or more than _MOST."""
+    """None if the statement has constants or parameters of other kinds, or more than _MOST."""
     masked: list[str] = []
     found: list[tuple[int, str, str]] = []
     end, before = 0, None
@@ -142,7 +141,7 @@ def _is_day(text: str) -> bool:
 
 
 def _plain(kind: str, value: Any) -> tuple[str, str] | None:
-    """The text and the mark of a parameter as a constant, or None if that is not a plain one."""
+    """The text and the mark of a parameter as a plain constant."""
     match value:
         case bool() | dt.datetime():
             return None
@@ -159,7 +158,7 @@ _HOLES: Final[Cache[_Holes]] = Cache(4096, 1 << 26, lambda key, _: len(str(key))
 
 
 def _known_shape(one: _Masked, dialect: Dialect) -> Shape | None:
-    """The statement's shape, or None if no statement with the same marks was read before."""
+    """The statement's shape, if one with the same marks was read before."""
     holes = _HOLES.find((dialect, one.sql))
     return None if holes is None else _shape(one, dialect, *holes)
 
@@ -205,7 +204,7 @@ def _is_hole(node: exp.Expr, dialect: Dialect) -> bool:
 
 
 def column_beside(constant: exp.Expr) -> exp.Column | None:
-    """The column that a constant is compared with, or None if the other side is anything else."""
+    """The column that a constant is compared with, if it is alone on its side."""
     child = constant
     while isinstance(child.parent, exp.Paren | exp.Neg | exp.Cast) and child.arg_key == "this":
         child = child.parent
@@ -220,7 +219,7 @@ def column_beside(constant: exp.Expr) -> exp.Column | None:
 
 
 def _names_a_column(node: exp.Expr) -> bool:
-    """Whether it is part of an item without an alias, which DuckDB names after its text."""
+    """Whether it is part of an item that is named after its own text."""
     while node.parent is not None:
         item = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
         if item and not isinstance(node, exp.Alias):
@@ -279,7 +278,7 @@ _FACTS: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
 
 
 def first_named(name: str, query: Query) -> int | None:
-    """The first position of a column with this name, or of this table; characters count from 1."""
+    """The first position of a column of this name or table, counting characters from 1."""
     places = (
         position(column)
         for column in parse_query(query.sql, query.dialect).find_all(exp.Column)

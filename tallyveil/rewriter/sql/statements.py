@@ -1,4 +1,4 @@
-"""Split text at semicolons, within limits, and parse each statement, with its nodes' positions."""
+"""Split text into statements, limit their size, and parse them with positions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _tokenizer(words: type[Tokenizer], **settings: Any) -> type[Tokenizer]:
 
 
 def _without_dollars(words: type[Tokenizer]) -> type[Tokenizer]:
-    """A tokenizer without strings between dollars. sqlglot would read `$1,$` as a start of one."""
+    """sqlglot would read `$1,$` as the beginning of a string."""
     single = {**words.SINGLE_TOKENS, "$": TokenType.PARAMETER}
     return _tokenizer(words, HEREDOC_STRINGS=[], SINGLE_TOKENS=single)
 
@@ -84,7 +84,7 @@ class Piece:
 
     @property
     def as_written(self) -> bool:
-        """Whether the tokens are exactly those of `sql`, at their positions in it."""
+        """Whether the tokens are those of `sql`, at their positions in it."""
         return bool(self.tokens) and self.offset == 0 and not self.numbered
 
     @property
@@ -106,7 +106,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
         InvalidEncoding: the text contains a NUL.
-        UndefinedFunction: the text uses an operator that the dialect lacks.
+        UndefinedFunction: an operator that the dialect lacks.
     """
     if len(sql) > MAX_CHARACTERS:
         raise StatementTooComplex(
@@ -163,13 +163,12 @@ def _numbered(text: str, tokens: list[Token]) -> str:
 
 
 def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.Expr:
-    """Return the syntax tree of one query. It is cached and shared: copy it before changing it.
-    ``piece`` is the query as `split` returns it, or None.
+    """The syntax tree of one query, whose ``piece`` this is. It is shared: copy it to change it.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
-        StatementTooComplex: the statement is nested too deeply.
-        FeatureNotSupported: the statement is not a query.
+        StatementTooComplex: nested too deeply.
+        FeatureNotSupported: not a query.
     """
     return _TREES.get((dialect, sql), lambda: _parse(sql, dialect, piece))
 
@@ -219,8 +218,8 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
 
 
 class _Place(dict[str, Any]):
-    """A node's meta: its position, and later notes. Copies of the node get a shallow copy, which is
-    quick and suffices, since all values are numbers and strings."""
+    """A node's position, and later notes on it. Copying a node copies this quickly, as its values
+    are numbers and words."""
 
     def __deepcopy__(self, memo: object) -> _Place:
         return _Place(self)
@@ -281,7 +280,7 @@ def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementErr
 
 
 def _bracket_hint(sql: str, dialect: Dialect, position: int) -> str | None:
-    """A hint for valid SQL that the parser cannot read, CUBE (a IS NULL), or None for any other."""
+    """A hint for valid SQL that the parser does not read: CUBE (a IS NULL)."""
     opened: list[str] = []
     before = ""
     for token in split(sql, dialect)[0].tokens:

@@ -44,12 +44,12 @@ _MOST: Final = 24 * 3600
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    """The names of the zones that DuckDB knows too, by the name in lower case."""
+    """The zones that DuckDB knows too, by their names in lower case."""
     return {zone.lower(): zone for zone in zoneinfo.available_timezones() - {"localtime"}}
 
 
 def by_name(text: str) -> str | None:
-    """The name of the zone in its own spelling, or None if there is no such zone."""
+    """The zone's name in its own spelling, or None if there is none."""
     return _names().get(text.lower())
 
 
@@ -81,8 +81,8 @@ TIMESTAMP: Final = re.compile(
 
 
 def zone_of(found: re.Match[str]) -> int | str | None:
-    """The zone of a TIMESTAMP that has one: seconds east of Greenwich, or a name. None if there is
-    no such zone."""
+    """The zone of a TIMESTAMP that has one: seconds east of Greenwich, or a name; None if it is
+    unknown."""
     if found["name"] is not None:
         east = offset(found["name"])
         return by_name(found["name"]) if east is None else east
@@ -92,8 +92,8 @@ def zone_of(found: re.Match[str]) -> int | str | None:
 
 
 def utc_of(text: str) -> dt.datetime | None:
-    """The instant, to the second, of a text with a zone. None if the text has no zone, or Python's
-    types cannot hold the instant."""
+    """The instant, to the second, of a text with a zone. None if it has no zone, or is beyond
+    Python's times."""
     found = TIMESTAMP.fullmatch(text.strip())
     zone = zone_of(found) if found is not None and found["zone"] else None
     if found is None or zone is None:
@@ -111,7 +111,7 @@ def utc_of(text: str) -> dt.datetime | None:
 
 
 def local_time_repeats(instant: dt.datetime, zone: str) -> bool:
-    """Whether the instant's local time in the zone occurs again, when clocks are put back."""
+    """Whether its local time occurs again, when clocks there are put back."""
     local = instant.astimezone(zoneinfo.ZoneInfo(zone))
     return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
 
@@ -227,7 +227,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 
 def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
-    """The time that strptime reads from a constant text by its format."""
+    """The time that strptime reads from a text by its format."""
     name = function_name(node)
     text, pattern = _text(node.this), _text(node.args.get("format"))
     if text is None or pattern is None:

@@ -132,8 +132,8 @@ def refuse_operators(tokens: Sequence[Token]) -> None:
 def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None:
     """Bound the work of the parser, which reads the contents of some brackets twice.
 
-    After a word that can be a type, or IF, the parser first reads the bracket as the type's, and
-    starts again if it is not; likewise at every [. In d such brackets it reads a token 2^d times.
+    After a word that can be a type, or IF, it reads the bracket as the type's, and starts again if
+    that fails; so it does at every [. In d such brackets a token is read 2^d times.
     """
     work, depth, before = 0, 0, None
     twice: list[bool] = []
@@ -179,7 +179,7 @@ def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) ->
 
 
 def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
-    """The index where the type at the end of the tokens begins; None if they end with no type."""
+    """The index where the type begins that ends the tokens; None if none does."""
     at = len(tokens) - 1
     if tuple(token.text.upper() for token in tokens[at - 1 : at + 1]) == _ZONE:
         at -= 3  # WITH TIME ZONE, WITHOUT TIME ZONE
@@ -192,7 +192,7 @@ def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
 
 
 def _bracket(kind: TokenType, text: str, beside: Token) -> Token:
-    """A bracket at the position of the token ``beside`` it."""
+    """A bracket, at the position of the token beside it."""
     return Token(
         kind,
         text,

@@ -1,8 +1,8 @@
 """The static types of expressions, as PostgreSQL has them, by DuckDB's names.
 
 Two types are ours. A ``QUOTIENT`` is a numeric that results from a division: DuckDB computes it in
-double precision, correctly rounded. ``INEXACT`` results from arithmetic on such a quotient:
-PostgreSQL's numeric and DuckDB's double may differ in the last digit.
+double precision, correctly rounded. ``INEXACT`` is arithmetic on such a quotient: PostgreSQL's
+numeric and DuckDB's double may differ in the last digit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def family(kind: str | None) -> str | None:
 
 
 def declared_type(kind: str | None) -> str | None:
-    """The static type of a column of a DuckDB table; None if this module has no type for it."""
+    """The static type of a column of a DuckDB table, or None if there is none."""
     if kind is None:
         return None
     name = "NUMERIC" if kind.startswith("DECIMAL") else kind
@@ -192,8 +192,7 @@ def rounded(node: exp.Expr, type_of: TypeOf) -> str | None:
 
 
 def cast(node: exp.Expr, type_of: TypeOf) -> str | None:
-    """Casting to numeric(p, s) is INEXACT unless the operand is an exact decimal: it may round
-    digits that DuckDB does not have."""
+    """A cast to numeric(p, s) is INEXACT if it would round digits that DuckDB does not have."""
     target = node.args["to"]
     kind, given = _cast_type(target), target.expressions
     if kind != "NUMERIC":

@@ -1,5 +1,5 @@
 """The supported SQL: each class of nodes with its arguments, and for functions also the types of
-their results and PostgreSQL's names. Anything that is not listed is refused.
+their results and PostgreSQL's names. Anything else is refused.
 
 Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
 time of a statement is one of its constants (`instants`).
@@ -79,7 +79,7 @@ SYNTAX: Final[ArgumentNames] = {
 
 class Function(NamedTuple):
     """``result`` is its type. ``names`` are PostgreSQL's, the usual one first, with the least and
-    the greatest number of arguments; arguments separated by words, as in a IN b, count as one."""
+    the greatest number of arguments, as commas separate them."""
 
     arguments: frozenset[str]
     result: ResultType | None

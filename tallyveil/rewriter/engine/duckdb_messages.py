@@ -1,7 +1,7 @@
-"""What DuckDB says of values and types, in PostgreSQL's words and with its SQLSTATEs.
+"""Translate DuckDB's messages about values and types to PostgreSQL's, with its SQLSTATEs.
 
-The first pattern that matches the whole message decides. What none matches keeps its own words,
-with PostgreSQL's names for the types.
+The first pattern that matches the whole message decides. Any other message stays, with PostgreSQL's
+names for the types.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tallyveil.errors import (
     UndefinedTable,
 )
 
-__all__ = ["in_postgresqls_words", "with_postgresqls_types"]
+__all__ = ["translate_message", "translate_types"]
 
 
-class _Saying(NamedTuple):
-    """``message`` may name the groups of the pattern; ``type`` is said by PostgreSQL's name, and
-    ``name`` stands in the statement."""
+class _Entry(NamedTuple):
+    """``message`` may use the groups of the pattern: ``type`` and ``from`` by PostgreSQL's names,
+    and ``name``, a name in the statement. So may ``hint``."""
 
     pattern: str
     error: type[StatementError]
@@ -43,73 +43,73 @@ _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
 _FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
-_SAYINGS: Final = (
-    _Saying(r'(?:date|time|timestamp) field value out of range: "(?P<value>.*?)".*',
+_ENTRIES: Final = (
+    _Entry(r'(?:date|time|timestamp) field value out of range: "(?P<value>.*?)".*',
         DatetimeFieldOverflow, 'date/time field value out of range: "{value}"'),
-    _Saying(r'invalid (?P<type>date|time|timestamp) field format: "(?P<value>.*?)".*',
+    _Entry(r'invalid (?P<type>date|time|timestamp) field format: "(?P<value>.*?)".*',
         InvalidDatetimeFormat, 'invalid input syntax for type {type}: "{value}"',
         "Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00."),
-    _Saying(r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
+    _Entry(r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
         r"the destination type (?P<type>\S+)",
         NumericValueOutOfRange, "{type} out of range", "Cast to a wider type."),
-    _Saying(r'(?:Could not cast value .* to|Casting value ".*?" to type) DECIMAL\((?P<type>.*?)\)'
+    _Entry(r'(?:Could not cast value .* to|Casting value ".*?" to type) DECIMAL\((?P<type>.*?)\)'
         r"(?: when .*| failed: value is out of range!)?",
         NumericValueOutOfRange, "numeric field overflow",
         "The type numeric({type}) has too few digits for the value."),
-    _Saying(r"(?P<value>missing [])]: .*|unexpected \): .*|no argument for repetition operator: .*|"
+    _Entry(r"(?P<value>missing [])]: .*|unexpected \): .*|no argument for repetition operator: .*|"
         r"(?:bad|invalid) (?:repetition|character class|escape|perl).*|trailing \\.*)",
         InvalidRegularExpression, "invalid regular expression: {value}"),
-    _Saying(r"Overflow in \w+ of (?P<type>\w+) .*",
+    _Entry(r"Overflow in \w+ of (?P<type>\w+) .*",
         NumericValueOutOfRange, "{type} out of range",
         "Cast to a wider type, such as bigint or numeric."),
-    _Saying(r"(?:Overflow in \w+ of|Could not \w+) ?(?P<type>DECIMAL)\(?"
+    _Entry(r"(?:Overflow in \w+ of|Could not \w+) ?(?P<type>DECIMAL)\(?"
         r".*(?:overflow|out of range).*",
         NumericValueOutOfRange, "numeric field overflow"),
-    _Saying(r"Could not convert string ['\"](?P<value>.*)['\"] to (?P<type>\w+).*",
+    _Entry(r"Could not convert string ['\"](?P<value>.*)['\"] to (?P<type>\w+).*",
         InvalidTextRepresentation, 'invalid input syntax for type {type}: "{value}"'),
-    _Saying(r"Unimplemented type for cast \((?P<from>.*) -> (?P<type>.*?)\)(?: when .*)?",
+    _Entry(r"Unimplemented type for cast \((?P<from>.*) -> (?P<type>.*?)\)(?: when .*)?",
         CannotCoerce, "cannot cast type {from} to {type}"),
-    _Saying(r"DECIMAL type width must be between 1 and 38",
+    _Entry(r"DECIMAL type width must be between 1 and 38",
         InvalidParameterValue, "NUMERIC precision must be between 1 and 38"),
-    _Saying(r"extract specifier \"(?P<value>.*)\" not recognized",
+    _Entry(r"extract specifier \"(?P<value>.*)\" not recognized",
         InvalidDatetimeFormat, 'invalid input syntax for type interval: "{value}"'),
-    _Saying(r"[Cc]annot (?P<value>subtract infinite \w+).*",
+    _Entry(r"[Cc]annot (?P<value>subtract infinite \w+).*",
         DatetimeFieldOverflow, "cannot {value}", _FINITE),
-    _Saying(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
-    _Saying(r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
+    _Entry(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
+    _Entry(r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
         r"[^.]{0,200}(?:out of range|overflow)).*",
         DatetimeFieldOverflow, "date, time or interval out of range", _GUARD),
-    _Saying(r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
+    _Entry(r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
         UndefinedFunction, "function {type} does not exist",
         "No function matches the given name and argument types. You might need to add explicit "
         "type casts."),
-    _Saying(r"Cannot (?:compare|mix) values of type (?P<from>.*?) (?:and|with) (?:type )?"
+    _Entry(r"Cannot (?:compare|mix) values of type (?P<from>.*?) (?:and|with) (?:type )?"
         r"(?P<type>\S+).*",
         UndefinedFunction, "values of types {from} and {type} cannot be compared or mixed", _CAST),
-    _Saying(r"Cannot extract field '(?P<value>.*)' from expression .*",
+    _Entry(r"Cannot extract field '(?P<value>.*)' from expression .*",
         UndefinedColumn, 'column "{value}" does not exist'),
-    # Every column asked for has a name, so that DuckDB may take one it lacks for its own.
-    _Saying(r'(?:Referenced column|Column) "(?P<name>.+?)" (?:(?:was )?not found|referenced that'
+    # Every result column has a name, so DuckDB may mistake a column that is missing for that one.
+    _Entry(r'(?:Referenced column|Column) "(?P<name>.+?)" (?:(?:was )?not found|referenced that'
         r" exists in the SELECT clause - but this column cannot be referenced before it is"
         r" defined).*",
         UndefinedColumn, 'column "{name}" does not exist'),
-    _Saying(r'Referenced table "(?P<name>.+?)" not found.*',
+    _Entry(r'Referenced table "(?P<name>.+?)" not found.*',
         UndefinedTable, 'missing FROM-clause entry for table "{name}"'),
-    _Saying(r'(?:Table|Values list) "(?P<table>.+?)" does not have a column named'
+    _Entry(r'(?:Table|Values list) "(?P<table>.+?)" does not have a column named'
         r' "(?P<name>.+?)".*',
         UndefinedColumn, "column {table}.{name} does not exist"),
-    _Saying(r'column "(?P<name>.+?)" must appear in the GROUP BY clause or .*',
+    _Entry(r'column "(?P<name>.+?)" must appear in the GROUP BY clause or .*',
         GroupingError, 'column "{name}" must appear in GROUP BY or inside an aggregate'),
-    _Saying(r"aggregate function calls cannot be nested.*",
+    _Entry(r"aggregate function calls cannot be nested.*",
         GroupingError, "aggregate function calls cannot be nested"),
-    _Saying(r"WHERE clause cannot contain aggregates.*",
+    _Entry(r"WHERE clause cannot contain aggregates.*",
         GroupingError, "aggregate functions are not allowed in WHERE"),
-    _Saying(r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
+    _Entry(r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
         UndefinedFunction, "function {value} does not exist"),
-    _Saying(r"More than one row returned by a subquery used as an expression.*",
+    _Entry(r"More than one row returned by a subquery used as an expression.*",
         CardinalityViolation, "more than one row returned by a subquery used as an expression",
         "Aggregate in the subquery, or add LIMIT 1."),
-    _Saying(r"LIMIT/OFFSET cannot be negative",
+    _Entry(r"LIMIT/OFFSET cannot be negative",
         InvalidParameterValue, "LIMIT and OFFSET must not be negative"),
 )  # fmt: skip
 
@@ -143,21 +143,21 @@ _TYPE: Final = re.compile(
 )
 
 
-def with_postgresqls_types(text: str) -> str:
+def translate_types(text: str) -> str:
     return _TYPE.sub(lambda match: _TYPES.get(match[0], "numeric"), text)
 
 
-def in_postgresqls_words(message: str) -> StatementError | None:
-    """None where PostgreSQL has nothing of the kind to say."""
-    for saying in _SAYINGS:
-        match = re.fullmatch(saying.pattern, message, re.DOTALL)
+def translate_message(message: str) -> StatementError | None:
+    """PostgreSQL's error, or None if no pattern matches."""
+    for entry in _ENTRIES:
+        match = re.fullmatch(entry.pattern, message, re.DOTALL)
         if match is not None:
             values = {
-                name: with_postgresqls_types(text) if name in ("type", "from") else text
+                name: translate_types(text) if name in ("type", "from") else text
                 for name, text in match.groupdict("").items()
             }
-            hint = saying.hint.format(**values) if saying.hint else None
-            error = saying.error(saying.message.format(**values), hint=hint)
+            hint = entry.hint.format(**values) if entry.hint else None
+            error = entry.error(entry.message.format(**values), hint=hint)
             error.about = values.get("name")
             return error
     return None
