@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -47,6 +48,17 @@ def _dense(found: Combination, rows: int) -> np.ndarray:
     return weights
 
 
+@functools.cache
+def _least(
+    shape: tuple[int, int], whole: bytes, variances: bytes, question: bytes
+) -> list[Fraction | None]:
+    """Solved once for all limits."""
+    rows, queries = (np.frombuffer(a, np.int64).reshape(-1, shape[1]) for a in (whole, question))
+    values = np.frombuffer(variances).tolist()
+    exactly = [Fraction(each).limit_denominator(10**7) for each in values]
+    return least_variances(rows, exactly, queries)
+
+
 @pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 150, 50)])
 @pytest.mark.parametrize("every", [True, False])
 @pytest.mark.parametrize("limits", [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}])
@@ -73,8 +85,7 @@ def test_they_are_those_of_the_whole_system(
             assert not every
             continue
         expected = best_combinations(_sparse(whole), together, _sparse(question))
-        exactly = [Fraction(each).limit_denominator(10**7) for each in together.variances.tolist()]
-        least = least_variances(whole, exactly, question)
+        least = _least(whole.shape, *(a.tobytes() for a in (whole, together.variances, question)))
         for one, other, best, query in zip(found, expected, least, question, strict=True):
             if one is None:
                 assert not query.any() or not len(determined.basis) or other is None
