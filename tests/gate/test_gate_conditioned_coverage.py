@@ -47,10 +47,11 @@ Open = Callable[..., tallyveil.Connection]
 
 
 @pytest.fixture
-def people(tmp_path: Path) -> tuple[dict[tuple[int, int], int], Open]:
+def people(
+    database: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> tuple[dict[tuple[int, int], int], Open]:
     """The truth, and a gate over it: the same ledger each time."""
-    source = duckdb.connect()
-    source.execute(
+    source = database.execute(
         f"CREATE TABLE people AS SELECT i // 60 AS state, (i * i + i // 7) % 3 AS part,"
         f" i % 2 AS sex, i // 2 AS pid FROM range({60 * STATES}) t(i)"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,8 @@ COUNT = "SELECT count(*) FROM person WHERE age < 50"
 
 
 @pytest.fixture
-def source() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(":memory:") as connection:
-        yield connection
+def source(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    return database
 
 
 def fill(source: duckdb.DuckDBPyConnection, query: str) -> None:

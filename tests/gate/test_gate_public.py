@@ -16,13 +16,11 @@ PERSON = {"budget": {"epsilon": 1000000}, "attributes": {"state": {"values": ["A
 
 
 @pytest.fixture
-def source() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute(
+def source(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    database.execute(
         "CREATE TABLE person AS SELECT * FROM (VALUES ('AL'), ('AL'), ('AK')) v(state)"
     )
-    connection.execute("CREATE TABLE names AS SELECT 'AL' AS State, 7::UTINYINT AS n")
-    return connection
+    return database.execute("CREATE TABLE names AS SELECT 'AL' AS State, 7::UTINYINT AS n")
 
 
 def policy(tmp_path: Path, **more: Any) -> Policy:

@@ -20,10 +20,9 @@ Open = Callable[..., Gate]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Open]:
+def opened(database: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[Open]:
     """Gates on one ledger, over made-up people."""
-    source = duckdb.connect(":memory:")
-    source.execute(
+    source = database.execute(
         "CREATE TABLE people AS SELECT i % 100 AS age, i % 7 AS day FROM range(999) t(i)"
     )
     gates = []
@@ -43,7 +42,6 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     yield run
     for gate in gates:
         gate.close()
-    source.close()
 
 
 def ask(gate: Gate, sql: str, user: str = "alice", **settings: Any) -> Any:

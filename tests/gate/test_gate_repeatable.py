@@ -26,10 +26,11 @@ _POLICY = {
 
 
 @pytest.fixture
-def session() -> Iterator[GateSession]:
-    with duckdb.connect() as source:
-        source.execute("CREATE TABLE person AS SELECT range AS age, 'F' AS sex FROM range(10)")
-        gate = Gate(tallyveil.parse_policy(_POLICY), source)
+def session(database: duckdb.DuckDBPyConnection) -> Iterator[GateSession]:
+    source = database.execute(
+        "CREATE TABLE person AS SELECT range AS age, 'F' AS sex FROM range(10)"
+    )
+    gate = Gate(tallyveil.parse_policy(_POLICY), source)
     session = gate.session("alice", "db")
     yield session
     session.close()
