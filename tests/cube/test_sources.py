@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -38,15 +39,21 @@ def fill(connection: duckdb.DuckDBPyConnection) -> None:
     connection.executemany("INSERT INTO people VALUES (?, ?)", ROWS)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The same people as Parquet, CSV, zipped CSV and DuckDB file."""
-    with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
+@pytest.fixture(scope="module")
+def _files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
         fill(connection)
         for name in ("people.parquet", "people.csv", "it's.csv.gz"):
-            target = str(tmp_path / name).replace("'", "''")
+            target = str(folder / name).replace("'", "''")
             connection.execute(f"COPY people TO '{target}'")
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def folder(_files: Path, tmp_path: Path) -> Path:
+    """The same people as Parquet, CSV, zipped CSV and DuckDB file."""
+    return shutil.copytree(_files, tmp_path, dirs_exist_ok=True)
 
 
 SELECT = "SELECT sex, age FROM people WHERE age <> '99' -- not the oldest"
