@@ -287,8 +287,8 @@ class PublicCursor:
             running.cancel()
 
     def close(self) -> None:
-        """Close it. A statement that another thread runs on it ends with QueryCanceled. If DuckDB
-        does not stop soon, the connection is freed once it does."""
+        """Close the connection. A statement on it in another thread ends with QueryCanceled. If
+        DuckDB does not stop soon, the connection is freed once it does."""
         self._cancel()
         for _ in range(_ATTEMPTS):
             try:

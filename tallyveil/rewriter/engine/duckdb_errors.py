@@ -50,7 +50,7 @@ _KIND: Final = re.compile(
 
 
 def as_duckdb(error: Exception) -> duckdb.Error:
-    """DuckDB's error, if need be from Arrow's own, which has DuckDB's text while Arrow reads."""
+    """The error as DuckDB's. Arrow, while it reads from DuckDB, raises its own with that text."""
     if isinstance(error, duckdb.Error):
         return error
     kind = re.match(r"([A-Z][A-Za-z ]+) Error: ", str(error))

@@ -29,8 +29,8 @@ __all__ = ["translate_message", "translate_types"]
 
 
 class _Entry(NamedTuple):
-    """``message`` may use the groups of the pattern: ``type`` and ``from`` by PostgreSQL's names,
-    and ``name``, a name in the statement. So may ``hint``."""
+    """``message`` and ``hint`` may use the pattern's groups: types in ``type`` and ``from`` get
+    PostgreSQL's names, and ``name`` is a name in the statement."""
 
     pattern: str
     error: type[StatementError]

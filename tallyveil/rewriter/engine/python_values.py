@@ -61,7 +61,7 @@ def as_text(sql: str, kinds: Sequence[str]) -> str:
 
 
 def _split(kind: str) -> tuple[str, bool]:
-    """The type, or its elements' if a list, and whether it is one."""
+    """The type, or its elements' if it is a list, and whether it is one."""
     match = _LISTED.fullmatch(kind)
     return (kind, False) if match is None else (match[1], match[2] is not None)
 

@@ -71,10 +71,10 @@ SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
 def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     kind = node.to.this
     if kind in _PADDED_TYPES:
-        raise _refused(node, "pads or truncates values", "Use varchar(n) or text.")
+        raise _refusal(node, "pads or truncates values", "Use varchar(n) or text.")
     rule = _BY_TYPE.get(kind)
     if rule is None or (kind is exp.DType.DOUBLE and node.to.expressions):
-        raise _refused(node, "has another precision in DuckDB", "Use double precision or bigint.")
+        raise _refusal(node, "has another precision in DuckDB", "Use double precision or bigint.")
     return rule(node, scope)
 
 
@@ -91,7 +91,7 @@ def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
     """Whether it casts a timestamp to a timestamp, where it is compared or a part of it is used.
-    That would hide that only the day of a column is known."""
+    Such a cast would hide that only the day of a column is known."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -119,7 +119,7 @@ def _need_source(node: exp.Cast, scope: Scope) -> None:
         )
 
 
-def _refused(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
+def _refusal(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
     return FeatureNotSupported(
         f"type {node.to.sql('postgres').lower()} is not answered: it {why}", hint=hint
     )
@@ -194,7 +194,7 @@ def _to_truth(node: exp.Cast, scope: Scope) -> exp.Expr | None:
 
 
 def read_truth(node: exp.Expr) -> None:
-    """Rewrite a string constant to true or false, in place: DuckDB reads fewer texts as one than
+    """Rewrite a string constant as true or false, in place: DuckDB reads fewer texts as these than
     PostgreSQL. Raises InvalidTextRepresentation.
     """
     literal = node.unnest()

@@ -73,7 +73,7 @@ def row(node: exp.Tuple, scope: Scope) -> None:
             raise SQLSyntaxError("unequal number of entries in row expressions")
     if not isinstance(node.parent, _GROUPS):
         raise FeatureNotSupported(
-            "rows in parentheses are not compared here", hint="Write a = 1 AND b = 2."
+            "a row in parentheses is not answered here", hint="Write a = 1 AND b = 2."
         )
 
 

@@ -103,7 +103,7 @@ def _calls(tokens: Sequence[Token], number: int) -> bool:
 
 
 def _count(tokens: Sequence[Token], first: int) -> int:
-    """The number of arguments from the ``first`` token after the bracket."""
+    """The number of arguments; ``first`` is the token after the bracket."""
     depth, commas = 0, 0
     for number in range(first, len(tokens)):
         kind = tokens[number].token_type

@@ -110,14 +110,14 @@ def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
     if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):
         raise FeatureNotSupported(
             "this regular expression is not answered",
-            detail="Characters, . ^ $ | ( ) * + ? {m,n}, [sets] and escaped punctuation are.",
+            detail="It may have characters, . ^ $ | ( ) * + ? {m,n}, [sets], escaped punctuation.",
             hint="Write [0-9] for \\d and the like, or use LIKE.",
             position=position(pattern),
         )
     if _expanded_parts(pattern.this) > MAX_REPEATED:
         raise StatementTooComplex(
             f"a regular expression, written out, has more than {MAX_REPEATED} parts",
-            hint="Repeat less in it, write less, or use LIKE.",
+            hint="Use fewer repetitions or a shorter pattern, or LIKE.",
             position=position(pattern),
         )
     ignore_case = isinstance(node, exp.RegexpILike)

@@ -47,7 +47,7 @@ def extract(node: exp.Extract, scope: Scope) -> None:
     if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", None):
         raise FeatureNotSupported(
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
-            hint=f"These are: {', '.join(sorted(parts))}.",
+            hint=f"Use one of: {', '.join(sorted(parts))}.",
         )
     if kind is not None and part in _UNBOUNDED:
         _guard(node, node.expression, scope, f"an infinite {postgres_type(kind)} has no {part}")
@@ -66,12 +66,12 @@ def truncate(node: exp.Func, scope: Scope) -> None:
     units = _UNITS | _TIME_UNITS if timed else _UNITS
     if unit not in units:
         raise FeatureNotSupported(
-            f"date_trunc to {unit} is not answered", hint=f"These are: {', '.join(sorted(units))}."
+            f"date_trunc to {unit} is not answered", hint=f"Use one of: {', '.join(sorted(units))}."
         )
 
 
 def subtract(node: exp.Sub, scope: Scope) -> None:
-    """DuckDB returns a number of days up to infinity."""
+    """DuckDB returns a number for the days up to infinity; PostgreSQL raises."""
     sides = (node.this, node.expression)
     kinds = [scope.type_of(side) for side in sides]
     for side in sides:
@@ -113,8 +113,8 @@ def to_char(node: exp.TimeToStr, scope: Scope) -> None:
     if not isinstance(wanted, exp.Literal) or not formats.fullmatch(wanted.this):
         raise FeatureNotSupported(
             "this format of to_char is not answered",
-            detail="YYYY, MM, DD, DDD and, of a time, HH24, MI and SS are, with punctuation between"
-            " them.",
+            detail="A format has YYYY, MM, DD, DDD and, for a timestamp, HH24, MI and SS, with "
+            "punctuation between.",
             hint="Take a part with extract, or a period with date_trunc.",
             position=position(wanted) if wanted is not None else position(node),
         )
@@ -146,7 +146,7 @@ _WORDS: Final = {
 
 
 def check_time_text(node: exp.Expr, kind: str) -> None:
-    """Raise InvalidDatetimeFormat if the two might not read a string alike as a ``kind``,
+    """Raise InvalidDatetimeFormat if DuckDB might misread a string as a ``kind``,
     DatetimeFieldOverflow if there is no such day or time, and InvalidTimeZoneDisplacement.
     PostgreSQL has no year 0.
 

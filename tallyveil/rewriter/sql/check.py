@@ -111,7 +111,7 @@ def _check_node(node: exp.Expr) -> None:
     if isinstance(node, exp.Star):
         named = isinstance(node.parent, exp.Column) and isinstance(node.parent.parent, exp.Select)
         if not named and not isinstance(node.parent, exp.Count | exp.Select):
-            raise _refuse(node)
+            raise _refusal(node)
         if any(value for value in node.args.values()):
             raise FeatureNotSupported("* with EXCEPT, REPLACE or RENAME is not answered")
     elif isinstance(node, exp.DataType):
@@ -130,7 +130,7 @@ def _check_node(node: exp.Expr) -> None:
         if isinstance(node, exp.Dot):
             _check_dot(node)
         else:
-            raise _refuse(node)
+            raise _refusal(node)
     _check_arguments(node)
 
 
@@ -138,7 +138,7 @@ def _check_arguments(node: exp.Expr) -> None:
     allowed = known.ARGUMENTS.get(type(node))
     for name, value in node.args.items():
         if allowed is not None and value and name not in allowed:
-            raise _refuse_argument(node, name, value)
+            raise _argument_refusal(node, name, value)
         if isinstance(value, list) and len(value) > MAX_ITEMS and type(node) not in _LONG_LISTS:
             raise StatementTooComplex(
                 f"a list of the statement has {len(value)} items; the limit is {MAX_ITEMS}",
@@ -147,7 +147,7 @@ def _check_arguments(node: exp.Expr) -> None:
     if isinstance(node, exp.Select) and not node.expressions:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
-        raise FeatureNotSupported("FILTER belongs to an aggregate")
+        raise FeatureNotSupported("FILTER must follow an aggregate function")
     if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
         raise FeatureNotSupported(
             f"{function_name(node.this)} describes the answer in its row and takes no window",
@@ -182,11 +182,11 @@ def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
     return words != {""} or "pivots" in join.args
 
 
-def _refuse_argument(node: exp.Expr, name: str, value: object) -> StatementError:
+def _argument_refusal(node: exp.Expr, name: str, value: object) -> StatementError:
     inner = value[0] if isinstance(value, list) else value
     where = position(inner) if isinstance(inner, exp.Expr) else None
     if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:
-        return _refuse(inner, where)
+        return _refusal(inner, where)
     if isinstance(node, exp.Substring):
         return UndefinedFunction(
             "function substring with 4 arguments does not exist", hint="substring takes 2 to 3."
@@ -206,7 +206,7 @@ def _check_function(node: exp.Func) -> None:
         return
     if kind in known.REFUSED_AGGREGATES:
         return  # allowed over noisy rows; a private block refuses it with its own hint
-    raise _refuse(node)
+    raise _refusal(node)
 
 
 def _check_named(node: exp.Anonymous) -> None:
@@ -246,7 +246,7 @@ def _check_number(node: exp.Literal) -> None:
 
 
 def _check_word(node: exp.Var) -> None:
-    """A bare word enters SQL as it is, and may come from a string, as in date_part."""
+    """Refuse special characters: the word enters SQL unquoted, perhaps from date_part('…')."""
     if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
         raise FeatureNotSupported(
             "a word was expected here", position=position(node.parent or node)
@@ -273,7 +273,7 @@ def _check_type(node: exp.DataType) -> None:
         )
 
 
-def _refuse(node: exp.Expr, where: int | None = None) -> StatementError:
+def _refusal(node: exp.Expr, where: int | None = None) -> StatementError:
     message, hint = _REFUSED.get(type(node), (None, None))
     if message is None:
         what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()

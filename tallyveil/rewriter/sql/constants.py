@@ -46,8 +46,8 @@ _DOUBTFUL: Final = re.compile(
 def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[Token]:
     """Return the tokens with each number as one token, in decimal, and each string as one token.
 
-    ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 with
-    a name.
+    ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 and a
+    name.
 
     Raises SQLSyntaxError if something is joined to a number or two strings are side by side, and
     NumericValueOutOfRange if a double rounds a number to 0 or to infinity, or a whole number has
@@ -125,7 +125,7 @@ def refuse_wide(number: int, position: int | None = None) -> None:
     """
     if not -(2**127) <= number < 2**127:
         raise NumericValueOutOfRange(
-            "a whole number is beyond what 128 bits hold",
+            "a whole number needs more than 128 bits",
             hint="Write it with an exponent, such as 1e40: then it has double precision.",
             position=position,
         )
@@ -133,14 +133,14 @@ def refuse_wide(number: int, position: int | None = None) -> None:
 
 def _too_great(start: int) -> NumericValueOutOfRange:
     return NumericValueOutOfRange(
-        "a number is beyond what double precision holds",
+        "a number is out of range for double precision",
         hint="Write a number between 1e-307 and 1e308.",
         position=start + 1,
     )
 
 
 def _junk(sql: str, start: int, end: int, what: str) -> SQLSyntaxError:
-    """PostgreSQL's error: it quotes the number with the first of what is joined to it."""
+    """PostgreSQL's error, which quotes the number and what is joined to it."""
     word = _WORD.match(sql, end)
     stop = word.end() if word is not None and word.end() > end else end + 1
     return SQLSyntaxError(

@@ -2,8 +2,8 @@
 
 A timestamp with time zone is the timestamp in the session's time zone here, as PostgreSQL compares
 it with dates and timestamps. Both have one type until the result, whose columns get the zone back
-(`zone_outputs`). A time that differs between records is refused, as is anything that needs the zone
-afterwards.
+(`zone_outputs`). A conversion that depends on the record is refused, as is anything that needs the
+zone afterwards.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def settle_instants(
     dialect: str,
 ) -> None:
     """Replace all these times by constants, in place. ``now`` is the local time in ``zone``, the
-    session's. ``type_of`` knows an attribute by its declared type, ``source_type_of`` by the
-    source's.
+    session's. ``type_of`` gives an attribute its declared type, ``source_type_of`` the source's.
 
     Raises FeatureNotSupported, InvalidTextRepresentation, InvalidParameterValue,
     NumericValueOutOfRange.
@@ -120,8 +119,8 @@ def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: T
 
 
 def _may_be_skipped(node: exp.Expr, kind: str | None) -> bool:
-    """Whether clocks may skip the time. Not of a column of timestamps: its days may be all that is
-    known."""
+    """Whether clocks may skip this time. A column of timestamps is left alone, since only its days
+    may be known."""
     return kind == "DATE" or (kind == "TIMESTAMP" and not isinstance(node.unnest(), exp.Column))
 
 
@@ -235,7 +234,7 @@ def _in_zone(node: exp.AtTimeZone, session: str, kind: str | None) -> exp.Expr:
 
 
 def zone_outputs(tree: exp.Expr, with_zone: Sequence[str]) -> exp.Expr:
-    """Return the statement with its columns that ``with_zone`` names cast to instants.
+    """Return the statement with columns that have a name in ``with_zone`` cast to instants.
 
     In the hour that a clock shows twice they are the later ones.
     """

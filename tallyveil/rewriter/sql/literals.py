@@ -26,7 +26,7 @@ class WrittenConstant(NamedTuple):
 
 
 def as_written(node: exp.Expr) -> WrittenConstant | None:
-    """The constant, or None if it must be evaluated."""
+    """The constant, or None if the expression must be evaluated."""
     casts: list[exp.DataType] = []
     sign = ""
     while isinstance(node, exp.Paren | exp.Cast | exp.Neg):

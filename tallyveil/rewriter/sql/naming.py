@@ -101,7 +101,7 @@ def _duckdb_name(item: exp.Expr) -> str:
 
 
 def check_references(tree: exp.Expr, dialect: Dialect) -> None:
-    """Raise SQLSyntaxError, InvalidColumnReference or DuplicateAlias for a wrong reference."""
+    """Raise SQLSyntaxError, InvalidColumnReference or DuplicateAlias for wrong references."""
     for select in tree.find_all(exp.Select):
         _check_positions(select)
         if dialect == "postgres":

@@ -98,7 +98,7 @@ class Shape:
 
 
 def _mask(piece: Piece) -> _Masked | None:
-    """None if the statement has constants or parameters of other kinds, or more than _MOST."""
+    """Mask plain constants. None if there are more than _MOST, or other constants or parameters."""
     masked: list[str] = []
     found: list[tuple[int, str, str]] = []
     end, before = 0, None
@@ -141,7 +141,7 @@ def _is_day(text: str) -> bool:
 
 
 def _plain(kind: str, value: Any) -> tuple[str, str] | None:
-    """The text and the mark of a parameter as a plain constant."""
+    """The text and the mark of a parameter as a plain constant, or None."""
     match value:
         case bool() | dt.datetime():
             return None

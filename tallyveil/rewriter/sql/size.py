@@ -54,7 +54,7 @@ def bound_texts(tree: exp.Expr) -> None:
     """Make every ``replace`` in the tree check the length of its result first, in place.
 
     Each ``replace`` of a replaced text multiplies its length, and DuckDB cannot be interrupted in
-    it. ``||`` adds only what the statement writes.
+    it. ``||`` needs no bound: it adds only what the statement writes.
     """
     for node in list(tree.find_all(exp.Replace)):
         if node.args.get("replacement") is None:

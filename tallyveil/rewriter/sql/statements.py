@@ -226,7 +226,7 @@ class _Place(dict[str, Any]):
 
 
 def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
-    """Return E'…' as a plain string. The parser reads other strings and escapes as the same."""
+    """Return E'…' as a plain string. Raises FeatureNotSupported for other kinds of strings."""
     text = sql[node.meta["start"] : node.meta["end"] + 1]
     if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uUv]", text)):
         raise FeatureNotSupported(

@@ -232,13 +232,13 @@ def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
     text, pattern = _text(node.this), _text(node.args.get("format"))
     if text is None or pattern is None:
         raise FeatureNotSupported(
-            f"{name} of a value that is no constant is not answered",
-            hint="Declared dates are dates already: compare them with a date.",
+            f"{name} of a value that is not a constant is not answered",
+            hint="A declared date needs no conversion: compare it with a date.",
         )
     if not _FORMAT.fullmatch(pattern):
         raise FeatureNotSupported(
             f"this format of {name} is not answered",
-            detail="YYYY, MM, DD, HH24, MI, SS and SS.US are, with punctuation between them.",
+            detail="A format has YYYY, MM, DD, HH24, MI, SS or SS.US, and punctuation between.",
             hint="Write the time as a constant: DATE '2020-01-31'.",
             position=position(node.args["format"]),
         )
@@ -260,7 +260,7 @@ def since_epoch(node: exp.UnixToTime) -> dt.datetime:
     found = as_written(node.this)
     if found is None or not isinstance(found.value, str) or node.args.get("scale") is not None:
         raise FeatureNotSupported(
-            "to_timestamp of a value that is no constant is not answered",
+            "to_timestamp of a value that is not a constant is not answered",
             hint="Write the seconds since 1970 as a number.",
         )
     try:

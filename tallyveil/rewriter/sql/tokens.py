@@ -179,7 +179,7 @@ def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) ->
 
 
 def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
-    """The index where the type begins that ends the tokens; None if none does."""
+    """The index of the type at the end of the tokens; None if they end with none."""
     at = len(tokens) - 1
     if tuple(token.text.upper() for token in tokens[at - 1 : at + 1]) == _ZONE:
         at -= 3  # WITH TIME ZONE, WITHOUT TIME ZONE

@@ -79,7 +79,7 @@ SYNTAX: Final[ArgumentNames] = {
 
 class Function(NamedTuple):
     """``result`` is its type. ``names`` are PostgreSQL's, the usual one first, with the least and
-    the greatest number of arguments, as commas separate them."""
+    the greatest number of arguments, counted by their commas."""
 
     arguments: frozenset[str]
     result: ResultType | None
