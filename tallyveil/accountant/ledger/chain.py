@@ -34,9 +34,17 @@ def linked(before: bytes, *row: ChainedValue) -> bytes:
     BLAKE2b(before ‖ its values as a list of Python's, in ASCII, in which bytes are their length
     alone ‖ these bytes): a list says where it ends, so that no two rows are written alike.
     """
-    plain = [(len(value),) if isinstance(value, bytes) else value for value in row]
-    held = b"".join([value for value in row if isinstance(value, bytes)])
-    return hashlib.blake2b(before + ascii(plain).encode() + held, digest_size=16).digest()
+    found = hashlib.blake2b(before, digest_size=16)
+    plain: list[object] = list(row)
+    held: list[bytes] = []
+    for place, value in enumerate(row):
+        if isinstance(value, bytes):
+            plain[place] = (len(value),)
+            held.append(value)
+    found.update(ascii(plain).encode())
+    for value in held:
+        found.update(value)
+    return found.digest()
 
 
 class StoredCharge(NamedTuple):

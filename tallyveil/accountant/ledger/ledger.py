@@ -184,12 +184,13 @@ class Ledger(Database):
         columns = ", ".join(("id", *table.columns, "chain"))
         query = f"SELECT {columns} FROM {table.name} WHERE id > ? ORDER BY id LIMIT ?"
         left = most
-        for *row, chain in self._execute(query, (seen.number, most)):
+        for held in self._execute(query, (seen.number, most)):
+            row = held[:-1]
             seen = Position(row[0], linked(seen.chain, *row))
-            if seen.chain != chain:
+            if seen.chain != held[-1]:
                 raise self._tampered()
             left -= 1
-            yield tuple(row), seen
+            yield row, seen
         if left and seen.number != self._numbers_used(table):
             raise self._tampered()
 
