@@ -1,7 +1,7 @@
-"""However long a text is, it is read in time that grows with its length alone.
+"""Texts of any length are read in time that grows with their length alone.
 
-What matches a text against a pattern in Python lets no other thread run, so that a text that takes
-minutes would keep the whole server from everything, also from cancels and from ending.
+While Python matches a text against a pattern, no other thread runs: a text that takes minutes would
+block the whole server, including cancels and its shutdown.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_a_long_text_is_read_soon(session: GateSession, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["date", "Could not convert string '\n", "timestamp "])
-def test_what_duckdb_says_of_a_long_text_is_read_soon(text: str) -> None:
+def test_a_long_message_of_duckdb_is_read_soon(text: str) -> None:
     start = time.process_time()
     translate_message("Could not parse " + text * (LONG // len(text)))
     assert time.process_time() - start < 5.0

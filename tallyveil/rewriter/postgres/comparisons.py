@@ -45,7 +45,7 @@ def compare(node: exp.Expr, scope: Scope) -> None:
             literal.set("this", _without_exponent(literal.this))
 
 
-def values(node: exp.Func, scope: Scope) -> None:
+def choice(node: exp.Func, scope: Scope) -> None:
     _one_family([node.this, *node.expressions], scope)
 
 
@@ -57,7 +57,7 @@ def case(node: exp.Case, scope: Scope) -> None:
         _one_family([node.this, *(branch.this for branch in node.args["ifs"])], scope)
 
 
-def test(node: exp.Is, scope: Scope) -> None:
+def is_test(node: exp.Is, scope: Scope) -> None:
     if not isinstance(node.expression.unnest(), exp.Null | exp.Boolean):
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN")
 
@@ -169,9 +169,9 @@ RULES: Final[Rules] = {
     **each(
         (*COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Nullif, exp.Between, exp.In), compare
     ),
-    exp.Is: (test,),
+    exp.Is: (is_test,),
     exp.Tuple: (row,),
     exp.Any: (any_element,),
     exp.Case: (case,),
-    **each((exp.Coalesce, exp.Greatest, exp.Least), values),
+    **each((exp.Coalesce, exp.Greatest, exp.Least), choice),
 }

@@ -104,7 +104,7 @@ def escape(node: exp.Escape, scope: Scope) -> None:
         )
 
 
-def regular(node: exp.Expr, scope: Scope) -> exp.Expr:
+def regular_expression(node: exp.Expr, scope: Scope) -> exp.Expr:
     """``~`` finds the pattern anywhere; ``.`` matches a newline too."""
     pattern, flag = node.expression, node.args.get("flag")
     if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):
@@ -155,7 +155,7 @@ RULES: Final[Rules] = {
     **each((exp.Concat, exp.ConcatWs), join_all),
     **each((exp.Like, exp.ILike), like),
     exp.Escape: (escape,),
-    **each((exp.RegexpLike, exp.RegexpILike), regular),
+    **each((exp.RegexpLike, exp.RegexpILike), regular_expression),
 }
 
 MACROS: Final = (

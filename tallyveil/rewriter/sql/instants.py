@@ -86,7 +86,7 @@ def settle_instants(
     def settle(node: exp.Expr) -> None:
         nonlocal zoned
         if isinstance(node, _SUMS):
-            node.replace(_in_hours(node, kinds[id(node)], dialect))
+            node.replace(_elapsed(node, kinds[id(node)], dialect))
             return
         settled = _settled(node, now, zone, types)
         if settled is not None:
@@ -165,7 +165,7 @@ def _refuse_repeated(instant: dt.datetime | None, zone: str, node: exp.Expr) -> 
         )
 
 
-def _in_hours(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:
+def _elapsed(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:
     """Compute a sum or difference of instants in elapsed hours: from one noon to the next there are
     23 or 25 if the zone's clocks are put forward or back. Between two instants DuckDB counts local
     days, PostgreSQL hours."""

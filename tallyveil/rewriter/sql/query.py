@@ -88,7 +88,7 @@ class Shape:
         texts, kinds = tuple(text for text, _ in found), tuple(kind for _, kind in found)
         fixed = tuple(None if n + 1 in self.parameters else text for n, text in enumerate(texts))
         return Shape(
-            (self.key, tuple(types), kinds, fixed, _equal(self.texts + texts)),
+            (self.key, tuple(types), kinds, fixed, _first_equal(self.texts + texts)),
             self.holes + tuple(texts[n - 1] for n in self.parameters),
             self.starts + tuple(-n for n in self.parameters),
             self.kinds + tuple(kinds[n - 1] for n in self.parameters),
@@ -157,13 +157,13 @@ def _plain(kind: str, value: Any) -> tuple[str, str] | None:
 _HOLES: Final[Cache[_Holes]] = Cache(4096, 1 << 26, lambda key, _: len(str(key)))
 
 
-def _known_shape(one: _Masked, dialect: Dialect) -> Shape | None:
+def _known_shape(masked: _Masked, dialect: Dialect) -> Shape | None:
     """The statement's shape, if one with the same marks was read before."""
-    holes = _HOLES.find((dialect, one.sql))
-    return None if holes is None else _shape(one, dialect, *holes)
+    holes = _HOLES.find((dialect, masked.sql))
+    return None if holes is None else _shape(masked, dialect, *holes)
 
 
-def _learnt_shape(one: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | None:
+def _new_shape(masked: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | None:
     """The statement's shape, or None if a statement with the same marks has other holes."""
     starts = {
         node.meta_get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
@@ -171,28 +171,28 @@ def _learnt_shape(one: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | Non
     parameters = list(tree.find_all(*PARAMETERS))
     fixed = {parameter_number(node) for node in parameters if not _is_hole(node, dialect)}
     holes = (
-        tuple(number for number, start in enumerate(one.starts) if start in starts),
+        tuple(number for number, start in enumerate(masked.starts) if start in starts),
         tuple(sorted({parameter_number(node) for node in parameters} - fixed)),
     )
-    known = _HOLES.get((dialect, one.sql), lambda: holes)
-    return _shape(one, dialect, *holes) if known == holes else None
+    known = _HOLES.get((dialect, masked.sql), lambda: holes)
+    return _shape(masked, dialect, *holes) if known == holes else None
 
 
 def _shape(
-    one: _Masked, dialect: Dialect, holes: Sequence[int], parameters: tuple[int, ...]
+    masked: _Masked, dialect: Dialect, holes: Sequence[int], parameters: tuple[int, ...]
 ) -> Shape:
-    fixed = tuple(None if n in holes else text for n, text in enumerate(one.texts))
+    fixed = tuple(None if n in holes else text for n, text in enumerate(masked.texts))
     return Shape(
-        (one.sql, dialect, fixed, _equal(one.texts)),
-        tuple(one.texts[number] for number in holes),
-        tuple(one.starts[number] for number in holes),
-        tuple(one.kinds[number] for number in holes),
-        one.texts,
+        (masked.sql, dialect, fixed, _first_equal(masked.texts)),
+        tuple(masked.texts[number] for number in holes),
+        tuple(masked.starts[number] for number in holes),
+        tuple(masked.kinds[number] for number in holes),
+        masked.texts,
         parameters,
     )
 
 
-def _equal(texts: Sequence[str]) -> tuple[int, ...]:
+def _first_equal(texts: Sequence[str]) -> tuple[int, ...]:
     """For each text, the index of the first one that is equal."""
     first: dict[str, int] = {}
     return tuple(first.setdefault(text, number) for number, text in enumerate(texts))
@@ -256,8 +256,8 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
     Raises as `parse_query`, and UndefinedParameter for $0 or $name.
     """
     written = split(piece.sql, dialect)[0] if piece.numbered else piece
-    one = _mask(written)
-    shape = None if one is None else _known_shape(one, dialect)
+    masked = _mask(written)
+    shape = None if masked is None else _known_shape(masked, dialect)
     facts = None if shape is None else _FACTS.find(shape.key)
     if facts is None:
         tree = parse_query(piece.sql, dialect, written)
@@ -265,7 +265,7 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
         deadline.check()
         facts = (count(tree), asks_the_time(tree), own)
         deadline.check()
-        shape = None if one is None else _learnt_shape(one, dialect, tree)
+        shape = None if masked is None else _new_shape(masked, dialect, tree)
         if shape is not None:
             _FACTS.put(shape.key, facts)
     return Query(piece.sql, dialect, piece.offset, *facts, shape)

@@ -33,6 +33,7 @@ MAX_WORK: Final = 80_000  # four steps for each token of the longest statement
 _OPEN: Final = frozenset({"(", "["})
 _CLOSE: Final = frozenset({")", "]"})
 _CLAUSES: Final = frozenset({"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION"})
+# Words that something must follow.
 _LEADING: Final = frozenset({
     "AS", "DISTINCT", "FETCH", "GROUP BY", "IN", "IS", "LIMIT", "OFFSET", "ON", "PARTITION BY",
     "USING",
@@ -40,7 +41,7 @@ _LEADING: Final = frozenset({
 _LISTS: Final = frozenset({"IN", "ROLLUP", "CUBE"})
 _HALVES: Final = frozenset({"GROUP", "ORDER"})  # with BY they are one token
 _TWO_WORDS: Final = frozenset({TokenType.GROUP_BY, TokenType.ORDER_BY})
-_NO_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
+_NOT_WORDS: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING})
 
 
 def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> None:
@@ -48,7 +49,7 @@ def refuse_unfinished(tokens: Sequence[Token], sql: str, whole_lists: bool) -> N
 
     ``whole_lists`` refuses lists that are empty or end in a comma, which DuckDB accepts.
     """
-    words = ["" if t.token_type in _NO_WORDS else t.text.upper() for t in tokens]
+    words = ["" if t.token_type in _NOT_WORDS else t.text.upper() for t in tokens]
     closed = [word in _CLOSE for word in words] + [True]
     for number, word in enumerate(words):
         before = words[number - 1] if number else ""
