@@ -85,6 +85,8 @@ def cell_losses(
     of columns. ``merge`` as in `from_zero`.
     """
     key = tuple(columns), power(measure), merge
+    if len(columns) == 1:  # whose scale is found by its sensitivity alone
+        return _from_zero(*key).at(rates)
     return _weighed.get(key, lambda: _from_zero(*key)).at(rates)
 
 
