@@ -10,9 +10,10 @@ from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Amount, Balance, Room, Share
 from tallyveil.accountant.budgets.quote import Quote
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
-from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation
+from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
 from tallyveil.accountant.joint import Drawn, Joint
+from tallyveil.accountant.ledger.codec import decode_column, encode_column
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Release
 from tallyveil.accountant.summary import Arrays
@@ -36,6 +37,7 @@ __all__ = [
     "Ledger",
     "OdometerReading",
     "Overtaken",
+    "Part",
     "Quote",
     "Release",
     "Room",
@@ -43,5 +45,7 @@ __all__ = [
     "Spending",
     "check_data",
     "check_tables",
+    "decode_column",
+    "encode_column",
     "invariants_of",
 ]

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from tallyveil.errors import LedgerError
 
-__all__ = ["ROW_BYTES", "Basis", "Derivation", "decode_derivation", "encode_derivation"]
+__all__ = ["ROW_BYTES", "Basis", "Derivation", "Part", "decode_derivation", "encode_derivation"]
 
 ROW_BYTES = 8  # of a row's key; where two rows have these in common, both are estimated alike
 
@@ -25,11 +27,25 @@ ROW_BYTES = 8  # of a row's key; where two rows have these in common, both are e
 class Basis:
     """Answers of a table by their numbers, in the order they were recorded: of ``whole`` all rows
     take part, of ``own`` the estimated row's own answer alone, one after the other. If ``rough``,
-    the interval that was reported was a bound, and not by the law of the error."""
+    the interval that was reported was a bound, and not by the law of the error. The estimate of the
+    row with the key ``summed`` and this ``content`` is the sum of those of the rows of ``parts``
+    instead."""
 
     whole: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
     rough: bool = False
+    parts: tuple[Part, ...] = ()
+    summed: bytes = b""
+    content: int = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """``rows`` of one column, as `encode_column` writes it, and what each of their estimates was
+    made from; of rows that are exact, nothing."""
+
+    rows: bytes
+    basis: Basis
 
 
 @dataclass(frozen=True)
@@ -46,13 +62,12 @@ class Derivation:
 
 def encode_derivation(derivation: Derivation) -> bytes:
     basis = derivation.basis
-    about = {
-        "by": _written(derivation.by),
-        "at": _written(derivation.at),
-        "whole": basis.whole,
-        "own": basis.own,
-        "rough": basis.rough,
-    }
+    about = {"by": _written(derivation.by), "at": _written(derivation.at), **_about(basis)}
+    if basis.parts:
+        about["summed"], about["content"] = basis.summed.hex(), basis.content
+        about["parts"] = [
+            {"rows": b64encode(part.rows).decode(), **_about(part.basis)} for part in basis.parts
+        ]
     return zlib.compress(json.dumps(about).encode() + b"\n" + b"".join(derivation.rows), 1)
 
 
@@ -61,17 +76,33 @@ def decode_derivation(blob: bytes) -> Derivation:
     try:
         header, _, keys = zlib.decompress(blob).partition(b"\n")
         about = json.loads(header)
-        rough = about["rough"]
-        if type(rough) is not bool:
-            raise ValueError("rough or not")
+        basis = _basis(about)
+        parts = tuple(
+            Part(b64decode(part["rows"], validate=True), _basis(part))
+            for part in about.get("parts", ())
+        )
+        summed, content = bytes.fromhex(about.get("summed", "")), about.get("content", 1)
+        if type(content) is not int or not content:
+            raise ValueError("a row is a multiple of its primitive row")
         return Derivation(
             tuple(keys[at : at + ROW_BYTES] for at in range(0, len(keys), ROW_BYTES)),
-            Basis(_numbers(about["whole"]), _numbers(about["own"]), rough),
+            replace(basis, parts=parts, summed=summed, content=content),
             _read(about["by"]),
             _read(about["at"]),
         )
     except (zlib.error, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise LedgerError("a derivation in the ledger cannot be read") from error
+
+
+def _about(basis: Basis) -> dict[str, Any]:
+    return {"whole": basis.whole, "own": basis.own, "rough": basis.rough}
+
+
+def _basis(about: dict[str, Any]) -> Basis:
+    rough = about["rough"]
+    if type(rough) is not bool:
+        raise ValueError("rough or not")
+    return Basis(_numbers(about["whole"]), _numbers(about["own"]), rough)
 
 
 def _written(confidence: Fraction | None) -> str | None:

@@ -15,13 +15,13 @@ value is reported outside of it, so that rows add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Arrays, Charge, Derivation
+from tallyveil.accountant import Accountant, Arrays, Basis, Charge, Derivation
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
@@ -147,11 +147,11 @@ class Knowledge:
             triples = zip(rows, found.rows, found.aims, strict=True)
             rows = [no_wider(now, before, aim) for now, before, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
-        made_from: dict[int, Sequence[tuple[int, ...]]] = {}
+        made_from: dict[int, Sequence[Basis]] = {}
         told: dict[bytes, float] = {}
         for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
             known, total = rows[number], None
-            parts: Sequence[tuple[int, ...]] = ()
+            sums: Mapping[int, Basis] = {}
             if number >= found.asked:
                 total = Totals.put(number, found.summed[number - found.asked], rows, aim)
                 totals.append(total)
@@ -159,8 +159,9 @@ class Knowledge:
                     of = total.of
                     if of not in made_from:
                         made_from[of] = self._reported.made_from(found.columns[of], rows[of])
-                    parts = made_from[of]
-            derivations += self._reported.unknown(column, known, aim, told, total, parts)
+                    fine = found.columns[of]
+                    sums = self._reported.sums(total, rows[number], fine, made_from[of], aim)
+            derivations += self._reported.unknown(column, known, aim, told, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)

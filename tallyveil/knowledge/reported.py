@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.accountant import ROW_BYTES, Basis, Derivation
+from tallyveil.accountant import ROW_BYTES, Basis, Derivation, decode_column
 from tallyveil.cache import Cache
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
@@ -34,6 +34,9 @@ from tallyveil.workload.workload import Column
 __all__ = ["TOGETHER", "Reported", "better"]
 
 TOGETHER: Final = 2_000  # rows between two looks at the deadline
+_SOLVED: Final = 100_000  # entries of the system by which a sum is checked
+_SAME: Final = 1 - 1e-9  # of variances that are one computed twice
+_NOTHING: Final[Mapping[int, Basis]] = {}
 
 
 class Reported:
@@ -52,14 +55,13 @@ class Reported:
         aim: Aim,
         told: dict[bytes, float],
         total: Totals | None = None,
-        parts: Sequence[tuple[int, ...]] = (),
+        sums: Mapping[int, Basis] = _NOTHING,
     ) -> list[Derivation]:
         """How the estimates among what is known of a column's rows, and is reported, were made, as
         far as the ledger does not know and the rows' own answers do not tell.
 
         Where sums of other rows are reported instead, these have the laws of their errors. They
-        have the variance of the estimate, or if they are better follow from what their ``parts``
-        were `made_from`, if that is given.
+        have the variance of the estimate, or if they are better a basis of their own (`sums`).
 
         A statement may report multiples of one row, from answers of which it looks at different
         ones. Of these the one of the narrowest interval is to be found again: ``told`` has the
@@ -75,7 +77,7 @@ class Reported:
         for number, ((key, content), row) in enumerate(every):
             known = self._state.bases(key)
             if total is not None and number in better:
-                basis = total.basis(number, parts)
+                basis = sums.get(number)
                 if basis is None or _told_better(told, key, content, row, aim):
                     continue
                 if known.get(aim.confidence) != basis:
@@ -98,21 +100,54 @@ class Reported:
         at = aim.confidence
         return [Derivation(tuple(keys), basis, by, at) for (basis, by), keys in found.items()]
 
-    def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[tuple[int, ...]]:
-        """The recorded columns that what is known of each row is from: none if it is exact."""
+    def sums(
+        self,
+        total: Totals,
+        rows: Sequence[Known | None],
+        fine: Column,
+        made_from: Sequence[Basis],
+        aim: Aim,
+    ) -> dict[int, Basis]:
+        """What the rows that are better known as sums are made from, by what each row of the
+        ``fine`` column, which they sum up, is `made_from`.
+
+        All their answers together, where what these say of the row is no worse than the sum.
+        Elsewhere the sum is made again from its parts.
+        """
+        together: dict[Basis, list[int]] = {}
+        for number in sorted(total.better):
+            basis = total.basis(number, made_from)
+            if basis is not None:
+                together.setdefault(basis, []).append(number)
+        found: dict[int, Basis] = {}
+        for basis, numbers in together.items():
+            deadline.check()
+            part = total.column.take(np.array(numbers, dtype=np.int64))
+            again = self._again(part, basis, _SOLVED, every=True)
+            for number, row, one in zip(numbers, part.named_rows, again, strict=True):
+                known = rows[number]
+                if one is None or known is None or not _no_worse(one, known, aim.confidence):
+                    found[number] = total.in_parts(number, fine, made_from)
+                else:
+                    found[number] = basis
+                    self._derived.put((*row, basis), one)
+        return found
+
+    def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
+        """The answers that what is known of each row is from: none if it is exact."""
         held = self._state.held(column) or [()] * column.height
-        found = list[tuple[int, ...]]()
+        found = list[Basis]()
         every = zip(column.named_rows, held, rows, strict=True)
         for place, ((key, content), numbers, row) in enumerate(deadline.stoppable(every)):
             if isinstance(row, Estimated):
-                found.append(row.estimate.basis.whole + row.estimate.basis.own)
+                found.append(row.estimate.basis)
                 continue
             own = row._replace(reported=None) if isinstance(row, Released) else None
             added = (
                 n for n in reversed(numbers) if n >= 0 and self._state.answer(n).law is not None
             )
             says = (n for n in added if own_answer(self._state, n, key, place, content) == own)
-            found.append(tuple(itertools.islice(says, 1)))
+            found.append(Basis(own=tuple(itertools.islice(says, 1))))
         return found
 
     def _best_by(
@@ -168,19 +203,54 @@ class Reported:
 
     def _derive(self, part: Column, basis: Basis) -> None:
         """Make again the estimates of some rows that were made from ``basis``."""
-        state = self._state
-        if max((*basis.whole, *basis.own), default=0) >= state.recorded:
-            return
-        kinds = KINDS if basis.rough else ANY_KINDS
-        # A sum is made from all that its parts are, which were looked at a few at a time.
-        system = System.of(state, [part], basis.whole, WRITTEN_OUT, kinds)
-        estimates = [None] * part.height if system is None else system.solved()[0]
-        for (key, content), first in zip(part.named_rows, estimates, strict=True):
-            estimate = first
-            for number in basis.own:
-                estimate = with_own(state, estimate, number, key, content)
+        if basis.parts:
+            estimates = [self._summed(basis, *row) for row in part.named_rows]
+        else:
+            estimates = self._again(part, basis, WRITTEN_OUT)
+        for (key, content), estimate in zip(part.named_rows, estimates, strict=True):
             if estimate is not None:
                 self._derived.put((key, content, basis), estimate)
+
+    def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
+        """The estimate of the row of this key and content, or of a multiple of it, as the sum of
+        its parts; None if it is another row, or one of the parts cannot be made again."""
+        if key != basis.summed:
+            return None
+        found = list[Estimate]()
+        for part in basis.parts:
+            deadline.check()
+            for one in self._again(decode_column(part.rows), part.basis, WRITTEN_OUT):
+                if one is None:
+                    return None
+                found.append(one)
+        whole = Estimate.total(found)
+        if content != basis.content:
+            whole = whole.times(content / basis.content)
+        return replace(whole, basis=basis)
+
+    def _again(
+        self, part: Column, basis: Basis, work: int, *, every: bool = False
+    ) -> list[Estimate | None]:
+        """The estimates of some rows from ``basis``, as far as there is the ``work`` for it, or
+        from ``every`` answer of it; None where there is none."""
+        state = self._state
+        unknown: list[Estimate | None] = [None] * part.height
+        if max((*basis.whole, *basis.own), default=0) >= state.recorded:
+            return unknown
+        exact = not basis.whole and not basis.own
+        found = unknown
+        if basis.whole or exact:
+            kinds = KINDS if basis.rough else ANY_KINDS
+            system = System.of(state, [part], basis.whole, work, kinds)
+            if system is None or (every and len(system.used) < len(basis.whole)):
+                return unknown
+            found = system.from_exact() if exact else system.solved()[0]
+        for number in basis.own:
+            found = [
+                with_own(state, estimate, number, *row)
+                for estimate, row in zip(found, part.named_rows, strict=True)
+            ]
+        return found
 
 
 def _told_better(
@@ -191,6 +261,14 @@ def _told_better(
     before = told.get(key, math.inf)
     told[key] = min(before, width)
     return before <= width < math.inf
+
+
+def _no_worse(new: Estimate, known: Known, confidence: Fraction) -> bool:
+    """Whether neither the variance is greater nor the interval wider. Where the variances are equal
+    both are the one best combination."""
+    if new.variance >= known.variance * _SAME:
+        return new.variance * _SAME <= known.variance
+    return new.half_width(confidence) <= known.half_width(confidence)
 
 
 def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:

@@ -33,8 +33,8 @@ ANY_WORK: Final = 1 << 62
 ANY_KINDS: Final = 1 << 62
 
 WRITTEN_OUT: Final = 2_000_000
-"""Entries of a system that no statement's share bounds: one of exact rows alone, or one of all that
-a reported estimate was made from."""
+"""Entries of a system that no statement's share bounds: one of exact rows alone, or one of all
+answers that a reported estimate was made from."""
 KINDS: Final = 64
 """Of a question's estimates with more laws, the others' intervals are bounds."""
 _KINDS_TOGETHER: Final = 8  # where noises are drawn together, whose laws take longer
@@ -109,16 +109,24 @@ class System:
         return matrices + 40 * len(self.values)
 
     def solved(self) -> tuple[list[Estimate | None], Solved]:
-        """The best estimate of each of the question's rows, None where it is not determined, or
-        not found out; and what is determined of all together, if they are so few that each may
-        have a law."""
+        """The best estimate of each of the question's rows (`estimates`), None where it is not
+        determined, or not found out; and what is determined of all together, if they are so few
+        that each may have a law."""
         found = solved(self.history, self.noises, self.question)
         few = self.question.shape[0] <= self.kinds
         return self.estimates(found.combinations), found if few else replace(found, determined=None)
 
-    def estimates(self, combinations: Sequence[Combination | None]) -> list[Estimate | None]:
-        """Of the question's rows by combinations of the history. Multiples of a row have one law,
-        in units of their own."""
+    def from_exact(self) -> list[Estimate | None]:
+        """As `solved`, of the question's rows that follow from exact rows alone."""
+        combinations = best_combinations(self.history, self.noises, self.question)
+        return self.estimates(combinations, exact=True)
+
+    def estimates(
+        self, combinations: Sequence[Combination | None], *, exact: bool = False
+    ) -> list[Estimate | None]:
+        """The estimates of the question's rows by combinations of the history. Multiples of a row
+        have one law, in units of their own. A row that follows from exact rows alone has an
+        estimate only if ``exact``: to report it takes a certificate."""
         weights: dict[int, NoiseWeights] = {}
         laws = set[Hashable]()
         kinds = self.kinds
@@ -129,9 +137,11 @@ class System:
         rows = () if together is None else (_in_order(self.history), _in_order(self.question))
         result: list[Estimate | None] = []
         for found in combinations:
-            # Of exact rows alone: that it is exact takes a certificate (`exact`).
-            exact = found is None or bool((self.numbers[found.places] < 0).all())
-            if found is None or exact or self._says_itself(len(result), found, *rows):
+            if found is None:
+                result.append(None)
+                continue
+            from_exact = bool((self.numbers[found.places] < 0).all())
+            if from_exact != exact or (not exact and self._says_itself(len(result), found, *rows)):
                 result.append(None)
                 continue
             if found.kind not in weights:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tallyveil.accountant import Accountant, Basis, Derivation, Ledger
+from tallyveil.accountant import Accountant, Basis, Derivation, Ledger, Part
 from tallyveil.accountant.derivation import decode_derivation, encode_derivation
 from tallyveil.errors import LedgerError
 
@@ -21,6 +21,9 @@ def open_accountant(cubes: Any, tmp_path: Path) -> Any:
 
 
 ONE = Derivation((b"12345678", b"abcdefgh"), Basis((3, 1, 200), (7,)), Fraction(19, 20))
+
+PARTS = (Part(b"rows", Basis((1,), (2,), True)), Part(b"others", Basis()))
+SUM = Derivation((b"12345678",), Basis(parts=PARTS, summed=b"12345678....", content=-3), None)
 
 ABOUT: dict[str, Any] = {"by": None, "at": None, "whole": [], "own": [], "rough": False}
 
@@ -35,7 +38,7 @@ def test_a_derivation_of_no_rows_is_read() -> None:
     assert decode_derivation(written()) == Derivation((), Basis(), None)
 
 
-@pytest.mark.parametrize("derivation", [ONE, Derivation((b"12345678",), Basis((0,)), None)])
+@pytest.mark.parametrize("derivation", [ONE, Derivation((b"12345678",), Basis((0,)), None), SUM])
 def test_a_derivation_is_read_as_it_was_written(derivation: Derivation) -> None:
     assert decode_derivation(encode_derivation(derivation)) == derivation
 
@@ -54,6 +57,12 @@ def test_a_derivation_is_read_as_it_was_written(derivation: Derivation) -> None:
         written(whole=[True]),
         written(whole=3),
         written(rough=1),
+        written(summed="x"),
+        written(content=0),
+        written(content="1"),
+        written(parts=3),
+        written(parts=[{}]),
+        written(parts=[ABOUT | {"rows": "?"}]),
         *(written(without=key) for key in ABOUT),
     ],
 )

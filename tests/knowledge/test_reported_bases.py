@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tallyveil.accountant import ROW_BYTES, Basis, Derivation
-from tallyveil.inference import Solved
+from tallyveil.accountant import ROW_BYTES, Basis, Derivation, Part, encode_column
+from tallyveil.inference import DiscreteLaplaceLaw, Solved
 from tallyveil.knowledge import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.reported import Reported
@@ -75,3 +75,34 @@ def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
     assert Reported(state).at_least(column, [None], aim) == (None,)
     assert len(entries) == 1
     assert 200_000 < entries[0] <= 2_000_000
+
+
+def test_a_sum_is_made_again_from_its_parts() -> None:
+    """From rows that are exact, have answers of their own, or follow from others."""
+    state, column = State(), Column(())
+    rows = {
+        name: Column((factor(matrix),))
+        for name, matrix in {
+            "exact": [[1, 0, 0, 0]],
+            "own": [[0, 1, 0, 0]],
+            "both": [[0, 0, 1, 0], [0, 0, 0, 1]],
+            "rest": [[0, 0, 1, 1]],
+        }.items()
+    }
+    state.declare(rows["exact"], (100,))
+    state.learn(release(1, rows["own"]))
+    state.learn(release(2, rows["both"], scale=10.0))
+    bases = {"exact": Basis(), "own": Basis(own=(0,)), "rest": Basis((1,))}
+    parts = tuple(Part(encode_column(rows[name]), basis) for name, basis in bases.items())
+    [key] = column.row_keys
+    aim = Aim(mechanism("laplace"), 20.0, None, BY)
+    for summed, value in ((b"another row's", None), (key, 100 + 1 + 2 + 2)):
+        state.derive(Derivation((key[:ROW_BYTES],), Basis(parts=parts, summed=summed), BY))
+        [estimate] = Reported(state).at_least(column, [None], aim)
+        assert (estimate and estimate.value) == value
+    [times] = Reported(state).at_least(Column((factor([[-3] * 4]),)), [None], aim)
+    assert estimate is not None
+    assert times is not None
+    assert (times.value, times.variance) == pytest.approx((-3 * 105, 9 * estimate.variance))
+    one, two = DiscreteLaplaceLaw(5.0).variance, DiscreteLaplaceLaw(10.0).variance
+    assert estimate.variance == pytest.approx(one + 2 * two)

@@ -32,7 +32,14 @@ from tallyveil.invariants import Translate
 from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.workload.workload import Column, Factor, Workload
 
-__all__ = ["decode_answers", "decode_charge", "encode_answers", "encode_charge"]
+__all__ = [
+    "decode_answers",
+    "decode_charge",
+    "decode_column",
+    "encode_answers",
+    "encode_charge",
+    "encode_column",
+]
 
 # Bytes that are compressed between two looks at the deadline.
 _PORTION = 1 << 20
@@ -54,19 +61,7 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
     header: list[dict[str, Any]] = []
     body: list[bytes] = []
     for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
-        about: dict[str, Any] = {
-            "multiplier": str(column.multiplier),
-            "scale": float(scale).hex(),
-            "factors": [],
-        }
-        for factor in column.factors:
-            described, held = _written(factor)
-            about["factors"].append(described)
-            body += held
-        if column.selected is not None:
-            about["selected"], held = _held(column.selected)
-            body += held
-        header.append(about)
+        header.append(_described(column, body) | {"scale": float(scale).hex()})
     for translate, about in zip(charge.translates, header, strict=False):
         if translate is not None:
             described, held = _held(translate.rows, translate.declared, translate.numerators)
@@ -86,6 +81,19 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
         about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
         body += held
     return _compressed([json.dumps(about_all).encode(), b"\n", *body])
+
+
+def _described(column: Column, body: list[bytes]) -> dict[str, Any]:
+    """A column's part of the header; its arrays are appended to the ``body``."""
+    about: dict[str, Any] = {"multiplier": str(column.multiplier), "factors": []}
+    for factor in column.factors:
+        described, held = _written(factor)
+        about["factors"].append(described)
+        body += held
+    if column.selected is not None:
+        about["selected"], held = _held(column.selected)
+        body += held
+    return about
 
 
 def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
@@ -167,9 +175,7 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
         if whole["version"] is not None or whole["strategy"] is not None:
             raise LedgerError("a charge in the ledger was made by a later version of this program")
         for about in whole["columns"]:
-            factors = tuple(_factor(f, rest) for f in about["factors"])
-            selected = _arrays(*rest.next(about["selected"]))[0] if "selected" in about else None
-            columns.append(Column(factors, _fraction(about["multiplier"]), selected))
+            columns.append(_column(about, rest))
             scales.append(float.fromhex(about["scale"]))
         translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
         joint = _joint(whole.get("joint"), rest)
@@ -181,6 +187,27 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
     return Charge(
         workload, mechanism, tuple(scales), "", whole["law"], known, plainly=plainly, joint=joint
     )
+
+
+def encode_column(column: Column) -> bytes:
+    body: list[bytes] = []
+    header = json.dumps(_described(column, body)).encode()
+    return _compressed([header, b"\n", *body])
+
+
+def decode_column(blob: bytes) -> Column:
+    """Raises LedgerError for anything but the result of `encode_column`."""
+    try:
+        header, _, body = zlib.decompress(blob).partition(b"\n")
+        return _column(json.loads(header), _Body(body))
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LedgerError("rows in the ledger cannot be read") from error
+
+
+def _column(about: dict[str, Any], body: _Body) -> Column:
+    factors = tuple(_factor(one, body) for one in about["factors"])
+    selected = _arrays(*body.next(about["selected"]))[0] if "selected" in about else None
+    return Column(factors, _fraction(about["multiplier"]), selected)
 
 
 def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:

@@ -127,6 +127,11 @@ class Estimate:
     def half_width(self, confidence: Fraction) -> float:
         return self.weights.half_width(confidence)
 
+    def times(self, factor: float) -> Estimate:
+        """The estimate of a multiple of its row."""
+        weights = replace(self.weights, values=self.weights.values * factor)
+        return replace(self, value=self.value * factor, weights=weights)
+
     def mixed(self, own: Estimate) -> Estimate:
         """The best combination with the row's ``own`` answer, which has no part here."""
         share = self.variance / (self.variance + own.variance) if own.variance else 1.0

@@ -10,10 +10,11 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.accountant import Basis
+from tallyveil.accountant import Basis, Part, encode_column
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known, total
-from tallyveil.workload.workload import Summed
+from tallyveil.knowledge.answers.own_answer import content_at
+from tallyveil.workload.workload import Column, Summed
 
 __all__ = ["Totals"]
 
@@ -27,6 +28,7 @@ class Totals:
     known by itself."""
 
     number: int
+    column: Column
     of: int
     parts: Sequence[Sequence[int]]
     as_sums: Sequence[int]
@@ -58,15 +60,28 @@ class Totals:
             else:
                 complete = False
         rows[number] = found
-        return cls(number, summed.of, parts, as_sums, frozenset(better), complete)
+        return cls(number, summed.column, summed.of, parts, as_sums, frozenset(better), complete)
 
-    def basis(self, row: int, made_from: Sequence[tuple[int, ...]]) -> Basis | None:
-        """Of a row as a sum, by the recorded columns that each of the rows summed up is from; None
-        if there are none."""
-        if not made_from:
-            return None
-        whole = {number for part in self.parts[row] for number in made_from[part]}
+    def basis(self, row: int, made_from: Sequence[Basis]) -> Basis | None:
+        """All answers that a row is made from as a sum, by what each of the rows summed up is made
+        from; None if there are none."""
+        bases = {made_from[part] for part in self.parts[row]}
+        whole = {number for basis in bases for number in basis.whole + basis.own}
         return Basis(tuple(sorted(whole))) if whole else None
+
+    def in_parts(self, row: int, fine: Column, made_from: Sequence[Basis]) -> Basis:
+        """A row as the sum of rows of the ``fine`` column, each made from its own answers."""
+        rows: dict[Basis, list[int]] = {}
+        for part in sorted({*self.parts[row]} - {*fine.zeros.tolist()}):
+            rows.setdefault(made_from[part], []).append(part)
+        return Basis(
+            parts=tuple(
+                Part(encode_column(fine.take(np.array(own, dtype=np.int64))), basis)
+                for basis, own in rows.items()
+            ),
+            summed=self.column.row_keys[row],
+            content=content_at(self.column, row),
+        )
 
     def add_up(self, rows: list[Sequence[Known | None]]) -> None:
         """Report sums of what is reported of their parts."""
