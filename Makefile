@@ -1,4 +1,4 @@
-# Everything runs in .venv, which the first target that needs it makes, and makes again when
+# Everything runs in .venv. The first target that needs it creates it, and recreates it when
 # pyproject.toml has changed. `make PYTHON=python3.13` chooses the interpreter.
 
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -16,22 +16,23 @@ RUNS := $(addprefix run-,$(shell seq $(JOBS)))
 .PHONY: help demo test $(RUNS) check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
-help:  ## Say what there is
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F '\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+help:  ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/stamp  ## Make up a table, serve it, ask it (PORT=5432 for a certain port)
+demo: $(VENV)/stamp  ## Make up a table, serve it, query it (PORT=5432 for a fixed port)
 	@$(RUN)/tallyveil demo $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
 	@claims=$$(mktemp -d) && trap 'rm -r "$$claims"' EXIT && $(MAKE) --no-print-directory \
 		--keep-going --jobs=$$(($(JOBS) + 1)) CLAIMS="$$claims" check $(RUNS)
 
-# Each run is a process of its own; threads of BLAS beside them would only wait for each other.
-# Tests start servers too: compiled modules are kept, whatever the environment says, since each
+# Each run is a process of its own; threads of BLAS in them would only wait for each other.
+# Compiled modules are stored, whatever the environment sets: the tests start servers too, and each
 # process would spend longer on compiling them than on importing them.
-# Each run takes up the next file that no other has; the longest are not among the last. The first
-# shows how far it is, the others in the end. To compile tests so that each can say what it compared
-# takes longer than most rooms' tests take: those that fail run again to say so.
+# Each run takes the next file that no other has taken; the longest are not among the last. The
+# first run shows its progress, the others their output at the end. Tests are compiled without
+# details of assertions, since adding these takes longer than most rooms' tests; failed tests run
+# again with them.
 $(RUNS): run-%: $(VENV)/stamp
 	@unset PYTHONDONTWRITEBYTECODE; export OPENBLAS_NUM_THREADS=1; \
 	pytest="$(RUN)/pytest -q --override-ini=cache_dir=.pytest_cache/$*"; \
@@ -39,10 +40,10 @@ $(RUNS): run-%: $(VENV)/stamp
 		status=0; $$pytest --assert=plain $(addprefix --claims=,$(CLAIMS)) || status=$$?; \
 		if [ $$status = 1 ]; then $$pytest --last-failed --last-failed-no-failures=none; fi; \
 	}; \
-	if [ $* = 1 ]; then run; else said=$(CLAIMS)/run-$*; run >"$$said" 2>&1; cat "$$said"; fi; \
+	if [ $* = 1 ]; then run; else output=$(CLAIMS)/run-$*; run >"$$output" 2>&1; cat "$$output"; fi; \
 	exit $$status
 
-check: $(VENV)/stamp  ## Lint, formatting, types
+check: $(VENV)/stamp  ## Check style, formatting and types
 	@$(RUN)/ruff check .
 	@$(RUN)/ruff format --check .
 	@$(RUN)/mypy
@@ -50,10 +51,10 @@ check: $(VENV)/stamp  ## Lint, formatting, types
 docs: $(VENV)/stamp  ## Run the examples of README and docs/
 	@$(RUN)/pytest -q tests/docs
 
-audit: $(VENV)/stamp  ## Put every mechanism's claims to the test (DRAWS=100000)
+audit: $(VENV)/stamp  ## Test every mechanism's claims (DRAWS=100000)
 	@$(RUN)/tallyveil audit --draws $(or $(DRAWS),100000)
 
-test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and npm have
+test-clients: $(VENV)/stamp  ## Test real clients; installs those that pip and npm have
 	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]'
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --prefix .clients pg; fi
 	@$(PYTHON) -m venv .clients/pgcli && .clients/pgcli/bin/python -m pip install --quiet \
@@ -68,7 +69,7 @@ test-clients: $(VENV)/stamp  ## Real clients, those installed first that pip and
 		"postgresql unixodbc odbc-postgresql nodejs npm default-jdk-headless libpostgresql-jdbc-java" >&2; done
 	@$(RUN)/pytest -q -rs tests/clients
 
-test-bi: $(VENV)/stamp  ## A live Superset in a browser without a window
+test-bi: $(VENV)/stamp  ## Test a live Superset in a headless browser
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \
 		echo "chromium is missing. On Debian and Ubuntu: apt-get install chromium chromium-driver" >&2; \
 	elif [ -n "$(BI_PYTHON)" ]; then $(MAKE) --no-print-directory $(BI)/stamp; \
@@ -80,24 +81,24 @@ $(BI)/stamp: tests/bi/requirements.txt
 	$(BI)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-test-slow: $(VENV)/stamp  ## The long statistical and fuzz runs, and more examples of every property
+test-slow: $(VENV)/stamp  ## Run long statistical and fuzz tests, and more examples of each property
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m 'slow or hypothesis'
 
-fuzz-sql: $(VENV)/stamp  ## Generated SQL against databases (STATEMENTS=200000 SEED=… SIZE=0: all)
+fuzz-sql: $(VENV)/stamp  ## Compare generated SQL with databases (STATEMENTS=200000 SEED=… SIZE=0: all)
 	@FUZZ_STATEMENTS=$(or $(STATEMENTS),200000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
 		FUZZ_SIZE=$(or $(SIZE),0) $(RUN)/pytest -q -x -m slow tests/corpora/test_generated_sql.py
 
-fuzz-wire: $(VENV)/stamp  ## Spoilt messages to a server (MESSAGES=1000000 SEED=… FIRST=0)
+fuzz-wire: $(VENV)/stamp  ## Send corrupted messages to a server (MESSAGES=1000000 SEED=… FIRST=0)
 	@FUZZ_MESSAGES=$(or $(MESSAGES),1000000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
 		FUZZ_FIRST=$(or $(FIRST),0) $(RUN)/pytest -q -x -m slow tests/proxy/test_fuzzed_wire.py
 
-fixtures: $(VENV)/stamp  ## Write the fixtures of plans and verdicts anew, to be read before a commit
+fixtures: $(VENV)/stamp  ## Rewrite the fixtures of plans and verdicts; review them before a commit
 	@$(RUN)/pytest -q --write-fixtures \
 		tests/rewriter/test_rewriter_fixtures.py tests/corpora/test_smartnoise.py
 	@git diff --stat
 
-bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; a JSON object a line
-	@$(if $(NAME),:,echo "say which: make bench NAME=…, one of:" \
+bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; prints a JSON object a line
+	@$(if $(NAME),:,echo "name a module: make bench NAME=…, one of:" \
 		$(basename $(notdir $(shell grep -l __main__ bench/*.py))) >&2; exit 2)
 	@$(RUN)/python -m bench.$(NAME)
 
@@ -107,7 +108,7 @@ clean:  ## Remove the environment, the demo and every cache
 
 $(VENV)/stamp: pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
-		"tallyveil needs Python 3.11 or later: install it, or say where: make PYTHON=…" >&2; exit 1; }
+		"tallyveil needs Python 3.11 or later: install it, or give its path: make PYTHON=…" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "Python's venv is missing. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
