@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge import IntervalEnds, Known, chosen, intervals, turned
+from tallyveil.knowledge import IntervalEnds, Known, chosen, interval_ends, intervals
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection
 
 __all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
@@ -123,7 +123,7 @@ def _over_all_looks(output: Output, looks: LookIntervals) -> IntervalEnds:
     rows = looks[output.table][output.column].ends
     if output.rows is not None:
         rows = [rows[row] for row in output.rows.tolist()]
-    return turned([(None, None, None) if row is None else row for row in rows])
+    return interval_ends([(None, None, None) if row is None else row for row in rows])
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:

@@ -1,8 +1,8 @@
-"""What is known of a table: its released answers and exact rows, and what they say of a row.
+"""What is known about a table: its released answers and exact rows, and estimates from them.
 
-What lives here takes what the ledger holds and answers "what is known of this row, and how well":
+This room reads the ledger's records and answers "what is known about this row, and how precisely":
 for the decision, intervals and claims, top-ups, inference control, hints and EXPLAIN. It reads no
-data and spends nothing. Other rooms import from here, and from no file of this room.
+confidential data and spends nothing. Other rooms import from here, and from no file of this room.
 """
 
 from tallyveil.knowledge.all_looks import Sequences
@@ -13,8 +13,8 @@ from tallyveil.knowledge.answers.many import (
     IntervalEnds,
     by_law,
     chosen,
+    interval_ends,
     intervals,
-    turned,
     unknown,
 )
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
@@ -38,10 +38,10 @@ __all__ = [
     "Sequences",
     "by_law",
     "chosen",
+    "interval_ends",
     "intervals",
     "released",
     "too_complex",
     "total",
-    "turned",
     "unknown",
 ]

@@ -8,8 +8,7 @@ from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
-from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.many import bought as answers_of
+from tallyveil.knowledge.answers.many import Alike, answers_of
 from tallyveil.knowledge.found import Bought
 from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State

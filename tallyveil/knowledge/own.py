@@ -21,7 +21,13 @@ from tallyveil.accountant import Basis
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
-from tallyveil.knowledge.answers.own_answer import alike, content_at, place_of, said, spread_of
+from tallyveil.knowledge.answers.own_answer import (
+    alike,
+    answer_at,
+    content_at,
+    place_of,
+    spread_of,
+)
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
@@ -115,7 +121,7 @@ def own_answer(
     place, law = place_of(answer.column, key, guess), answer.law
     times = Fraction(content, content_at(answer.column, place))
     if times == 1:
-        return said(answer, place) if drawn is None else drawn.known[place]
+        return answer_at(answer, place) if drawn is None else drawn.known[place]
     if law is None:
         raise TypeError(f"an answer of {answer.mechanism} is of its own row alone")
     if drawn is None and (times == -1 or not law.scale):

@@ -1,4 +1,4 @@
-"""What is said of many rows at once is what is said of each."""
+"""What is known about many rows at once equals what is known about each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tallyveil.gate.noisy_arrays import answer_array
 from tallyveil.knowledge import Released, by_law, chosen, intervals, unknown
-from tallyveil.knowledge.answers.many import Alike, bought, reporting, variances
+from tallyveil.knowledge.answers.many import Alike, answers_of, reporting, variances
 from tallyveil.mechanisms import mechanism
 
 VALUES = st.lists(
@@ -23,7 +23,7 @@ VALUES = st.lists(
 
 @given(VALUES, st.sampled_from([0.5, 20.0, 1e6]), st.sampled_from(["laplace", "gaussian"]))
 def test_rows_with_noise_of_one_law(values: list[int], scale: float, name: str) -> None:
-    rows = bought(mechanism(name), scale, tuple(values))
+    rows = answers_of(mechanism(name), scale, tuple(values))
     assert isinstance(rows, Alike)
     each, level = tuple(rows), Fraction("0.95")
     assert [row.rounded for row in each] == values
@@ -47,7 +47,7 @@ def test_exact_rows_and_reported_values_among_them(values: list[int], data: st.D
     exact = data.draw(st.sets(st.sampled_from(numbers), max_size=len(values) - 1))
     noisy = [n for n in numbers if n not in exact]
     told = [values[n] + data.draw(st.integers(-9, 9)) for n in noisy]
-    own = bought(mechanism("laplace"), 20.0, [values[n] for n in noisy])
+    own = answers_of(mechanism("laplace"), 20.0, [values[n] for n in noisy])
     assert isinstance(own, Alike)
     whole = own.among(noisy, {n: values[n] for n in exact})
     laws = own[0].parts[0].laws
@@ -67,7 +67,7 @@ def test_exact_rows_and_reported_values_among_them(values: list[int], data: st.D
 
 
 def test_exact_rows_and_ranged_ones_are_looked_at_one_by_one() -> None:
-    assert not isinstance(bought(mechanism("laplace"), 0.0, (3,)), Alike)
-    ranged = bought(mechanism("truncated_geometric(n=9)"), 2.0, (3, 4))
+    assert not isinstance(answers_of(mechanism("laplace"), 0.0, (3,)), Alike)
+    ranged = answers_of(mechanism("truncated_geometric(n=9)"), 2.0, (3, 4))
     assert [row.value for row in ranged] == [3, 4]
     assert np.array(intervals(ranged, Fraction("0.9"))).shape == (3, 2)

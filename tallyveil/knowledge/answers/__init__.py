@@ -1,1 +1,1 @@
-"""What is known of a row by itself: released answers, estimates, exact counts; how precisely."""
+"""What is known about one row: released answers, estimates and exact counts, and how precisely."""

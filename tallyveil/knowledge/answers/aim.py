@@ -1,4 +1,4 @@
-"""How good an answer to a column has to be."""
+"""The precision that a statement asks for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SAME: Final = 1 + 2e-9
 
 @dataclass(frozen=True)
 class Aim:
-    """As good as ``mechanism`` at ``scale``; or, if ``half_width`` is given, with an interval at
-    ``confidence`` that is no wider to either side, in lattice units.
+    """The precision of ``mechanism`` at ``scale`` or, if ``half_width`` is given, an interval at
+    ``confidence`` that reaches no further to either side, in lattice units.
 
-    ``by_auto``: answers by any other mechanism serve, if they are as good.
+    ``by_auto``: answers of other mechanisms are accepted if they are as precise.
     """
 
     mechanism: AnyMechanism
@@ -31,7 +31,7 @@ class Aim:
 
     @property
     def in_range(self) -> bool:
-        """Whether answers of a mechanism with a public range are asked for."""
+        """Whether the mechanism has a public range, and adds noise."""
         return self.mechanism.needs_range and self.scale != 0
 
     @property
@@ -39,11 +39,11 @@ class Aim:
         return None if self.half_width is None else self.confidence
 
     def met_by(self, answer: WithError) -> bool:
-        """By an unbiased answer."""
+        """Whether an unbiased answer is precise enough."""
         if self.half_width is None:
             return answer.variance <= self.mechanism.worst_error(self.scale) * _SAME
         return answer.half_width(self.confidence) <= float(self.half_width) * _SAME
 
-    def no_less(self, spread: float) -> bool:
-        """Whether answers of this spread are as good, of the same mechanism."""
+    def met_by_spread(self, spread: float) -> bool:
+        """Whether answers of the same mechanism with this spread are precise enough."""
         return spread <= self.mechanism.spread(self.scale) * _SAME

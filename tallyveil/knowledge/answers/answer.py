@@ -1,10 +1,10 @@
-"""What is known of a row: a released answer, an estimate from several, or a count in a range.
+"""What is known about a row: a released answer, an estimate from several, or a count in a range.
 
-All three say the same things of themselves, which `Released` describes, in units of the row's
-lattice, on which the truth is an integer. Probabilities are for a flat prior on the integers
-(BAYES §4): the value is the truth plus an error of known law, symmetric about 0, so that the truth
-is the value less such an error. A released answer and an estimate add up; a count in a range does
-not, for its error depends on the truth.
+All three have the properties that `Released` describes, in units of the row's lattice, where the
+truth is an integer. Probabilities assume a flat prior on the integers (BAYES §4): the value is the
+truth plus an error of known law, symmetric about 0, so the truth is the value minus such an error.
+Released answers and estimates can be added. A count in a range cannot, because its error depends on
+the truth.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
     "total",
 ]
 
-# An estimate is a float; its rounding must not make an interval narrower, and it may lie half-way
-# between two integers but for rounding.
+# An estimate is a float. Its rounding must not make an interval narrower, nor hide that it lies
+# half-way between two integers.
 _ROUNDING: Final = 1e-6
 _DIGITS: Final = 6
 
@@ -42,9 +42,9 @@ _NOTHING: Final = Released(0)
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """An estimate, and the sum of released answers beside it, which may have a part in it.
+    """An estimate plus ``beside``, a sum of released answers that the estimate may depend on.
 
-    ``reported`` is as that of `Released`, instead of the nearest integer.
+    ``reported`` replaces the nearest integer, as in `Released`.
     """
 
     estimate: Estimate
@@ -61,7 +61,7 @@ class Estimated:
 
     @property
     def exact(self) -> bool:
-        """It follows from exact rows alone."""
+        """Whether it follows from exact rows alone."""
         return not self.beside.laws and self.estimate.variance == 0
 
     @property
@@ -74,25 +74,27 @@ class Estimated:
 
     @property
     def deviation(self) -> float:
-        """√(Σ_k A_k² Var N_k) of an estimate, in which noises that its parts share count once."""
+        """√(Σ_k A_k² Var N_k) for an estimate, where noises that its parts share count once."""
         return math.sqrt(self.estimate.variance) + self.beside.deviation
 
     def half_width(self, confidence: Fraction) -> float:
         if not self.beside.laws:
             return self.estimate.half_width(confidence)
-        each = _half_the_miss(confidence)
+        each = _half_the_error(confidence)
         return self.estimate.half_width(each) + self.beside.half_width(each)
 
     def interval(self, confidence: Fraction) -> EstimatedInterval:
-        """The truth is an integer. So an estimate is rounded to the nearest, and the ends of its
-        interval to the integers inside it, and the interval holds the truth no less often."""
+        """The interval, stretched to hold the reported value.
+
+        The truth is an integer. So the ends are rounded inwards, and the interval holds the truth
+        no less often."""
         own = self.beside
-        level = _half_the_miss(confidence) if own.laws else confidence
+        level = _half_the_error(confidence) if own.laws else confidence
         half, width = self.estimate.half_width(level) + _ROUNDING, own.half_width(level)
-        value, told = self.estimate.value, self.rounded
+        value, reported = self.estimate.value, self.rounded
         low = own.value + math.ceil(value - half) - width
         high = own.value + math.floor(value + half) + width
-        return EstimatedInterval(told, min(told, low), max(told, high))
+        return EstimatedInterval(reported, min(reported, low), max(reported, high))
 
     @property
     def rounded(self) -> int:
@@ -104,9 +106,10 @@ class Estimated:
         return Estimated(self.estimate, self.beside, value)
 
     def probability(self, low: int | None, high: int | None) -> float:
-        """The error X of an estimate θ̂ may be of any real size. The estimate less it is rounded to
-        the nearest integer, as the value itself is, and what is half-way counts half for each:
-        P(low − ½ ≤ θ̂ − X ≤ high + ½). So the claims θ = k are disjoint, and add up to 1.
+        """P(low − ½ ≤ θ̂ − X ≤ high + ½) for the estimate θ̂ and its error X, a real number.
+
+        θ̂ − X is rounded to the nearest integer, as the value is. Half-way points count half for
+        each side, so that the claims θ = k are disjoint and their probabilities add up to 1.
         """
         if low is not None and high is not None and low > high:
             return 0.0
@@ -138,8 +141,8 @@ class Estimated:
         return (before.lower + behind.lower) / 2, (before.upper + behind.upper) / 2
 
     def _beyond(self, x: float) -> float:
-        """At least P(Σ K_i + X > x), however the two depend on each other: one of them is beyond
-        its share of x."""
+        """An upper bound of P(Σ K_i + X > x), however the two depend on each other: if their sum
+        exceeds x, one of them exceeds its share of x."""
         if not math.isfinite(x):
             return float(x < 0)
         own, both = self.beside.deviation, self.deviation
@@ -150,7 +153,7 @@ class Estimated:
 
 @dataclass(frozen=True)
 class InRange:
-    """A count 0..n by a mechanism with a public range: it says how likely each truth is.
+    """A count 0..n released by a mechanism with a public range, which gives a posterior.
 
     A step of the row's lattice is one record.
     """
@@ -176,8 +179,7 @@ class InRange:
 
     @property
     def deviation(self) -> float:
-        """√E(θ − value)² under the posterior of the truth θ: such an error has a bias, which is
-        part of it."""
+        """√E(θ − value)² under the posterior of the truth θ. It includes the bias of the error."""
         return self.mechanism.deviation(self.scale, self.value)
 
     def half_width(self, confidence: Fraction) -> float:
@@ -210,30 +212,31 @@ class InRange:
         return self.value
 
     def reporting(self, value: int) -> InRange:
-        raise self._alone
+        raise self._not_additive
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
-        raise self._alone
+        raise self._not_additive
 
     @property
-    def _alone(self) -> TypeError:
-        return TypeError("answers of mechanisms with a public range do not add up")
+    def _not_additive(self) -> TypeError:
+        return TypeError("answers of mechanisms with a public range cannot be added")
 
     def suffices(self, aim: Aim) -> bool:
-        """For its own mechanism only, and only at the same scale or a smaller one."""
-        return aim.mechanism == self.mechanism and aim.no_less(self.mechanism.spread(self.scale))
+        """Whether the aim is this very mechanism, at the same or a larger scale."""
+        own = self.mechanism
+        return aim.mechanism == own and aim.met_by_spread(own.spread(self.scale))
 
 
 Known: TypeAlias = Released | Estimated | InRange
-"""An answer of one row, or the sum of several rows' answers."""
+"""The answer of one row, or the sum of several rows' answers."""
 
 
 def total(rows: Sequence[Known]) -> Known:
-    """The sum of some rows, and of what is reported of them; of none it is exactly 0.
+    """The sum of the rows, which reports the sum of their reported values; exactly 0 for no rows.
 
-    Noises of the rows' own answers are independent of each other, and those that estimates share
-    count once. Raises TypeError for several rows if one does not add up.
+    Noises of the rows' own answers are independent of each other. Noises that estimates share count
+    once. Raises TypeError if one of several rows is not additive.
     """
     if len(rows) == 1:
         return rows[0]
@@ -248,7 +251,7 @@ def total(rows: Sequence[Known]) -> Known:
 
 
 def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:
-    """What a value says that ``noise`` releases at ``scale``."""
+    """Return a function that makes an answer from a value that ``noise`` released at ``scale``."""
     law = law_of(noise.name, scale)
     if law is None:
         return lambda value: ranged(noise.name, scale, value)
@@ -257,13 +260,15 @@ def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | In
 
 
 def ranged(name: str, scale: float, value: int) -> InRange:
-    """What a value says that a mechanism with a public range has released."""
+    """The answer of a value released by the mechanism ``name``, which has a public range.
+
+    Raises TypeError if it has none."""
     noise = mechanism(name)
     if not isinstance(noise, CountMechanism):
         raise TypeError(f"{name} has no public range")
     return InRange(value, noise, scale)
 
 
-def _half_the_miss(confidence: Fraction) -> Fraction:
-    """The level of each of two intervals, of which one may miss as often as both may."""
+def _half_the_error(confidence: Fraction) -> Fraction:
+    """The confidence of each of two intervals that hold together with ``confidence``."""
     return 1 - (1 - confidence) / 2

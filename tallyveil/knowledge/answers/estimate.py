@@ -25,14 +25,15 @@ _BETTER: Final = 1 - 1e-9
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
 
 Criterion = Fraction | None
-"""What makes an estimate better: the interval at a confidence, or with None the variance."""
+"""How estimates are compared: by their intervals at this confidence, or if None by variance."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseWeights:
-    """Of the noises of an estimate, and their laws; estimates with alike errors share one.
+    """The weights of an estimate's noises, and the noises' laws. Estimates whose errors have the
+    same law may share one.
 
-    If ``rough``, intervals are by a quick bound, and somewhat too wide."""
+    If ``rough``, intervals come from a quick bound and are somewhat too wide."""
 
     values: FloatArray
     noises: Noises
@@ -48,7 +49,7 @@ class NoiseWeights:
         return self.noises.variance_of(self.values)
 
     def half_width(self, confidence: Fraction) -> float:
-        """The last one is kept: a statement asks for it once for each of many rows."""
+        """Caches the last result, because a statement asks once for each of many rows."""
         last = self._last
         if last[0] is not confidence:
             last = confidence, self._half_width(confidence)
@@ -64,7 +65,7 @@ class NoiseWeights:
 
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
-        """Equal where weights differ by rounding errors and by order only."""
+        """Equal for weights that differ only by rounding errors and order."""
         return self._signature(self.values)
 
     @cached_property
@@ -74,11 +75,11 @@ class NoiseWeights:
 
     @cached_property
     def unit(self) -> tuple[bytes, Signature]:
-        """The signature in units of the largest weight: many estimates differ in nothing else."""
+        """The signature in units of the largest weight. Many estimates differ only in that unit."""
         return self._signature(self.values / self._size)
 
     def _signature(self, values: FloatArray) -> tuple[bytes, Signature]:
-        """The sign of a weight says something where noises are drawn together."""
+        """Ignores the weights' signs unless noises are drawn together, since laws are symmetric."""
         alone = self.noises.together is None
         parts, powers = np.frexp(np.abs(values) if alone else values)
         weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
@@ -90,10 +91,9 @@ class NoiseWeights:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` tell the table's
-    noises apart: those of one number are one and the same. ``basis`` is what it is made from, if
-    that is to be recorded. ``draws`` are those of its noises, if its weights are another estimate's
-    too."""
+    """θ̂ = ``value`` = θ + Σ ``weights`` · noise, in lattice units. ``numbers`` identify the noises
+    within the table. ``basis`` lists the answers it was made from, if it is to be recorded.
+    ``draws`` are the joint draws of its noises, given if its weights are shared."""
 
     value: float
     numbers: IntArray
@@ -103,8 +103,8 @@ class Estimate:
 
     @property
     def noises(self) -> Noises:
-        """Those of its weights may be of other draws, which are alike: it makes no difference for
-        this estimate by itself, but beside others."""
+        """The noises, with this estimate's own draws. Shared weights may name other draws of the
+        same law, which matters only when estimates are combined."""
         return self.weights.noises if self.draws is None else self.weights.noises.drawn(self.draws)
 
     @property
@@ -117,7 +117,7 @@ class Estimate:
 
     @property
     def alone(self) -> bool:
-        """Whether it is an answer of the row itself, or of a multiple of it, and nothing else."""
+        """Whether it comes from one answer, to the row itself or to a multiple of it."""
         return len(self.numbers) == 1
 
     @property
@@ -128,12 +128,12 @@ class Estimate:
         return self.weights.half_width(confidence)
 
     def times(self, factor: float) -> Estimate:
-        """The estimate of a multiple of its row."""
+        """The estimate of ``factor`` times its row."""
         weights = replace(self.weights, values=self.weights.values * factor)
         return replace(self, value=self.value * factor, weights=weights)
 
     def mixed(self, own: Estimate) -> Estimate:
-        """The best combination with the row's ``own`` answer, which has no part here."""
+        """The best combination with the row's ``own`` answer, which it must not use already."""
         share = self.variance / (self.variance + own.variance) if own.variance else 1.0
         return Estimate(
             self.value * (1 - share) + own.value * share,
@@ -148,7 +148,7 @@ class Estimate:
 
     @classmethod
     def total(cls, parts: Sequence[Estimate]) -> Estimate:
-        """The sum, with the noises that some parts share."""
+        """The sum of the estimates. The weights of a noise that several parts share add up."""
         numbers, first, places = np.unique(
             np.concatenate([part.numbers for part in parts]), return_index=True, return_inverse=True
         )
@@ -176,14 +176,14 @@ class WithError(Protocol):
 
 
 def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
-    """Whether the error is clearly less, by its law alone."""
+    """Whether the new error is clearly smaller, judged by its law alone."""
     if by is None:
         return new.variance < old.variance * _BETTER
     return new.half_width(by) < old.half_width(by) * _BETTER
 
 
 def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
-    """As `surpasses`, and the interval that was reported at the confidence does not get wider."""
+    """Whether it `surpasses` what was reported, and its interval at ``confidence`` is no wider."""
     return surpasses(new, reported, by) and (
         by is not None or new.half_width(confidence) <= reported.half_width(confidence)
     )

@@ -1,4 +1,4 @@
-"""Rows that follow from what is published exactly, by a certificate in integers, or are zero."""
+"""Rows that are exact: zero, or proven in integers to follow from the published counts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _Answers: TypeAlias = tuple[Released | None, ...]
 
 
 class ExactRows:
-    """Of one table: ``values`` has one for each row that the span declares, which is None where
-    nothing is declared. Threads may share it.
+    """The exact rows of one table. ``values`` has one value for each row of ``span``, which is None
+    if nothing is published. Threads may share it.
 
-    What follows from these is free, and asked for again and again: it is kept as long as somebody
-    keeps the question. A row without a coefficient is 0, whatever is declared.
+    Answers are cached for as long as their column object lives. A row without a coefficient is 0,
+    whatever is published.
     """
 
     def __init__(self, span: Span | None = None, values: Sequence[int] = ()) -> None:
@@ -33,11 +33,11 @@ class ExactRows:
         self._known: WeakKeyDictionary[Column, _Answers] = WeakKeyDictionary()
 
     def bears_on(self, columns: Sequence[Column]) -> bool:
-        """Whether some of the rows can be exact."""
+        """Whether any row of the columns may be exact."""
         return self.span is not None or any(len(column.zeros) for column in columns)
 
     def answers(self, column: Column) -> _Answers:
-        """The exact answer of each row, None for one that does not follow."""
+        """The exact answer of each row, None for a row that is not exact."""
         found = self._known.get(column)
         if found is None:
             found = self._known[column] = self._answers(column)
@@ -56,7 +56,7 @@ class ExactRows:
         return all(None not in self.answers(column) for column in columns)
 
     def put(self, found: Found) -> Found:
-        """With what is exact in the place of what else is known."""
+        """Return ``found`` with exact answers in place of what else is known."""
         rows = list[Sequence[Known | None]]()
         for column, own in zip(found.columns, found.rows, strict=True):
             answers = self.answers(column)

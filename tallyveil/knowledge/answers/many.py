@@ -1,4 +1,4 @@
-"""What is known of many rows at once: of those with noise of one law without looking at each."""
+"""What is known about many rows at once. Rows whose noise has one law are handled together."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from tallyveil.mechanisms import AnyMechanism, law_of
 __all__ = [
     "Alike",
     "IntervalEnds",
-    "bought",
+    "answers_of",
     "by_law",
     "chosen",
+    "interval_ends",
     "intervals",
     "reporting",
-    "turned",
     "unknown",
     "variances",
 ]
 
-# How many rows are looked at between two looks at the deadline.
-_PORTION: Final = 1024
+_PORTION: Final = 1024  # rows between two checks of the deadline
 # Values and half-widths up to here add up within 64 bits.
 _SHORT: Final = 2**61
 
 _Steps: TypeAlias = Sequence[int | None] | IntArray
 IntervalEnds: TypeAlias = tuple[_Steps, _Steps, _Steps]
-"""Of each row the value and the lower and the upper end of its interval."""
+"""The values of the rows, and the lower and the upper ends of their intervals."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alike(Sequence[Known]):
-    """Of each row a value with noise of ``law``, which is of a scale other than 0; those of the
-    numbers ``exact`` have none. ``reported`` are the values that are reported instead."""
+    """Rows with the same noise ``law``, whose scale is not 0. The rows numbered ``exact`` have no
+    noise. ``reported``, if given, are the values to report instead."""
 
     values: Sequence[int]
     law: NoiseLaw
@@ -80,14 +79,14 @@ class Alike(Sequence[Known]):
         )
 
     def among(self, rows: Sequence[int], exact: dict[int, int]) -> Alike:
-        """As the ``rows`` of these numbers beside exact values by number."""
+        """Return all rows of a column: these as its ``rows``, and ``exact`` values by number."""
         values = dict(zip(rows, self.values, strict=True)) | exact
-        silent = frozenset(exact).union(rows[n] for n in self.exact)
-        return Alike([values[row] for row in range(len(values))], self.law, silent)
+        noiseless = frozenset(exact).union(rows[n] for n in self.exact)
+        return Alike([values[row] for row in range(len(values))], self.law, noiseless)
 
     @property
     def of_each_law(self) -> Sequence[Known]:
-        """One row with noise, and one that is exact, as far as there are any."""
+        """One row with noise and one exact row, if there are such rows."""
         noisy = next((n for n in range(len(self)) if n not in self.exact), None)
         return [self[n] for n in (noisy, next(iter(self.exact), None)) if n is not None]
 
@@ -98,24 +97,24 @@ class Alike(Sequence[Known]):
         return found
 
     def ends(self, confidence: Fraction) -> IntervalEnds | None:
-        """Of the rows' intervals; None if they take more than 64 bits."""
+        """The ends of the rows' intervals; None if they may not fit in 64 bits."""
         half = Released.of(0, self.law).half_width(confidence)
         try:
-            values = told = np.array(self.values, dtype=np.int64)
+            values = reported = np.array(self.values, dtype=np.int64)
             if self.reported is not None:
-                told = np.array(self.reported, dtype=np.int64)
+                reported = np.array(self.reported, dtype=np.int64)
         except OverflowError:
             return None
-        if max(half, _size(values), _size(told)) >= _SHORT:
+        if max(half, _size(values), _size(reported)) >= _SHORT:
             return None
         away: int | IntArray = half
         if self.exact:
             away = np.full(len(self), half)
             away[list(self.exact)] = 0
         low, high = values - away, values + away
-        if told is values:
+        if reported is values:
             return values, low, high
-        return told, np.minimum(told, low), np.maximum(told, high)
+        return reported, np.minimum(reported, low), np.maximum(reported, high)
 
 
 def _size(values: IntArray) -> int:
@@ -123,8 +122,8 @@ def _size(values: IntArray) -> int:
     return max(int(values.max()), -int(values.min()))
 
 
-def bought(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequence[Known]:
-    """What ``values`` say that ``mechanism`` released at ``scale``."""
+def answers_of(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequence[Known]:
+    """The answers of ``values`` that ``mechanism`` released at ``scale``."""
     law = law_of(mechanism.name, scale)
     if law is not None and law.scale:
         return Alike(values, law)
@@ -132,26 +131,27 @@ def bought(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequ
 
 
 def by_law(rows: Sequence[Known | None]) -> Mapping[Hashable, Known]:
-    """One of the rows of each law of error."""
+    """One row for each distinct law of the errors."""
     if isinstance(rows, Alike):
         rows = rows.of_each_law
     return {row.law: row for row in rows if row is not None}
 
 
 def unknown(rows: Sequence[Known | None]) -> int:
-    """How many rows nothing is known of."""
+    """The number of rows about which nothing is known."""
     return 0 if isinstance(rows, Alike) else sum(row is None for row in rows)
 
 
 def chosen(rows: Sequence[Known | None], numbers: Sequence[int]) -> Sequence[Known | None]:
+    """The rows with these numbers."""
     if isinstance(rows, Alike):
         return rows.take(numbers)
     return tuple(map(rows.__getitem__, numbers))
 
 
 def variances(rows: Sequence[Known | None]) -> tuple[FloatArray, FloatArray]:
-    """The rows' values and variances: 0 of what is exact, and NaN of what is not known, or does
-    not add up. Each law is looked at once."""
+    """The rows' values and variances. The variance is 0 for exact rows. Both are NaN for rows that
+    are not known or not additive. Each law's variance is computed once."""
     if isinstance(rows, Alike):
         return np.array(rows.values, dtype=np.float64), rows.variances
     found: dict[Hashable, float] = {}
@@ -168,12 +168,12 @@ def variances(rows: Sequence[Known | None]) -> tuple[FloatArray, FloatArray]:
 def reporting(
     rows: Sequence[Known | None], numbers: Sequence[int], values: Sequence[int]
 ) -> Sequence[Known | None]:
-    """With ``values`` reported of the rows of these numbers, which are known."""
+    """Return the rows, of which those with these numbers report ``values``."""
     if isinstance(rows, Alike):
-        told = list(rows.values if rows.reported is None else rows.reported)
+        reported = list(rows.values if rows.reported is None else rows.reported)
         for number, value in zip(numbers, values, strict=True):
-            told[number] = value
-        return replace(rows, reported=told)
+            reported[number] = value
+        return replace(rows, reported=reported)
     every = list(rows)
     for number, value in zip(numbers, values, strict=True):
         row = every[number]
@@ -182,7 +182,7 @@ def reporting(
 
 
 def intervals(rows: Sequence[Known | None], confidence: Fraction) -> IntervalEnds:
-    """Most rows have noise of their own, and many of these noise of one law."""
+    """The rows' values and the ends of their intervals at ``confidence``; None for unknown rows."""
     if isinstance(rows, Alike) and rows:
         ends = rows.ends(confidence)
         if ends is not None:
@@ -192,11 +192,11 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> IntervalEnd
     for start in range(0, len(rows), _PORTION):
         deadline.check()
         found += (_interval(row, confidence, halves) for row in rows[start : start + _PORTION])
-    return turned(found)
+    return interval_ends(found)
 
 
-def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> IntervalEnds:
-    """The values, the lower and the upper ends."""
+def interval_ends(rows: Sequence[tuple[int | None, int | None, int | None]]) -> IntervalEnds:
+    """Collect the values, the lower and the upper ends of rows of these three."""
     values, low, high = zip(*rows, strict=True) if rows else ((), (), ())
     return values, low, high
 
@@ -204,13 +204,13 @@ def turned(rows: Sequence[tuple[int | None, int | None, int | None]]) -> Interva
 def _interval(
     row: Known | None, confidence: Fraction, halves: dict[Hashable, int]
 ) -> EstimatedInterval | tuple[None, None, None]:
-    """``halves`` are the half-widths of released answers, by their laws."""
+    """The interval of one row. ``halves`` caches the half-widths of released answers by law."""
     if not isinstance(row, Released):
         return (None, None, None) if row is None else row.interval(confidence)
-    law, value, told = row.law, row.value, row.reported
+    law, value, reported = row.law, row.value, row.reported
     half = halves.get(law)
     if half is None:
         half = halves[law] = row.half_width(confidence)
-    if told is None:
+    if reported is None:
         return EstimatedInterval(value, value - half, value + half)
-    return EstimatedInterval(told, min(told, value - half), max(told, value + half))
+    return EstimatedInterval(reported, min(reported, value - half), max(reported, value + half))

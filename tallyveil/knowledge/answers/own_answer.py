@@ -1,4 +1,4 @@
-"""What one answer that is recorded, or exact, says of its own rows."""
+"""What one recorded or exact answer gives for its own rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tallyveil.knowledge.answers.released_answer import Released, variance_of
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column
 
-__all__ = ["alike", "content_at", "noises_of", "place_of", "said", "spread_of"]
+__all__ = ["alike", "answer_at", "content_at", "noises_of", "place_of", "spread_of"]
 
 _LESS: Final = 1 - 1e-9
 
 
-def said(answer: Answer, place: int) -> Released | InRange:
-    """Of the row at this place of its column."""
+def answer_at(answer: Answer, place: int) -> Released | InRange:
+    """The answer of the row at this place of its column."""
     value, law = int(answer.values[place]), answer.law
     return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
 
@@ -31,8 +31,9 @@ def alike(
     held: Sequence[tuple[int, ...]],
     keys: Sequence[bytes],
 ) -> Alike | None:
-    """What the best answers say of the rows with these keys and their contents, if all noise is of
-    one law."""
+    """The best answers of the rows with these ``keys``, or None unless all noise has one law.
+
+    ``held`` has for each row the columns that hold it, and ``best`` the best answer among them."""
     laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
     noisy = {law for law in laws.values() if law is not None and law.scale}
     if None in laws.values() or len(noisy) != 1:
@@ -42,14 +43,15 @@ def alike(
         for n, (key, numbers) in enumerate(zip(keys, held, strict=True))
         if (one := best[numbers]) is not None
     ]
-    silent = {numbers for numbers, law in laws.items() if law not in noisy}
-    exact = frozenset(n for n, numbers in enumerate(held) if numbers in silent)
+    noiseless = {numbers for numbers, law in laws.items() if law not in noisy}
+    exact = frozenset(n for n, numbers in enumerate(held) if numbers in noiseless)
     return Alike(values, noisy.pop(), exact)
 
 
 def place_of(column: Column, key: bytes, guess: int) -> int:
-    """Of the row with this key: of several, the one of the greatest content, of which the column's
-    noise is the least part."""
+    """The place of the row with this key; ``guess`` is tried first.
+
+    If there are several, the one of the greatest |content|, whose noise is relatively least."""
     keys, contents = column.row_names
     if len(keys) == 1:
         return 0
@@ -62,7 +64,7 @@ def place_of(column: Column, key: bytes, guess: int) -> int:
 
 
 def content_at(column: Column, place: int) -> int:
-    """Of the row at this place."""
+    """The content of the row at this place."""
     contents = column.row_contents
     return 1 if contents is None else contents[place]
 
@@ -93,8 +95,8 @@ def _of_law(law: NoiseLaw) -> Noises:
 
 
 def spread_of(answer: Answer) -> float:
-    """By which answers of one kind are compared; of noise that is drawn together it is less than of
-    such independent noise."""
+    """The spread by which answers of one kind are compared. Noise that is drawn together counts as
+    slightly less than independent noise of its scale."""
     law = answer.law
     if law is None:
         return _ranged_spread(answer.mechanism, answer.scale)

@@ -1,8 +1,8 @@
-"""How precisely a table's counts would be known if something were bought.
+"""How precisely a table's counts would be known after a purchase.
 
-The law of an estimate's error does not depend on the answers, so nothing has to be drawn to find it
-out: each row's estimate is the best linear unbiased combination of what was recorded and what would
-be bought (BAYES §3).
+The law of an estimate's error does not depend on the answers, so it is computed without drawing
+noise: each row's estimate is the best linear unbiased combination of the recorded answers and those
+that would be bought (BAYES §3).
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 
 __all__ = ["Precision", "Preview", "row_bytes", "stretches", "too_complex"]
 
-_HEIGHT: Final = 1_500  # rows to be bought, and recorded ones
-_TOGETHER: Final = 1_000
+_HEIGHT: Final = 1_500  # rows, fresh and recorded
+_TOGETHER: Final = 1_000  # queries between two checks of the deadline
 
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """``rows`` (m×n) over classes of cells: recorded ones with their ``values`` and ``noises``, and
-    the ``fresh`` ones, with the noise they would get. ``queries`` (k×n) is what is looked at.
+    """``rows`` (m×n) over classes of cells: recorded rows with their ``values`` and ``noises``, and
+    ``fresh`` rows with the noise they would get. ``queries`` (k×n) are the counts to check.
     """
 
     rows: sparse.csr_matrix
     origin: IntArray
-    """Of which column of the charge a row is to be bought; −1 for recorded ones."""
+    """The charge's column of each fresh row; −1 for recorded rows."""
     values: FloatArray
     noises: Noises
     queries: sparse.csr_matrix
     before: Callable[[], Precision]
-    """What is known from what was recorded; worked out once."""
+    """Compute what the recorded rows determine; cached."""
 
     @property
     def fresh(self) -> BoolArray:
@@ -49,13 +49,13 @@ class Preview:
 
     @cached_property
     def steps(self) -> IntArray:
-        """Of each query by how much one record moves it at most."""
+        """For each query, the most by which one record changes it."""
         found: IntArray = abs(self.queries).max(axis=1).toarray().ravel().astype(np.int64)
         return found
 
     @cached_property
     def counts(self) -> BoolArray:
-        """Which queries are counts, each record in the group moving them alike."""
+        """Which queries are counts: each record in the group changes them by the same amount."""
         low, high = (
             self.queries.min(axis=1, explicit=True).toarray().ravel(),
             self.queries.max(axis=1, explicit=True).toarray().ravel(),
@@ -64,16 +64,16 @@ class Preview:
         return found
 
     def take(self, which: Sequence[int] | IntArray) -> Preview:
-        """Of some queries only."""
+        """Return the preview of these queries only."""
         return replace(self, queries=self.queries[np.asarray(which, dtype=np.int64)])
 
     def wider(self, factor: float) -> Preview:
-        """With so much wider noise on what is bought."""
+        """Return the preview with the scales of fresh noise multiplied by ``factor``."""
         scales = np.where(self.fresh, self.noises.scales * factor, self.noises.scales)
         return replace(self, noises=Noises(self.noises.laws, scales))
 
     def least_variances(self) -> FloatArray:
-        """No more than the variances of the queries' estimates once it is bought, and quick.
+        """Quick lower bounds of the variances of the queries' estimates after the purchase.
 
         For A H = q and each cell j, by Cauchy and Schwarz (A H)_j² = (Σ_i A_i H_ij)²
         ≤ Σ_i A_i² v_i · Σ_i H_ij²/v_i. So the variance is at least max_j q_j² / Σ_i H_ij²/v_i.
@@ -90,11 +90,11 @@ class Preview:
         return found
 
     def after(self) -> Precision:
-        """What would be known once it is bought: something of each query."""
+        """What would be known after the purchase, which determines each query."""
         return Precision.of(self.rows, self.values, self.noises)
 
     def alone(self) -> list[Estimate | None]:
-        """For each query that is a row to be bought that answer by itself, with the least noise."""
+        """For each query that is a fresh row, its least noisy answer by itself; otherwise None."""
         bought: dict[bytes, int] = {}
         keys = row_bytes(self.rows)
         for row in np.flatnonzero(self.fresh).tolist():
@@ -109,13 +109,13 @@ class Preview:
         ]
 
     def asked(self) -> Preview:
-        """What is to be bought is what is looked at, row by row."""
+        """Return the preview whose queries are the fresh rows themselves."""
         return replace(self, queries=self.rows[np.flatnonzero(self.fresh)])
 
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """Estimates of queries from some rows, with their values and noises."""
+    """Estimates of queries from rows with these values and noises."""
 
     values: FloatArray
     noises: Noises
@@ -123,7 +123,7 @@ class Precision:
 
     @classmethod
     def of(cls, rows: sparse.csr_matrix, values: FloatArray, noises: Noises) -> Precision:
-        """Raises StatementTooComplex where there are too many."""
+        """Fit the rows. Raises StatementTooComplex if there are too many."""
         if rows.shape[0] > _HEIGHT:
             raise too_complex()
         deadline.check()
@@ -133,7 +133,7 @@ class Precision:
             raise too_complex() from None
 
     def variances(self, queries: sparse.csr_matrix) -> FloatArray:
-        """Infinite where the rows do not determine a query."""
+        """The variance of each query's estimate, infinite if the rows do not determine it."""
         found = [np.zeros(0)]
         for start in range(0, queries.shape[0], _TOGETHER):
             deadline.check()
@@ -141,11 +141,11 @@ class Precision:
         return np.concatenate(found)
 
     def of_query(self, query: sparse.csr_matrix) -> Estimate:
-        """Of one that the rows determine."""
+        """The best estimate of one query, which the rows must determine."""
         return self._with(self.fit.weights(query))
 
     def narrower(self, query: sparse.csr_matrix) -> Estimate:
-        """With an interval that is no wider than that of the estimate, and quicker to find."""
+        """An estimate whose interval is no wider than the best estimate's, and quicker to find."""
         return self._with(self.fit.lesser_weights(query))
 
     def _with(self, weights: FloatArray) -> Estimate:
@@ -154,23 +154,24 @@ class Precision:
 
 
 def _estimated(values: FloatArray, noises: Noises, rows: IntArray, weights: FloatArray) -> Estimate:
-    """With these weights on these rows' answers."""
+    """The estimate with these weights on these rows' answers."""
     return Estimate(float(weights @ values[rows]), rows, NoiseWeights(weights, noises.take(rows)))
 
 
 def row_bytes(rows: sparse.csr_matrix) -> list[bytes]:
-    """Equal for equal rows, whose cells are in order."""
+    """A key for each row, equal for equal rows. Each row's cells must be in order."""
     cells, coefficients = rows.indices.astype("<i8"), rows.data.astype("<i8")
     return [cells[a:b].tobytes() + coefficients[a:b].tobytes() for a, b in stretches(rows)]
 
 
 def stretches(rows: sparse.csr_matrix) -> list[tuple[int, int]]:
+    """Where each row's entries start and end."""
     return list(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True))
 
 
 def too_complex() -> StatementTooComplex:
     return StatementTooComplex(
-        "there is too much to look at to see what this would tell, as the table's inference"
-        " control asks for",
+        "this statement is too complex for the table's inference control to check what it would"
+        " reveal",
         hint="Ask for fewer groups at once, or SET dp.source = history.",
     )

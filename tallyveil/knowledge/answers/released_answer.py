@@ -1,4 +1,4 @@
-"""A released answer: the truth and the sum of some independent noises, by their laws."""
+"""A released answer: the truth plus a sum of independent noises with known laws."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class _Fields(NamedTuple):
 
 
 class Released(_Fields):
-    """The truth and the sum of some independent noises; of none, it is exact.
+    """The truth plus a sum of independent noises; exact if there are none.
 
-    ``reported`` is what is reported instead of the value, so that rows of a statement add up. It is
-    a tuple, since statements of thousands of rows make as many.
+    ``reported``, if given, is reported instead of the value so that rows of a statement add up. The
+    class is a tuple because a statement may make thousands of them.
     """
 
     __slots__ = ()
 
     additive: ClassVar[bool] = True
-    """Whether it adds up with others, and can take part in estimates."""
+    """Whether it can be added to others and used in estimates."""
     by: ClassVar[None] = None
-    """The mechanism with a public range that it is from, if it is."""
+    """The mechanism with a public range that released it, if any."""
     limits: ClassVar[None] = None
-    """Between which numbers the truth is for certain, if that is known."""
+    """The range that is certain to contain the truth, if known."""
 
     @classmethod
     def of(cls, value: int, law: NoiseLaw) -> Released:
-        """With noise of one law."""
+        """An answer with noise of one law."""
         return cls(value, (law,) if law.scale else ())
 
     @property
@@ -57,7 +57,7 @@ class Released(_Fields):
 
     @property
     def law(self) -> Hashable:
-        """Equal for answers whose errors have one law, while both are held."""
+        """Equal for answers whose errors have the same law, as long as both answers exist."""
         return id(self.laws[0]) if len(self.laws) == 1 else self.laws
 
     @property
@@ -66,29 +66,30 @@ class Released(_Fields):
 
     @property
     def deviation(self) -> float:
-        """σ of the error, √(Σ_i Var K_i); about the value, where that is not its mean."""
+        """σ of the error, √(Σ_i Var K_i); its root mean square if it is biased."""
         return math.sqrt(self.variance)
 
     def half_width(self, confidence: Fraction) -> int:
-        """How far the farther end of the interval is."""
+        """The distance from the value to the farther end of its interval."""
         if len(self.laws) <= 1:
             return _half_width(self.laws[0], confidence) if self.laws else 0
         return _half_width_of_sum(_counted(self.laws), confidence)
 
     def interval(self, confidence: Fraction) -> EstimatedInterval:
-        half = self.half_width(confidence)
-        told = self.rounded
-        return EstimatedInterval(told, min(told, self.value - half), max(told, self.value + half))
+        """The value to report, and an interval around the value stretched to hold it."""
+        half, reported = self.half_width(confidence), self.rounded
+        low, high = self.value - half, self.value + half
+        return EstimatedInterval(reported, min(reported, low), max(reported, high))
 
     @property
     def rounded(self) -> int:
-        """What is reported."""
+        """The integer to report."""
         return self.value if self.reported is None else self.reported
 
     def reporting(self, value: int) -> Released:
-        """The same, with another value reported. Its interval holds that too."""
-        own, laws, told = self
-        return self if value == (own if told is None else told) else Released(own, laws, value)
+        """Return the answer with ``value`` reported, which its interval is stretched to hold."""
+        own, laws, before = self
+        return self if value == (own if before is None else before) else Released(own, laws, value)
 
     def probability(self, low: int | None, high: int | None) -> float:
         """A lower bound of P(low ≤ truth ≤ high), within 10⁻⁹; None for no bound.
@@ -102,7 +103,7 @@ class Released(_Fields):
         return max(0.0, self._error.cdf(most).lower - self._error.cdf(least, strict=True).upper)
 
     def quantile(self, probability: float) -> float:
-        """A value that the truth is at most with this probability, or a little more.
+        """A value that the truth does not exceed with this probability, or a little more.
 
         Raises InvalidParameterValue unless 0 < probability < 1.
         """
@@ -114,11 +115,12 @@ class Released(_Fields):
 
     @property
     def parts(self) -> tuple[Released, tuple[Estimate, ...]]:
-        """What it is the sum of. Raises TypeError if it does not add up."""
+        """The released answer and the estimates it is the sum of. Raises TypeError if it is not
+        additive."""
         return self, ()
 
     def suffices(self, aim: Aim) -> bool:
-        """Whether it is as good as what is asked for."""
+        """Whether it is as precise as ``aim`` asks."""
         return aim.met_by(self)
 
 

@@ -1,1 +1,1 @@
-"""Recorded columns of answers: which bear on a question, and the cells that they tell apart."""
+"""Recorded columns of answers: which are relevant to a query, and the cells they distinguish."""
