@@ -1,10 +1,10 @@
-"""A population pyramid from one query, through any PostgreSQL server that tallyveil is.
+"""A population pyramid from one query to a tallyveil server, through a PostgreSQL driver.
 
     tallyveil serve demo/people.toml &
     python examples/pyramid.py postgresql://127.0.0.1:5432/people
 
 Both sexes and all ages are one GROUP BY: each person is in one group, so it costs what one count
-does. The price and the interval come as a notice.
+does. A notice reports the cost and the interval.
 """
 
 from __future__ import annotations
