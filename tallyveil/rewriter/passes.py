@@ -24,10 +24,10 @@ from tallyveil.rewriter.engine.database import public_table
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
-from tallyveil.rewriter.private.block import Block, take_apart
-from tallyveil.rewriter.private.interval_columns import hand_on_intervals
+from tallyveil.rewriter.private.block import Block, read_block
+from tallyveil.rewriter.private.interval_columns import add_interval_columns
 from tallyveil.rewriter.private.linear import null_on_zero
-from tallyveil.rewriter.private.noisy_select import Turned, turn
+from tallyveil.rewriter.private.noisy_select import PlannedBlock, plan_block
 from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.picked_groups import pick_groups
 from tallyveil.rewriter.private.projection import projection
@@ -104,20 +104,20 @@ class Planning(Draft):
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
     cautions: tuple[Caution, ...] = ()
-    turned: list[Turned] = field(default_factory=list)
+    planned: list[PlannedBlock] = field(default_factory=list)
 
     def plan(self) -> Plan:
         """After the last pass."""
-        noisy = tuple(table for part in self.turned for table in part.tables)
-        below = (c for part in self.turned for c in part.cautions)
+        noisy = tuple(table for part in self.planned for table in part.tables)
+        below = (c for part in self.planned for c in part.cautions)
         cautions = dict.fromkeys([*self.cautions, *below])
         return Plan(
             self.collected.workloads(),
             noisy,
             duckdb_sql(self.tree),
             self.used,
-            tuple(query for part in self.turned for query in part.queries),
-            tuple(remark for part in self.turned for remark in part.remarks),
+            tuple(query for part in self.planned for query in part.queries),
+            tuple(remark for part in self.planned for remark in part.remarks),
             tuple(cautions)[:MAX_CAUTIONS],
             projection(self.tree, noisy),
             self.collected.summed,
@@ -209,11 +209,12 @@ def _read_public(planning: Planning) -> None:
     planning.used = frozenset(used)
 
 
-def _turn_blocks(planning: Planning) -> None:
+def _plan_blocks(planning: Planning) -> None:
     for number, block in enumerate(_blocks(planning)):
         name, collected = f"__noisy_{number}", planning.collected
-        turned = turn(block, name, planning.cursor, collected, planning.parts, planning.share)
-        planning.turned.append(turned)
+        planning.planned.append(
+            plan_block(block, name, planning.cursor, collected, planning.parts, planning.share)
+        )
 
 
 def _blocks(planning: Planning) -> list[Block]:
@@ -227,7 +228,7 @@ def _blocks(planning: Planning) -> list[Block]:
         )
     catalog, cursor = planning.catalog, planning.cursor
     lineage = Lineage(catalog)
-    return [take_apart(s, FromClause(catalog, cursor), cursor.constant, lineage) for s in found]
+    return [read_block(s, FromClause(catalog, cursor), cursor.constant, lineage) for s in found]
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
@@ -271,10 +272,10 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: pick_groups(planning.tree, planning.catalog),
     _check_above,
     _read_public,
-    lambda planning: hand_on_intervals(planning.tree, planning.catalog),
-    _turn_blocks,
+    lambda planning: add_interval_columns(planning.tree, planning.catalog),
+    _plan_blocks,
     lambda planning: null_on_zero(
-        planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.turned)
+        planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.planned)
     ),
     _zone_outputs,
 )

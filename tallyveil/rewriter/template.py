@@ -23,8 +23,8 @@ from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, held_
 from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS
-from tallyveil.rewriter.private.noisy_select import Turned
-from tallyveil.rewriter.private.noisy_tables import Collected, release
+from tallyveil.rewriter.private.noisy_select import PlannedBlock
+from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import cautions, unmet
 from tallyveil.rewriter.resolve.branches import RECORD
@@ -135,7 +135,7 @@ class _Template:
 
     bare: Plan
     tree: exp.Expr
-    turned: Turned
+    planned: PlannedBlock
     masks: Mapping[int, _Mask]
     holes: tuple[int, ...]
     constants: frozenset[str]
@@ -144,36 +144,36 @@ class _Template:
         """Raises _NotAlike, and what planning raises."""
         if any(texts[n] in self.constants for n in self.holes):
             raise _NotAlike  # what were two expressions may be one now
-        turned, collected = self.turned, Collected()
-        block, outputs = turned.block, turned.outputs
+        planned, collected = self.planned, Collected()
+        block, outputs = planned.block, planned.outputs
 
         def part(component: Component) -> ComponentPart:
             mask = self.masks[id(component)]
             key = (mask, tuple(texts[n] for n in mask.holes))
             return kept.get(key, lambda: mask.part(texts, parts))
 
-        divided, coefficients = turned.evaluated[0].divided, dict(enumerate(outputs.coefficients))
+        divided, coefficients = planned.evaluated[0].divided, dict(enumerate(outputs.coefficients))
         evaluated = from_parts(block.domain, divided, coefficients, part)
         if unmet(block.where, False, outputs.coefficients, [evaluated], outputs.cancelled):
             raise _NotAlike
         collected.count(evaluated.height * outputs.width)
-        noisy = release(block, turned.name, [evaluated], collected, outputs, False)[0]
+        noisy = noisy_tables(block, planned.name, [evaluated], collected, outputs, False)[0]
         workloads, projected = collected.workloads(), projection(self.tree, noisy)
         return replace(self.bare, workloads=workloads, noisy=noisy, projection=projected)
 
 
 def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
-    if len(planning.turned) != 1 or plan.domain_queries or plan.cautions:
+    if len(planning.planned) != 1 or plan.domain_queries or plan.cautions:
         return None
-    turned = planning.turned[0]
-    if not turned.block.source.plain or turned.block.groups.several:
+    planned = planning.planned[0]
+    if not planned.block.source.plain or planned.block.groups.several:
         return None
-    components = [c for one in turned.evaluated[0].divided for c in one.components]
+    components = [c for one in planned.evaluated[0].divided for c in one.components]
     outside = {literal.meta[HOLE] for literal in _holes(planning.tree)}
     masks: dict[int, _Mask] = {}
     for component in components:
         inside = [one for part in component.expressions for one in _holes(part)]
-        if not all(_fits(literal, shape.kinds, turned.block.domain) for literal in inside):
+        if not all(_fits(literal, shape.kinds, planned.block.domain) for literal in inside):
             return None
         numbers = {literal.meta[HOLE] for literal in inside} - outside
         masks[id(component)] = _Mask(component, tuple(sorted(numbers)))
@@ -187,7 +187,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
     if not holes or any(shape.holes[n] in others for n in holes):
         return None
     bare = replace(plan, workloads={}, noisy=())
-    return _Template(bare, planning.tree, turned, masks, tuple(holes), others)
+    return _Template(bare, planning.tree, planned, masks, tuple(holes), others)
 
 
 def _holes(part: exp.Expr) -> Iterator[exp.Literal]:

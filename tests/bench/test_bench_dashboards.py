@@ -12,7 +12,7 @@ from bench.cliffs import Taken
 from bench.dashboards import OWN, asked, workbooks
 
 _REASONS = {
-    "count(DISTINCT …) is not answered: one record can change it and a thousand not",
+    "count(DISTINCT …) is not answered: it is not a sum over records",
     "min over records is not answered",
 }
 # Far beyond what is meant, 2 s: the machine may be busy with other things, and slower.

@@ -62,7 +62,7 @@ def test_sql_as_json_says_all_of_a_warning(policy: Path) -> None:
     assert warning == {
         "severity": "WARNING",
         "sqlstate": "01000",
-        "message": "'f' is no declared value of sex: no record is counted by it",
+        "message": "'f' is not a declared value of sex: no record is counted by it",
         "detail": "Records with other values of sex are counted as 'other'.",
         "hint": "Did you mean 'F'? SELECT DISTINCT sex FROM person lists the declared values.",
         "position": query.index("'f'") + 1,

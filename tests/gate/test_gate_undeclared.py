@@ -170,7 +170,7 @@ def test_every_place_of_a_predicate_is_looked_at(connection: tallyveil.Connectio
         "SELECT DISTINCT age FROM person WHERE sex = 'female'",
     ):
         (warning,) = warned(connection, sql)
-        assert "'female' is no declared value of sex" in warning.message, sql
+        assert "'female' is not a declared value of sex" in warning.message, sql
 
 
 BY_SEX = "(SELECT sex, count(*) AS n FROM person GROUP BY sex) AS t"
@@ -202,7 +202,7 @@ def test_constants_are_looked_at_above_the_counts_and_in_lists_of_values(
     connection: tallyveil.Connection, sql: str
 ) -> None:
     (warning,) = warned(connection, sql)
-    assert "'female' is no declared value of sex" in warning.message
+    assert "'female' is not a declared value of sex" in warning.message
     assert "Did you mean 'Female'?" in (warning.hint or "")
     assert warning.position == sql.index("'female'") + 1
     assert warned(connection, sql.replace("'female'", "'Female'")) == []
@@ -245,8 +245,11 @@ TIMED = [
     ("seen <= '2020-01-01 05:00'", None),
     ("seen > timestamp '2020-12-31 05:00'", "no declared value of seen is > 2020-12-31 05:00:00"),
     ("seen = timestamp '2020-03-05 00:00'", None),
-    ("seen = timestamp '2020-03-05 12:00' OR age = 5", "2020-03-05 12:00:00 is no declared value"),
-    ("seen IN (date '2020-03-05', timestamp '2020-03-05 12:00')", "2020-03-05 12:00:00 is no"),
+    (
+        "seen = timestamp '2020-03-05 12:00' OR age = 5",
+        "2020-03-05 12:00:00 is not a declared value",
+    ),
+    ("seen IN (date '2020-03-05', timestamp '2020-03-05 12:00')", "2020-03-05 12:00:00 is not"),
     ("seen = CAST(timestamp '2020-03-05 12:00' AS date)", None),
     ("seen > CAST('2020-12-31 05:00' AS date)", "no declared value of seen is > 2020-12-31"),
 ]
@@ -343,7 +346,7 @@ def test_many_are_named_together_and_no_more_than_a_few(
 ) -> None:
     listed = ", ".join(f"'x{n}'" for n in range(1000))
     (warning,) = warned(connection, where(f"city IN ({listed})"))
-    assert "'x0', 'x1', 'x2' and 997 more are no declared values" in warning.message
+    assert "'x0', 'x1', 'x2' and 997 more are not declared values" in warning.message
 
 
 def test_the_wire_has_severity_code_detail_hint_and_position(
@@ -388,7 +391,7 @@ def test_the_shell_prints_it(tmp_path: Path) -> None:
     arguments = ["sql", str(tmp_path / "policy.toml"), where("sex = 'female'")]
     result = run(app, arguments)
     assert result.exit_code == 0
-    assert "WARNING: 'female' is no declared value of sex" in result.stderr
+    assert "WARNING: 'female' is not a declared value of sex" in result.stderr
     assert "HINT: Did you mean 'Female'?" in result.stderr
     noted = json.loads(run(app, [*arguments, "--json"]).stdout)["notices"]
     assert any("'female'" in notice["message"] for notice in noted)

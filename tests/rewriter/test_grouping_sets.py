@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallyveil.errors import StatementError
-from tallyveil.rewriter.private.grouping import choose
+from tallyveil.rewriter.private.grouping import choose_sources
 from tests.rewriter.listed import statements
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal
@@ -42,9 +42,9 @@ def test_a_finer_set_serves_where_that_is_better(world: World) -> None:
     assert len(plan.workloads["person"].columns) == 2
 
 
-def test_two_columns_of_one_value_are_not_told_apart(world: World) -> None:
+def test_grouping_sets_cannot_distinguish_two_columns_of_one_value(world: World) -> None:
     source = "(SELECT age // 5 AS a, age // 5 AS b FROM person) t"
-    with pytest.raises(StatementError, match="two columns of the same value"):
+    with pytest.raises(StatementError, match="two columns with the same value"):
         world.plan(f"SELECT a, b, count(*) FROM {source} GROUP BY CUBE (a, b)")
     plain = f"SELECT a, b, count(*) FROM {source} GROUP BY a, b"
     assert normal(world.exact(plain)) == normal(world.direct(plain))
@@ -74,7 +74,7 @@ def test_no_sum_holds_the_noise_of_one_answer_twice(world: World) -> None:
 def test_what_is_released(
     sets: list[tuple[int, ...]], heights: list[int], expected: list[int]
 ) -> None:
-    assert choose(sets, heights) == expected
+    assert choose_sources(sets, heights) == expected
 
 
 def test_bins_may_be_grouped_by(world: World) -> None:

@@ -1,1 +1,1 @@
-"""The private block: the SELECT that aggregates records, taken apart into outputs and keys."""
+"""The private block: the SELECT that aggregates records, split into outputs and keys."""

@@ -1,8 +1,8 @@
-"""Group keys above the aggregation: they are what they were below it.
+"""Group keys above the aggregation are checked like attributes below it.
 
-A bin stays a bin there, known by its edges, a day a day, and a constant that no declared value
-meets says nothing of the records. Cells of one attribute may be compared with each other: they are
-groups, told apart by name.
+Only the edges of a bin are known there too, and of a timestamp's cell only the day. A comparison
+with a constant that matches no declared value gets a caution. Cells of one attribute may be
+compared with each other: their names distinguish them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def check_above(
     constant: Callable[[exp.Expr], Any],
     zone: str,
 ) -> tuple[Caution, ...]:
-    """What to say of the constants that group keys are compared with above the aggregation.
+    """Return cautions about constants that group keys are compared with above the aggregation.
 
-    ``constant`` evaluates a constant expression; ``zone`` is the session's.
+    ``constant`` evaluates a constant expression; ``zone`` is the session's time zone.
 
-    Raises BinCut where a cell is cut through.
+    Raises BinCut if an expression divides a cell.
     """
     nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, lineage)]
     tops = {id(top): top for top in (_whole(node, lineage) for node in nodes)}.values()
@@ -59,8 +59,8 @@ def check_above(
 
 
 def _keys(select: exp.Select, lineage: Lineage) -> Iterator[exp.Expr]:
-    """The columns of a SELECT over noisy rows, and the queries in any SELECT's expressions, whose
-    values may be an attribute's.
+    """Yield expressions whose values may be an attribute's: columns of a SELECT over noisy rows,
+    and queries in any SELECT's expressions.
     """
     above = not reads_records(select)
     merged = _merged(select, lineage) if above else []
@@ -84,8 +84,8 @@ def _own(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:
-    """USING compares columns too: of those on its left one stands for all of the same origins, or
-    a chain of joins would make a pair of every two tables.
+    """The columns that USING compares. On its left, one column stands for all of the same origins,
+    or a chain of joins would give a pair for every two tables.
     """
     found: list[exp.Column] = []
     joins = select.args.get("joins") or ()
@@ -108,7 +108,7 @@ def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:
 
 
 def _whole(node: exp.Expr, lineage: Lineage) -> exp.Expr:
-    """The largest expression around that has the node's value, whichever row's that is."""
+    """The largest enclosing expression whose value is the node's, in the same row or another."""
     origins = lineage.of(node)
     around = holder(node)
     while around is not None and lineage.of(around) == origins:

@@ -1,8 +1,8 @@
-"""A private block: one SELECT that aggregates records of a protected table, taken apart.
+"""A private block: one SELECT that aggregates records of a protected table.
 
 What each record contributes (WHERE, group keys, arguments of the aggregates) becomes SQL over the
-domain relation; what happens to the groups (HAVING, ORDER BY, LIMIT, expressions of aggregates)
-stays behind as SQL over the noisy rows.
+domain relation. What happens to the groups (HAVING, ORDER BY, LIMIT, expressions of aggregates)
+remains SQL over the noisy rows.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tallyveil.rewriter.resolve.scope import Lineage, constants_among
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.nodes import conjunction, function_name, visit
 
-__all__ = ["NOISY", "Block", "take_apart"]
+__all__ = ["NOISY", "Block", "read_block"]
 
 NOISY: Final = "__noisy"
 
 
 @dataclass
 class Block:
-    """The record-level parts of one SELECT, every column in them resolved to an attribute.
+    """The record-level parts of one SELECT, with every column resolved to an attribute.
 
-    ``select`` is the node in the statement's tree that will read the noisy rows instead;
-    ``cautions`` are about constants that no declared value meets.
+    ``select`` is the node in the statement's tree that will read the noisy rows instead.
+    ``cautions`` warn of constants that match no declared value.
     """
 
     select: exp.Select
@@ -49,19 +49,18 @@ class Block:
     cautions: tuple[Caution, ...] = ()
 
 
-def take_apart(
+def read_block(
     select: exp.Select,
     from_clause: FromClause,
     constant: Callable[[exp.Expr], Any],
     lineage: Lineage,
 ) -> Block:
-    """Check one SELECT that reads records and find its record-level parts.
+    """Check one SELECT that reads records and return its record-level parts.
 
-    ``constant`` evaluates a constant expression; ``lineage`` finds those in VALUES.
+    ``constant`` evaluates a constant expression; ``lineage`` finds constants in VALUES.
 
     Raises:
-        FeatureNotSupported: raw rows, rows that belong to no record or to several, other
-            aggregates.
+        FeatureNotSupported: for raw rows, rows of no record or of several, other aggregates.
         UndefinedColumn, GroupingError, BinCut: as PostgreSQL would name them.
     """
     records = from_clause.read(select)
@@ -103,7 +102,7 @@ def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Seque
     joined = {join.this.alias: join.this for b in records.branches for join in b.joins}
 
     def constants(node: exp.Expr) -> Sequence[exp.Expr]:
-        """Those an expression stands for, as a joined column of VALUES does."""
+        """The constants that an expression stands for, such as a joined column of VALUES."""
         inner = node.unnest()
         if isinstance(inner, exp.Column) and inner.table in joined:
             return constants_among(lineage.in_source(joined[inner.table], inner.name))
@@ -115,8 +114,8 @@ def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Seque
 def _attribute_columns(
     own: Sequence[exp.Column], records: Records, source: DomainSource
 ) -> Iterator[tuple[exp.Column, Attribute]]:
-    """Wherever an attribute stands as it is, among a SELECT's ``own`` columns or below: the column
-    and the attribute.
+    """Yield each column, of a SELECT's ``own`` or of its branches, that is an attribute, with that
+    attribute.
     """
     domain = records.domain
     parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
@@ -148,9 +147,9 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
     argument = node.this
     if isinstance(argument, exp.Distinct):
         raise FeatureNotSupported(
-            f"{name}(DISTINCT …) is not answered: one record can change it and a thousand not",
+            f"{name}(DISTINCT …) is not answered: it is not a sum over records",
             hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
-            "SELECT attribute, count(*) … GROUP BY attribute says how many records hold each.",
+            "SELECT attribute, count(*) … GROUP BY attribute counts the records with each.",
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(
@@ -167,7 +166,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             if type(column.parent) in known.AGGREGATES and column.meta_get("coarse"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "
-                    "its values are known by bins only",
+                    "only the bins of its values are known",
                     hint="Ask the custodian to declare a range, or count per bin: "
                     f"SELECT {column.name}, count(*) … GROUP BY {column.name}.",
                 )

@@ -25,8 +25,8 @@ from tallyveil.rewriter.sql.nodes import function_name, position
 __all__ = ["Evaluator", "bounds_of", "claim_ends", "evaluator"]
 
 Evaluator: TypeAlias = Callable[[exp.Expr], Fraction | None]
-"""The value of a constant: ±∞ and NULL are None, for no bound. A double means the shortest decimal
-that reads as it, so that 0.3 is 3/10."""
+"""The value of a constant, None for ±∞ and NULL: no bound. A double has the value of the shortest
+decimal that reads as it, so that 0.3 is 3/10."""
 
 _Ends: TypeAlias = tuple[Fraction | None, Fraction | None]
 
@@ -34,9 +34,9 @@ _DIVISIONS = (exp.Div, exp.IntDiv, exp.Mod)
 
 
 def bounds_of(node: exp.Anonymous) -> list[exp.Expr]:
-    """What follows the answer in a call.
+    """The arguments after the answer.
 
-    Raises FeatureNotSupported for what is different from row to row.
+    Raises FeatureNotSupported if one may differ between rows.
     """
     bounds = list(node.expressions[1:])
     for bound in bounds:
@@ -53,16 +53,18 @@ def bounds_of(node: exp.Anonymous) -> list[exp.Expr]:
 def claim_ends(
     node: exp.Anonymous, constants: Sequence[tuple[bool, exp.Expr]], evaluate: Evaluator
 ) -> _Ends:
-    """``low`` and ``high`` of a claim, less the constants that its answer adds, each with whether
-    it is subtracted: it is about the aggregates alone.
+    """Return ``low`` and ``high`` of a claim about the aggregates alone.
 
-    Raises InvalidParameterValue unless low ≤ high, and low < ∞ and high > −∞.
+    ``constants`` are those that the answer adds to the aggregates, True with each that it
+    subtracts. The ends are shifted by their sum.
+
+    Raises InvalidParameterValue unless low ≤ high, low < ∞ and high > −∞.
     """
     low, high = (evaluate(bound) for bound in bounds_of(node))
     if low is not None and high is not None and low > high:
         raise InvalidParameterValue(
-            f"{function_name(node)} takes the smaller number first: nothing is from "
-            f"{_text(low)} to {_text(high)}",
+            f"{function_name(node)} takes the lower bound first: {_text(low)} is greater than "
+            f"{_text(high)}",
             hint="dp_probability(answer, low, high)",
             position=position(node),
         )
@@ -76,11 +78,11 @@ def claim_ends(
 
 
 def evaluator(cursor: PublicCursor) -> Evaluator:
-    """Evaluates constants by DuckDB.
+    """Return a function that evaluates constants in DuckDB.
 
-    It raises DivisionByZero, DatatypeMismatch for what is no number, InvalidTextRepresentation for
-    a text that is none, InvalidParameterValue for NaN and for an infinity on the wrong side, and
-    what DuckDB finds wrong.
+    It raises DivisionByZero, DatatypeMismatch for a value that is not a number,
+    InvalidTextRepresentation for a text that is not, InvalidParameterValue for NaN or an infinity
+    on the wrong side, and the errors of DuckDB.
     """
 
     def value(node: exp.Expr) -> object:
@@ -97,7 +99,7 @@ def evaluator(cursor: PublicCursor) -> Evaluator:
 
 
 def _read(text: exp.Expr) -> float:
-    """A number in quotes, such as 'infinity'."""
+    """Read a number in quotes, such as 'infinity'."""
     try:
         return float(text.name)
     except ValueError:
@@ -120,16 +122,16 @@ def _exact(value: object, node: exp.Expr) -> Fraction | None:
             if (value < 0) == first:
                 return None
             raise InvalidParameterValue(
-                "no answer is that far out: the bounds are from -infinity to infinity",
+                "a lower bound must be less than infinity, an upper bound greater than -infinity",
                 hint="dp_probability(answer, low, high), with NULL for no bound",
                 position=position(node),
             )
         case float() if not math.isnan(value):
             return Fraction(repr(value))
         case float():
-            raise InvalidParameterValue("NaN is no bound", position=position(node))
+            raise InvalidParameterValue("a bound must not be NaN", position=position(node))
     raise DatatypeMismatch(
-        "the bounds of dp_probability are numbers",
+        "the bounds of dp_probability must be numbers",
         hint="Write dp_probability(count(*), 0, 100), or NULL for no bound.",
         position=position(node),
     )

@@ -1,4 +1,4 @@
-"""Constants as they are compared with an attribute: of its type, and days beside times."""
+"""Constants as a comparison with an attribute reads them: in its type, days beside timestamps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DAYS_AND_TIMES: Final = (
 
 
 def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
-    """The constant as the attribute's type has it; ``NO_CONSTANT`` for NULL and where that takes
-    DuckDB.
+    """Return the constant as a value of the attribute's type; ``NO_CONSTANT`` for NULL and if it
+    takes DuckDB to convert it.
 
-    A day is compared with a timestamp at midnight, so that such a constant keeps its time.
+    A constant compared with a day keeps its time: a day equals a timestamp at midnight only.
     """
     found = as_written(node)
     if found is None or found.value is None:
@@ -51,9 +51,9 @@ def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
 
 
 def _instant(found: WrittenConstant, timed: bool) -> dt.datetime | None:
-    """The time a constant means; its midnight where it becomes a day, None where it is none.
+    """The time that a constant means, cut to midnight if it becomes a day; None for no time.
 
-    ``timed`` says whether a text is a timestamp where it stands.
+    ``timed`` says whether a text without a cast means a timestamp here.
     """
     if not (found.quoted and isinstance(found.value, str)):
         return None
@@ -79,6 +79,6 @@ def _whole_day(instant: dt.datetime | None) -> Any:
 
 
 def as_instant(value: Any) -> Any:
-    """A number as it is, a day as a time."""
+    """A day as its midnight; other values unchanged."""
     whole = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
     return _midnight(value) if whole else value

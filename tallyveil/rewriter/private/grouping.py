@@ -1,16 +1,16 @@
-"""GROUP BY: its keys, the sets of them that ROLLUP, CUBE and GROUPING SETS ask for, and which sets
-are released.
+"""GROUP BY: its keys, the grouping sets of ROLLUP, CUBE and GROUPING SETS, and which sets are
+released.
 
 Every record counts once in each set, so releasing m sets at a given cost takes noise of m times
-the scale. A set that is summed from a finer one takes no noise of its own, and its groups add up
-that of theirs. With F rows of the finer set for each row of the coarser one, in the mean, and unit
-variance at the whole cost, the mean variances are
+the scale. A set that is summed from a finer one takes no noise of its own: its groups add up the
+noise of the finer groups. If a row of the coarser set has F rows of the finer one on average, and
+one set released at the whole cost has unit variance, the mean variances are
 
     m²        of a set that is one of m released,
     m² · F    of one that is summed up.
 
-The sets that are released are chosen to make the sum of these over all sets small: first those
-that no other contains, then, one by one, whichever lowers the sum most.
+The released sets are chosen to make the sum of these over all sets small: first every set that no
+other contains, then, one by one, the set that lowers the sum most.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tallyveil.rewriter.resolve.branches import FIELD
 from tallyveil.rewriter.resolve.records import is_aggregate, level_nodes, own_nodes
 from tallyveil.rewriter.sql.nodes import position
 
-__all__ = ["Grouping", "choose", "grouping", "sums"]
+__all__ = ["Grouping", "choose_sources", "coarser_rows", "grouping"]
 
 
 MAX_SETS: Final = 64
@@ -42,8 +42,8 @@ _Set = tuple[exp.Expr, ...]
 
 @dataclass(frozen=True)
 class Grouping:
-    """``keys``, each once, and the numbers of those in each set. One set is a plain GROUP BY;
-    several may be equal, and each gives rows of its own.
+    """The distinct ``keys``, and for each set the numbers of its keys. One set is a plain GROUP BY.
+    Equal sets may occur, and each gives rows of its own.
     """
 
     keys: tuple[exp.Expr, ...]
@@ -51,15 +51,15 @@ class Grouping:
 
     @property
     def several(self) -> bool:
-        """Whether rows are told apart by GROUPING(), and keys may be missing from them."""
+        """Whether there is not one set only, so that rows may lack keys and GROUPING() matters."""
         return self.sets != (tuple(range(len(self.keys))),)
 
 
 def grouping(select: exp.Select) -> Grouping:
-    """The sets of a SELECT; () alone where nothing is grouped.
+    """The grouping sets of a SELECT; only () if it groups nothing.
 
-    Raises InvalidColumnReference for a number that is no item's, StatementTooComplex beyond
-    MAX_SETS, FeatureNotSupported for two columns of one value in different sets.
+    Raises InvalidColumnReference for a position outside the SELECT list, StatementTooComplex beyond
+    MAX_SETS, and FeatureNotSupported for two columns with the same value in different sets.
     """
     group = select.args.get("group")
     items = [item.unalias() for item in select.expressions]
@@ -77,8 +77,9 @@ def grouping(select: exp.Select) -> Grouping:
 
 
 def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
-    """The columns of HAVING that stand in no aggregate, those of an item called by its alias as
-    well: DuckDB, whose word GROUP BY ALL is, takes them for keys too.
+    """The columns of HAVING outside aggregates, also in an item that HAVING names by its alias.
+
+    GROUP BY ALL is DuckDB's, which makes them keys too.
     """
 
     def is_key(node: exp.Expr) -> bool:
@@ -91,7 +92,7 @@ def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
 
 
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
-    """What one item of GROUP BY multiplies the sets by."""
+    """The sets of one item of GROUP BY, by which it multiplies the sets of the others."""
     if isinstance(part, exp.GroupingSets):
         sets: list[_Set] = []
         for element in part.expressions:
@@ -113,14 +114,14 @@ def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:
 
 
 def _element(part: exp.Expr, items: Sequence[exp.Expr]) -> _Set:
-    """A key, or several in brackets."""
+    """The set of one key, or of several in brackets."""
     whole = _bare(part)
     keys = whole.expressions if isinstance(whole, exp.Tuple) else [whole]
     return tuple(_key(key, items) for key in keys)
 
 
 def _bare(key: exp.Expr) -> exp.Expr:
-    """Without the brackets around it; those of a query are part of it."""
+    """The key without brackets around it. A query keeps its own."""
     while isinstance(key, exp.Paren):
         key = key.this
     return key
@@ -161,8 +162,8 @@ def _numbered(sets: Sequence[_Set]) -> Grouping:
     for key in (key for wanted in bare_sets for key in wanted):
         if _fields(keys.setdefault(key, key)) != _fields(key) and len(sets) > 1:
             raise FeatureNotSupported(
-                "two columns of the same value are not told apart in grouping sets",
-                hint="Name one of them only.",
+                "grouping sets cannot distinguish two columns with the same value",
+                hint="Name only one of them.",
                 position=position(key),
             )
     numbers = {key: number for number, key in enumerate(keys)}
@@ -171,19 +172,19 @@ def _numbered(sets: Sequence[_Set]) -> Grouping:
 
 
 def _fields(key: exp.Expr) -> list[int | None]:
-    """Which columns of FROM the key was written with."""
+    """The columns of FROM that the key was written with."""
     return [node.meta_get(FIELD) for node in key.walk()]
 
 
 _Sets = Sequence[tuple[int, ...]]
 
 
-def choose(sets: _Sets, heights: Sequence[int]) -> list[int]:
-    """For each set, the number of the set it is read from: its own where it is released.
+def choose_sources(sets: _Sets, heights: Sequence[int]) -> list[int]:
+    """For each set, the number of the set it is read from: its own number if it is released.
 
     ``heights`` are the sets' numbers of groups. Equal sets are read from the first of them.
 
-    >>> choose([(0, 1), (0,), ()], [100, 50, 1])  # states and sexes, states, all
+    >>> choose_sources([(0, 1), (0,), ()], [100, 50, 1])  # states and sexes, states, all
     [0, 0, 2]
     """
     distinct = [n for n, keys in enumerate(sets) if sets.index(keys) == n]
@@ -213,14 +214,14 @@ def _error(
     return len(released) ** 2 * math.fsum(fans)
 
 
-def sums(fine: pa.Table, coarse: pa.Table, names: Sequence[str]) -> IntArray | None:
+def coarser_rows(fine: pa.Table, coarse: pa.Table, names: Sequence[str]) -> IntArray | None:
     """The row of ``coarse`` that each row of ``fine`` belongs to, by the key columns ``names``.
 
-    None where some row has no place; then the sets are better asked apart.
+    None if a row belongs to none or rows of ``coarse`` are equal: they cannot be summed up then.
     """
     height = coarse.num_rows
     both = pa.concat_tables([coarse.select(names), fine.select(names)])
     numbers, _ = groups(both.columns, np.arange(height + fine.num_rows))
     first, places = numbers[:height], numbers[height:]
-    apart = (first == np.arange(height)).all() and (places < height).all()
-    return places if apart else None
+    complete = (first == np.arange(height)).all() and (places < height).all()
+    return places if complete else None

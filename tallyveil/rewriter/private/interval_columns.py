@@ -1,8 +1,8 @@
 """Questions about answers above the aggregation: ``dp_stddev(n) FROM (SELECT count(*) AS n …)``.
 
-The SELECT that counts is asked for the end of the interval too, or whatever is asked about its
-answer, under a name of ours, and every query between hands it on, until it can stand for the
-function as a column. ``*`` leaves it out.
+The SELECT that counts computes the function as one more column, under an internal name. Every
+query between forwards that column, and it replaces the function where that was written. ``*`` does
+not include it.
 """
 
 from __future__ import annotations
@@ -25,33 +25,35 @@ from tallyveil.rewriter.resolve.records import (
 from tallyveil.rewriter.sql.nodes import ambiguous, function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["hand_on_intervals"]
+__all__ = ["add_interval_columns"]
 
 
-def hand_on_intervals(tree: exp.Expr, catalog: Catalog) -> None:
+def add_interval_columns(tree: exp.Expr, catalog: Catalog) -> None:
     """Replace, in place, every function of an answer above the SELECT that aggregates.
 
-    Raises FeatureNotSupported where its first argument is no column that is one aggregate, or
-    another argument is not the same for every row.
+    Raises FeatureNotSupported unless its first argument is a column that is one aggregate and its
+    other arguments are the same for every row.
     """
-    handing = _Handing(catalog)
+    added = _Added(catalog)
     for node in list(tree.find_all(exp.Anonymous)):
         if function_name(node) in ABOUT_ANSWERS:
             select = node.find_ancestor(exp.Select)
             if select is None or not reads_records(select):
-                node.replace(handing.column(node, select))
-    handing.leave_out(tree)
+                node.replace(added.column(node, select))
+    added.hide(tree)
 
 
-class _Handing:
+class _Added:
+    """The columns added to queries, by query and number of the column they are about."""
+
     def __init__(self, catalog: Catalog) -> None:
         self._columns = Columns(catalog)
         self._names: dict[tuple[int, int, str, tuple[exp.Expr, ...]], str] = {}
-        self._added: dict[int, list[str]] = {}
+        self._by_query: dict[int, list[str]] = {}
         self._numbers = count()
 
     def column(self, node: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
-        """What stands for the function in a SELECT over noisy rows."""
+        """The column that replaces the function in a SELECT over noisy rows."""
         answer = node.expressions[0].unnest() if node.expressions else None
         whole = len(node.expressions) == ABOUT_ANSWERS[function_name(node)]
         if not whole or select is None or not isinstance(answer, exp.Column):
@@ -59,29 +61,29 @@ class _Handing:
         bounds_of(node)
         found = self._place(answer, select)
         item = _item(answer, select) if found is None else None
-        return self._handed_on(found if item is None else self._place(item, select), node)
+        return self._forwarded(found if item is None else self._place(item, select), node)
 
-    def leave_out(self, tree: exp.Expr) -> None:
-        """Keep what was added out of ``*``."""
-        for select in tree.find_all(exp.Select) if self._added else ():
+    def hide(self, tree: exp.Expr) -> None:
+        """Exclude the added columns from ``*``."""
+        for select in tree.find_all(exp.Select) if self._by_query else ():
             for item in select.expressions:
                 if not is_star(item):
                     continue
                 queries = map(_query, items_for(item, select))
-                names = [name for query in queries for name in self._added.get(id(query), ())]
+                names = [name for query in queries for name in self._by_query.get(id(query), ())]
                 star = item.this if isinstance(item, exp.Column) else item
                 if names:
                     star.set("except_", [exp.to_identifier(name, quoted=True) for name in names])
 
     def _place(self, column: exp.Column, select: exp.Select) -> Place | None:
-        """Where a query in FROM has the column, if one does."""
+        """The query in FROM that has the column, and the column's number; None if none has it."""
         found = [p for p in self._columns.places(column, select) if _query(p[0]) is not None]
         if len(found) > 1:
             raise ambiguous(column)
         return found[0] if found else None
 
-    def _handed_on(self, place: Place | None, node: exp.Anonymous) -> exp.Column:
-        """What is asked about a column of FROM, as another one that its query gives."""
+    def _forwarded(self, place: Place | None, node: exp.Anonymous) -> exp.Column:
+        """The column of FROM that is the function of the one at ``place``. Adds it to its query."""
         query = None if place is None else _query(place[0])
         if place is None or query is None:
             raise _refused(node)
@@ -92,8 +94,8 @@ class _Handing:
             name = f"{function_name(node)}({written})#{next(self._numbers)}"
             self._add(query, number, node, name)
             self._names[key] = name
-            self._added.setdefault(id(query), []).append(name)
-        # No other column has such a name, so that a subquery without one of its own is as good.
+            self._by_query.setdefault(id(query), []).append(name)
+        # No other column has such a name, so the subquery needs no alias.
         table = exp.to_identifier(source.alias_or_name or None, quoted=True)
         return exp.column(exp.to_identifier(self._names[key], quoted=True), table)
 
@@ -104,13 +106,13 @@ class _Handing:
             for side in (query.this, query.expression):
                 self._add(side, number, node, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            value = self._asked(query, number, node)
+            value = self._value(query, number, node)
             query.append("expressions", exp.alias_(value, name, quoted=True))
         else:
             raise _refused(node)
 
-    def _asked(self, select: exp.Select, number: int, node: exp.Anonymous) -> exp.Expr:
-        """What is asked about one of a SELECT's columns, in its own words."""
+    def _value(self, select: exp.Select, number: int, node: exp.Anonymous) -> exp.Expr:
+        """The function of a SELECT's column, as an expression of that SELECT."""
         found = self._columns.value(select, number)
         item = found.unnest() if isinstance(found, exp.Expr) else None
         if reads_records(select):
@@ -124,17 +126,17 @@ class _Handing:
             raise _refused(node)
         if isinstance(item, exp.Column):
             found = self._place(item, select)
-        return self._handed_on(found if isinstance(found, tuple) else None, node)
+        return self._forwarded(found if isinstance(found, tuple) else None, node)
 
 
 def _query(source: exp.Expr) -> exp.Expr | None:
-    """The query an item of FROM stands for."""
+    """The query that an item of FROM stands for, or None."""
     holder = source if isinstance(source, exp.Subquery) else definition_of(source)
     return None if holder is None else holder.this
 
 
 def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
-    """The column of FROM that an item of the same SELECT gives the name."""
+    """The column of FROM to which the SELECT gives this name; None if it names another value."""
     items = [item for item in select.expressions if item.alias_or_name == column.name]
     value = items[0].unalias().unnest() if len(items) == 1 and not column.table else None
     return value if isinstance(value, exp.Column) else None

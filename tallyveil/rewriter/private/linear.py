@@ -1,7 +1,7 @@
 """Linear combinations of aggregates: a·count(*) − b·sum(x) + c is one linear query and c.
 
-Asked as one row it costs its own sensitivity; asked as separate rows it would cost theirs
-together and add up their noise. What they are divided by can be zero though the true one never is.
+As one row it costs its own sensitivity. As separate rows the aggregates would cost the sum of
+theirs, and their noise would add up. A noisy divisor can be zero though the true one never is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Linear:
 
     @property
     def cancels(self) -> bool:
-        """Whether the terms add up to 0 whatever the aggregates are."""
+        """Whether the terms add up to 0 for all values of the aggregates."""
         sums: dict[exp.Expr, Fraction] = {}
         for term in self.terms:
             scale = Fraction(1) if term.scale is None else _number(term.scale) or Fraction(0)
@@ -64,8 +64,8 @@ _COMBINED: Final[Mapping[type[exp.Expr], Callable[[Fraction, Fraction], Fraction
 
 
 def _number(node: exp.Expr) -> Fraction | None:
-    """What an expression built of numbers alone is, before any rounding; None of another, which
-    may be NULL.
+    """The exact value of an expression built of numbers only; None for another, which may be
+    NULL.
     """
     match node:
         case exp.Literal():
@@ -95,11 +95,11 @@ def _is_total(node: exp.Expr) -> bool:
 
 
 def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> Linear | None:
-    """The node as a linear combination of what ``combines`` holds for, such as aggregates; None
-    where it is not one.
+    """Return the node as a linear combination of expressions for which ``combines`` holds, such as
+    aggregates; None if it is not one.
 
-    Division is left to the noisy rows: PostgreSQL's integer division is not linear, and dividing
-    by a constant after the noise is the same as before it.
+    Division stays an operation on noisy rows: PostgreSQL's integer division is not linear, and
+    dividing by a constant after adding noise gives the same as before.
     """
     if isinstance(node, exp.Paren):
         return linear(node.this, combines)
@@ -135,10 +135,10 @@ def _product(left: exp.Expr, right: exp.Expr | None) -> exp.Expr:
 
 
 def null_on_zero(tree: exp.Expr, *kinds: type[exp.Expr], constant: bool) -> None:
-    """Make ``a / b`` NULL where b is zero, in place; ``constant``: also for a b that is constant.
+    """Make ``a / b`` NULL where b is zero, in place; with ``constant``, also for a constant b.
 
-    An empty group's count, say, is zero or noise around it; an error would spoil the other rows,
-    and what they cost. A statement that costs nothing may say that it divides by 0.
+    The count of an empty group, for example, is zero or noise around it. An error would withhold
+    the other rows, which are charged already. A statement that charges nothing may divide by 0.
     """
     for division in list(tree.find_all(*kinds)):
         divisor = division.expression

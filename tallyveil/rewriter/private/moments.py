@@ -4,11 +4,11 @@ For any constant c, with n = count(x), s = Σ (x − c) and q = Σ (x − c)²,
 
     var_pop = (q − s²/n) / n,    var_samp = (q − s²/n) / (n − 1),
 
-and a standard deviation is the root of its variance. c is the middle of the values x takes in the
-public domain, where WHERE and FILTER let them pass: it depends on no record, and of all constants
-it makes the largest (x − c)², and with it the noise of q, least. In PostgreSQL's and DuckDB's
-words alike, the variance of no value is NULL, and so is var_samp of one. Noise can make q − s²/n
-negative, which no variance is; it then counts as 0, which is nearer to the truth.
+and a standard deviation is the root of its variance. c is the middle of the values that x has in
+the public domain where WHERE and FILTER hold: it depends on no record, and of all constants it
+minimises the largest (x − c)², and with it the noise of q. As in PostgreSQL and DuckDB, the
+variance of no value is NULL, and so is var_samp of one. Noise can make q − s²/n negative, which no
+variance is; it then counts as 0, which is nearer to the truth.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.sql.nodes import as_type, function_name, position, unfiltered
 
-__all__ = ["MOMENTS", "Centring", "centring", "moment", "over"]
+__all__ = ["MOMENTS", "Centring", "centring", "moment", "with_filter_of"]
 
-# (what n is reduced by, whether the root is taken)
+# (the number subtracted from n, whether the root is taken)
 MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = {
     exp.VariancePop: (0, False),
     exp.Variance: (1, False),
@@ -45,7 +45,7 @@ MOMENTS: Final[Mapping[type[exp.Expr], tuple[int, bool]]] = {
 
 @dataclass(frozen=True)
 class Centre:
-    """c, as SQL and as a number; x − c counts in units of ``10**-decimals``, or is a double."""
+    """c, as SQL and as a number. x − c is in units of ``10**-decimals``, or a double if None."""
 
     value: Fraction
     decimals: int | None
@@ -58,11 +58,11 @@ class Centre:
         return _number(f"{exact:f}")
 
     def total(self, argument: exp.Expr) -> exp.Expr:
-        """SQL for Σ (x − c); plainly Σ x where c is 0."""
+        """SQL for Σ (x − c), written Σ x if c is 0."""
         return exp.Sum(this=self._distance(argument) if self.value else argument.copy())
 
     def squares(self, argument: exp.Expr) -> exp.Expr:
-        """SQL for Σ (x − c)² in squared units, integers that a double holds exactly."""
+        """SQL for Σ (x − c)² in squared units: integers that a double represents exactly."""
         distance = self._distance(argument) if self.value else exp.paren(argument.copy())
         if self.decimals:
             units = as_type(distance, f"decimal(18, {self.decimals})")
@@ -77,8 +77,8 @@ class Centre:
 Centring = Callable[[exp.Expr], Centre]
 
 
-def over(node: exp.Expr, aggregate: exp.Expr) -> exp.Expr:
-    """The aggregate with the FILTER that ``node`` has, if any."""
+def with_filter_of(node: exp.Expr, aggregate: exp.Expr) -> exp.Expr:
+    """The aggregate with the FILTER of ``node``, if it has one."""
     if isinstance(node, exp.Filter):
         return exp.Filter(this=aggregate, expression=node.expression.copy())
     return aggregate
@@ -88,19 +88,19 @@ def moment(
     node: exp.Expr, count: exp.Expr, total: exp.Expr, squares: exp.Expr, centre: Centre
 ) -> exp.Expr:
     """The variance or deviation from n, s (a double) and q (in squared units) of noisy rows."""
-    lost, root = MOMENTS[type(unfiltered(node))]
+    subtracted, root = MOMENTS[type(unfiltered(node))]
     if centre.decimals:
         squares = exp.Div(this=squares, expression=_number(f"1e{2 * centre.decimals}"))
-    parts = [count, total, squares, _number(str(lost))]
+    parts = [count, total, squares, _number(str(subtracted))]
     variance = exp.Anonymous(this="__variance", expressions=parts)
     return exp.Sqrt(this=variance) if root else variance
 
 
 def centring(block: Block, cursor: PublicCursor) -> Centring:
-    """The centre of an aggregate's argument, asked of the domain.
+    """Return a function that computes the centre of an aggregate's argument from the domain.
 
-    Raises InvalidParameterValue where squares have more than 52 bits, DatatypeMismatch where the
-    values are no numbers.
+    It raises InvalidParameterValue if squares have more than 52 bits, and DatatypeMismatch if the
+    values are not numbers.
     """
 
     def centre(node: exp.Expr) -> Centre:
@@ -122,8 +122,8 @@ def centring(block: Block, cursor: PublicCursor) -> Centring:
         middle = (least + greatest) // 2
         if (greatest - middle) ** 2 > MAX_COEFFICIENT:
             raise InvalidParameterValue(
-                f"{function_name(aggregate)} reaches from {low} to {high}: squares of such "
-                "distances are not added up exactly; the limit is 2^52 smallest units",
+                f"{function_name(aggregate)} over values from {low} to {high} is not exact: "
+                "squared distances from their middle exceed 2^52 smallest units",
                 hint="Divide the argument, or round it to fewer decimals.",
                 position=position(aggregate),
             )
@@ -135,9 +135,9 @@ def centring(block: Block, cursor: PublicCursor) -> Centring:
 def _ends(
     block: Block, cursor: PublicCursor, node: exp.Expr, argument: exp.Expr
 ) -> tuple[Any, Any, pa.DataType]:
-    """The least and the greatest value in the domain's cells that pass, and their type."""
+    """The least and the greatest value in the domain's cells that match, and their type."""
     extremes = {
-        number: over(node, function(this=argument.copy()))
+        number: with_filter_of(node, function(this=argument.copy()))
         for number, function in enumerate((exp.Min, exp.Max))
     }
     found = components(Asked(block.domain, block.source, block.where, (), extremes))

@@ -1,4 +1,4 @@
-"""One block turned around: its record-level part evaluated, its SELECT left over noisy rows."""
+"""Plan one block: evaluate its record-level part, and let its SELECT read noisy rows instead."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from tallyveil.rewriter.plan import Caution, NoisyTable
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
 from tallyveil.rewriter.private.moments import centring
-from tallyveil.rewriter.private.noisy_tables import Collected, release
+from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import unmet
 
-__all__ = ["Turned", "turn"]
+__all__ = ["PlannedBlock", "plan_block"]
 
 
 @dataclass(frozen=True)
-class Turned:
-    """A block as it was evaluated, what its noisy tables are called, what was chosen, and what the
-    analyst should know.
+class PlannedBlock:
+    """A block as evaluated on the domain, with its noisy tables.
+
+    ``name`` begins the tables' names. ``remarks`` report choices, for EXPLAIN; ``cautions`` are
+    what the analyst should know.
     """
 
     block: Block
@@ -38,21 +40,21 @@ class Turned:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The SQL that gave the coefficients."""
-        return tuple(query for one in self.evaluated for query in one.queries)
+        """The SQL that computed the coefficients."""
+        return tuple(query for found in self.evaluated for query in found.queries)
 
 
-def turn(
+def plan_block(
     block: Block,
     name: str,
     cursor: PublicCursor,
     collected: Collected,
     parts: ComponentParts,
     share: bool,
-) -> Turned:
-    """Evaluate the block on the domain and let its SELECT read noisy tables called ``name``….
+) -> PlannedBlock:
+    """Evaluate the block on the domain and make its SELECT read noisy tables named ``name``….
 
-    ``share`` lets one release serve several grouping sets.
+    ``share`` allows grouping sets to be summed up from the release of another.
     """
     outputs = Outputs(block, centring(block, cursor), evaluator(cursor))
     clauses = _over_noisy_rows(block.select, outputs)
@@ -63,7 +65,7 @@ def turn(
         asked = Asked(block.domain, block.source, block.where, keys, coefficients)
         evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
-    tables, remarks = release(block, name, evaluated, collected, outputs, share)
+    tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)
     joined = not block.source.plain
     cautions = block.cautions or unmet(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
@@ -72,11 +74,11 @@ def turn(
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
-    return Turned(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
+    return PlannedBlock(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
 
 
 def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
-    """The tables of the grouping sets, one below the other."""
+    """The tables of the grouping sets, joined by UNION ALL."""
     alias = exp.TableAlias(this=exp.to_identifier(NOISY, quoted=True))
     if len(tables) == 1 and not _wide(tables[0]):
         source: exp.Expr = exp.Table(this=exp.to_identifier(tables[0].name))
@@ -90,7 +92,7 @@ def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
 
 
 def _rows(table: NoisyTable) -> exp.Query:
-    """All of a table; integers beyond 64 bits, which Arrow has as decimals, as such."""
+    """Select all of a table. Casts integers beyond 64 bits, which are decimals in Arrow, back."""
     integers = [
         exp.alias_(exp.cast(exp.column(name, quoted=True), "hugeint", dialect="duckdb"), name)
         for number in _wide(table)
@@ -108,7 +110,7 @@ def _wide(table: NoisyTable) -> list[int]:
 def _over_noisy_rows(
     select: exp.Select, outputs: Outputs
 ) -> dict[str, list[exp.Expr] | exp.Expr | None]:
-    """The SELECT's clauses over the noisy rows: groups are rows now, so HAVING becomes WHERE."""
+    """The SELECT's clauses over the noisy rows. Each group is one row, so HAVING becomes WHERE."""
     having, order = select.args.get("having"), select.args.get("order")
     return {
         "expressions": [
@@ -123,7 +125,7 @@ def _over_noisy_rows(
 
 
 def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
-    """The number of an item stays; an expression is one of noisy rows."""
+    """ORDER BY over noisy rows. The position of an item stays."""
     parts = []
     for part in order.expressions:
         copy = part.copy()

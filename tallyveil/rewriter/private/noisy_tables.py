@@ -1,4 +1,4 @@
-"""The noisy tables of a block: what is asked for them, each column once, and their keys."""
+"""The noisy tables of a block: the distinct columns that they need, and their keys."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput
 from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.private.block import Block
-from tallyveil.rewriter.private.grouping import Grouping, choose, sums
+from tallyveil.rewriter.private.grouping import Grouping, choose_sources, coarser_rows
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
-__all__ = ["Collected", "release"]
+__all__ = ["Collected", "noisy_tables"]
 
 MAX_ROWS: Final = 300_000
 
 
 class Collected:
-    """The distinct columns asked of each table, whichever block asks them.
+    """The distinct columns that a statement's blocks need of each table.
 
-    Raises StatementTooComplex where they and what is summed up from them have more than MAX_ROWS
-    rows: each costs a draw of noise and a place in the ledger, or a probability to work out.
+    Raises StatementTooComplex if they, and the columns summed up from them, have more than MAX_ROWS
+    rows: each row takes a draw of noise and a row of the ledger, or a probability to compute.
     """
 
     def __init__(self) -> None:
@@ -47,6 +47,7 @@ class Collected:
             )
 
     def add(self, table: str, new: Column) -> int:
+        """Add the column unless an equal one is there. Return its number in the table."""
         key = (table, new.multiplier, new.row_names)
         columns = self._columns.setdefault(table, [])
         if key not in self._numbers:
@@ -55,24 +56,24 @@ class Collected:
         return self._numbers[key]
 
     def unit(self, table: str, number: int) -> Fraction:
-        """Of a column that was added."""
+        """The multiplier of an added column."""
         return self._columns[table][number].multiplier
 
     def add_up(self, table: str, new: Summed) -> int:
-        """Its number among those of the table."""
-        every = self._summed.setdefault(table, [])
-        every.append(new)
-        return len(every) - 1
+        """Add a column that is summed up. Return its number among the table's."""
+        columns = self._summed.setdefault(table, [])
+        columns.append(new)
+        return len(columns) - 1
 
     @property
     def summed(self) -> dict[str, tuple[Summed, ...]]:
-        return {table: tuple(every) for table, every in self._summed.items()}
+        return {table: tuple(columns) for table, columns in self._summed.items()}
 
     def workloads(self) -> dict[str, Workload]:
-        return {table: Workload(table, tuple(c)) for table, c in self._columns.items()}
+        return {table: Workload(table, tuple(columns)) for table, columns in self._columns.items()}
 
 
-def release(
+def noisy_tables(
     block: Block,
     name: str,
     evaluated: Sequence[Evaluated],
@@ -80,21 +81,25 @@ def release(
     wanted: Outputs,
     share: bool,
 ) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
-    """A noisy table for each grouping set, released or summed up from another, and which it is."""
+    """Return a noisy table for each grouping set, and remarks on which are released and which are
+    summed up from another."""
     groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
         table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
         return (table,), ()
     keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
-    heights = [one.height for one in evaluated]
-    sources = choose(groups.sets, heights) if share else list(map(groups.sets.index, groups.sets))
+    sources = list(map(groups.sets.index, groups.sets))
+    if share:
+        sources = choose_sources(groups.sets, [one.height for one in evaluated])
     tables = []
     for number, own in enumerate(groups.sets):
         source = sources[number]
         names = [f"__k{key}" for key in own]
-        places = None if groups.sets[source] == own else sums(keys[source], keys[number], names)
-        if places is not None and _adds_twice(evaluated[source], places):
+        places = None
+        if groups.sets[source] != own:
+            places = coarser_rows(keys[source], keys[number], names)
+        if places is not None and _repeats_noise(evaluated[source], places):
             places = None
         if places is None:
             sources[number] = source = groups.sets.index(own)
@@ -120,8 +125,9 @@ def _outputs(block: Block, evaluated: Evaluated, collected: Collected) -> tuple[
 def _summed(
     fine: Output, coarse: EvaluatedOutput, places: IntArray, collected: Collected
 ) -> Output:
-    """An output of a set whose groups are the sums of those groups of a finer one's that have their
-    ``places``; of groups that are one row, the first is."""
+    """An output of a coarser set: group ``places[i]`` adds up the finer set's groups i.
+
+    Of coarser groups that share a row, only the first is computed."""
     column, rows = _distinct(coarse)
     parts = np.arange(len(places)) if fine.rows is None else fine.rows
     if rows is not None:
@@ -134,9 +140,9 @@ def _summed(
 
 
 def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
-    """The column with equal rows once, so that they are paid for once, and each group's row.
+    """The column without repeated rows, so that none is charged twice, and the row of each group.
 
-    Public rows that match the same records make equal rows of the groups they stand for.
+    Rows of public tables that match the same records give groups with equal rows.
     """
     keys, contents = output.column.row_names
     names: Iterable[object] = keys if contents is None else zip(keys, contents, strict=True)
@@ -150,10 +156,10 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
     return output.column.take(kept), rows if output.rows is None else rows[output.rows]
 
 
-def _adds_twice(evaluated: Evaluated, places: IntArray) -> bool:
-    """Whether a sum over these groups would hold one answer, with its noise, more than once.
+def _repeats_noise(evaluated: Evaluated, places: IntArray) -> bool:
+    """Whether a sum over these groups would add one answer, with its noise, more than once.
 
-    The interval around a sum takes the noise of its parts to be independent.
+    The interval around a sum assumes independent noise of its parts.
     """
     for output in evaluated.outputs:
         keys = output.column.row_keys
@@ -165,7 +171,7 @@ def _adds_twice(evaluated: Evaluated, places: IntArray) -> bool:
 
 
 def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.Table:
-    """All keys, NULL where the set is without one, and ``__g…``, 1 there and 0 elsewhere."""
+    """All keys, NULL if the set lacks a key, and ``__g…``, which is 1 if it does and 0 if not."""
     own, height = groups.sets[number], evaluated[number].height
     columns: dict[str, pa.Array] = {}
     for key in range(len(groups.keys)):
@@ -182,7 +188,7 @@ def _keys(groups: Grouping, number: int, evaluated: Sequence[Evaluated]) -> pa.T
 
 
 def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
-    names = [_spoken(key) for key in groups.keys]
+    names = [_shown(key) for key in groups.keys]
     shown = ["(" + ", ".join(names[key] for key in keys) + ")" for keys in groups.sets]
     remarks = []
     for number, source in enumerate(sources):
@@ -193,8 +199,8 @@ def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _spoken(key: exp.Expr) -> str:
-    """A key without the names of our own tables."""
+def _shown(key: exp.Expr) -> str:
+    """The SQL of a key, without the names of internal tables."""
     holder = exp.Paren(this=key.copy())
     for column in holder.find_all(exp.Column):
         column.set("table", None)

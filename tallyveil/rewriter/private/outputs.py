@@ -1,9 +1,9 @@
-"""The outputs of a block: each aggregate becomes a column of noisy rows, each key a column too.
+"""The outputs of a block: each aggregate and each key becomes a column of the noisy rows.
 
-`Outputs.rewrite` turns an expression of the SELECT over records into one over the noisy rows:
-group keys become ``__noisy.__k0 …``, aggregates ``__noisy.__c0 …`` (with their interval's
-ends in ``__l0 …`` and ``__u0 …``, their standard deviations in ``__s0 …``, and the probabilities of
-claims about them in ``__p0 …``), and everything else stays as it was.
+`Outputs.rewrite` turns an expression over records into one over the noisy rows. Group keys become
+``__noisy.__k0 …`` and aggregates ``__noisy.__c0 …``. The ends of an aggregate's interval are in
+``__l0 …`` and ``__u0 …``, its standard deviation in ``__s0 …``, and the probabilities of claims
+about it in ``__p0 …``. Everything else stays unchanged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, linear
-from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, over
-from tallyveil.rewriter.private.separable import apart, ties_too_much
+from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, with_filter_of
+from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
 from tallyveil.rewriter.sql.nodes import function_name, position, unfiltered
@@ -36,9 +36,9 @@ class Outputs:
     """Collects, for one block, the distinct linear queries its expressions need.
 
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
-    output i in that cell; ``cancelled`` are those that are 0 in every cell, as written.
-    ``deviations`` are the numbers of the outputs whose standard deviation
-    is asked, and ``claims`` those whose probability is.
+    output i in that cell. ``cancelled`` are the numbers of outputs whose terms add up to 0.
+    ``deviations`` are the numbers of outputs whose standard deviation the statement asks for;
+    ``claims`` are the claims whose probability it asks for, with their numbers.
     """
 
     def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
@@ -55,17 +55,17 @@ class Outputs:
         self._numbers: dict[exp.Expr, int] = {}
         self._summed = _summed(own_nodes(block.select))
         clauses = [block.select.args.get(name) for name in ("having", "order")]
-        self._alone = self._standing_alone(
+        self._alone = self._needed_alone(
             [*block.select.expressions, *(c for c in clauses if c is not None)]
         )
 
     @property
     def width(self) -> int:
-        """How many numbers are asked of each group."""
+        """The number of values that each group has."""
         return len(self.coefficients) + len(self.deviations) + len(self.claims)
 
-    def _standing_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
-        """The aggregates some expression needs by themselves."""
+    def _needed_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
+        """The aggregates that some expression needs as outputs of their own."""
         alone: set[exp.Expr] = set()
         stack = list(parts)
         while stack:
@@ -80,9 +80,9 @@ class Outputs:
         return alone
 
     def rewrite(self, node: exp.Expr) -> exp.Expr:
-        """The same expression over the noisy rows.
+        """Return the same expression over the noisy rows.
 
-        Raises GroupingError where an attribute is neither grouped by nor aggregated.
+        Raises GroupingError if an attribute is neither a group key nor inside an aggregate.
         """
         if node in self._keys:
             return _noisy(f"__k{self._keys[node]}")
@@ -111,23 +111,24 @@ class Outputs:
         return self._children(node)
 
     def _query(self, node: exp.Expr) -> exp.Expr:
-        """A query nested above the aggregation, which may ask about the group keys."""
+        """Rewrite the group keys in a query nested above the aggregation."""
         copy = node.copy()
         self._replace(outer_columns(copy), outer_columns(node))
         return copy
 
     def _counted(self, aggregate: exp.Expr) -> exp.Expr:
-        """A COUNT or SUM; in parts where it would tie too many cells together."""
-        parts = apart(self._domain, aggregate) if self._plain else None
+        """A COUNT or SUM, split into parts if it would need too many cells together."""
+        parts = split_total(self._domain, aggregate) if self._plain else None
         if parts is not None:
             return exp.paren(self.rewrite(parts))
         return self._output(_single(aggregate))
 
     def _one_by_one(self, form: Linear) -> bool:
-        """Whether the aggregates are asked anyway, or tie too many cells together."""
+        """Whether to make each term an output: all are needed alone, or together have too many
+        cells."""
         if all(term.aggregate in self._alone for term in form.terms):
             return True
-        return self._plain and ties_too_much(self._domain, _coefficient(form))
+        return self._plain and has_too_many_cells(self._domain, _coefficient(form))
 
     def _children(self, node: exp.Expr) -> exp.Expr:
         copy = node.copy()
@@ -139,7 +140,7 @@ class Outputs:
             copy.replace(self.rewrite(original))
 
     def _window(self, node: exp.Window) -> exp.Expr:
-        """A window over the noisy rows: its function is applied to rows, not to records."""
+        """A window over the noisy rows: its function aggregates rows, not records."""
         copy = node.copy()
         function, original = copy.this, node.this
         if isinstance(function, exp.Filter):
@@ -155,7 +156,7 @@ class Outputs:
         return copy
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
-        """A bit for each argument, the last the lowest: whether the row's set is without it."""
+        """A bit for each argument, the lowest for the last: 1 if the row's set lacks it."""
         if len(node.expressions) > MAX_GROUPING:
             raise GroupingError(
                 f"GROUPING must have at most {MAX_GROUPING} arguments", position=position(node)
@@ -174,31 +175,33 @@ class Outputs:
         return exp.paren(total)
 
     def _average(self, node: exp.Expr) -> exp.Expr:
-        """sum/count of the noisy rows; NULL where the noisy count is not positive."""
+        """Noisy sum / noisy count; NULL if the noisy count is not positive."""
         argument = unfiltered(node).this
         total, count = (
-            self._counted(over(node, function(this=argument.copy())))
+            self._counted(with_filter_of(node, function(this=argument.copy())))
             for function in (exp.Sum, exp.Count)
         )
         ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
         return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
 
     def _moment(self, node: exp.Expr) -> exp.Expr:
-        """A variance from three sums; Σ x serves for Σ (x − c) where the block asks it anyway."""
+        """A variance from three sums. Σ (x − c) comes from Σ x if the block needs Σ x anyway."""
         argument, centre = unfiltered(node).this, self._centre(node)
-        plain = over(node, exp.Sum(this=argument.copy()))
-        count = self._output(_single(over(node, exp.Count(this=argument.copy()))))
+        plain = with_filter_of(node, exp.Sum(this=argument.copy()))
+        counted = with_filter_of(node, exp.Count(this=argument.copy()))
+        count = self._output(_single(counted))
         if plain in self._summed and centre.value:
             shift = exp.Mul(this=exp.paren(centre.sql), expression=count.copy())
             whole = exp.cast(self._output(_single(plain)), "double")
             total: exp.Expr = exp.Sub(this=whole, expression=shift)
         else:
-            total = exp.cast(self._output(_single(over(node, centre.total(argument)))), "double")
-        squares = self._output(_single(over(node, centre.squares(argument))))
+            centred = with_filter_of(node, centre.total(argument))
+            total = exp.cast(self._output(_single(centred)), "double")
+        squares = self._output(_single(with_filter_of(node, centre.squares(argument))))
         return moment(node, count, total, squares, centre)
 
     def _about(self, node: exp.Anonymous) -> exp.Expr:
-        """What a function of an answer stands for."""
+        """The column of noisy rows that a function of an answer stands for."""
         name = function_name(node)
         if len(node.expressions) != ABOUT_ANSWERS[name]:
             bounds = ", and two numbers" if name == "dp_probability" else ""
@@ -211,7 +214,7 @@ class Outputs:
             bounds = ", 0, 100" if name == "dp_probability" else ""
             raise FeatureNotSupported(
                 f"{name} takes a COUNT, a SUM or a sum or difference of them",
-                hint=f"Ask about each part by itself: {name}(count(*){bounds}).",
+                hint=f"Ask about each part separately: {name}(count(*){bounds}).",
                 position=position(node),
             )
         if name == "dp_stddev":
@@ -239,8 +242,7 @@ class Outputs:
             if number == MAX_AGGREGATES:
                 raise StatementTooComplex(
                     f"a SELECT has more than {MAX_AGGREGATES} different aggregates",
-                    hint="Write a GROUP BY in the place of many conditions, or ask in several "
-                    "statements.",
+                    hint="Use GROUP BY instead of many conditions, or several statements.",
                 )
             self.coefficients.append(coefficient)
             if form.cancels:
@@ -249,13 +251,13 @@ class Outputs:
 
 
 def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:
-    """The sums that SUM and AVG among the nodes ask for, each with its FILTER."""
+    """The sums that SUM and AVG among the nodes need, each with its FILTER."""
     found = set()
     for node in nodes:
         if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node):
             filtered = isinstance(node.parent, exp.Filter) and node.parent.this is node
             outer: exp.Expr = node.parent if filtered and node.parent is not None else node
-            found.add(over(outer, exp.Sum(this=node.this.copy())))
+            found.add(with_filter_of(outer, exp.Sum(this=node.this.copy())))
     return found
 
 
@@ -264,7 +266,7 @@ def _single(aggregate: exp.Expr) -> Linear:
 
 
 def _coefficient(form: Linear) -> exp.Expr:
-    """Σ ± scale · aggregate, where a SUM over no value counts 0."""
+    """Σ ± scale · aggregate, where a SUM over no value counts as 0."""
     total: exp.Expr | None = None
     for term in form.terms:
         value = term.aggregate.copy()

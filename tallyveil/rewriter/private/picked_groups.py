@@ -1,14 +1,14 @@
-"""Groups that a join picks, as BI tools write for the n largest series:
+"""Groups that a join selects. BI tools write such joins for the n largest series:
 
     SELECT …, a, count(*) FROM t JOIN (SELECT a AS k FROM t GROUP BY a ORDER BY count(*) DESC
     LIMIT n) AS s ON a = k GROUP BY …, a
 
 ON compares groups of the SELECT with all keys of the joined query, which has one row for each of
-its groups. The join then keeps all records of a group or none, each once, and says the same as
+its groups. The join then keeps all records of a group or none, each once. It is equivalent to
 
     HAVING a IN (SELECT k FROM (…) AS s)
 
-which is about noisy rows alone.
+which reads noisy rows only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Pair: TypeAlias = tuple[exp.Expr, str]
 
 
 def pick_groups(tree: exp.Expr, catalog: Catalog) -> None:
-    """Write each such join as HAVING, in place. Other joins with noisy rows stay as they are."""
+    """Rewrite each such join as HAVING, in place. Other joins with noisy rows stay unchanged."""
     for select in list(tree.find_all(exp.Select)):
         for join in list(select.args.get("joins") or ()):
             query = join.this.this if isinstance(join.this, exp.Subquery) else None
@@ -50,7 +50,7 @@ def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
     )
     whole = groups[0] if len(groups) == 1 else exp.Tuple(expressions=groups)
     conditions: list[exp.Expr] = [exp.In(this=whole, query=exp.Subquery(this=picked))]
-    if len(groups) > 1:  # to DuckDB rows with NULL inside are alike
+    if len(groups) > 1:  # DuckDB takes rows with NULL inside as equal
         conditions += [exp.Not(this=exp.Is(this=g.copy(), expression=exp.Null())) for g in groups]
     having = select.args.get("having")
     if having is not None:
@@ -61,8 +61,8 @@ def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
 def _pairs(
     select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
 ) -> Sequence[_Pair]:
-    """What ON compares; nothing where the join is of another kind, or more than ON reads one of
-    its columns, or may.
+    """The pairs that ON compares; none if the join is of another kind, or if anything but ON reads,
+    or may read, one of its columns.
     """
     plain = not (join.side or join.args.get("using") or join.this.args["alias"].columns)
     on = join.args.get("on")
@@ -70,15 +70,15 @@ def _pairs(
         return ()
     columns = Columns(catalog)
 
-    def whose(column: exp.Column) -> list[bool]:
-        """Of the columns that it may mean, which are the joined query's."""
+    def is_joined(column: exp.Column) -> list[bool]:
+        """For each column that it may mean, whether that is the joined query's."""
         return [source is join.this for source, _ in columns.places(column, select)]
 
     def pair(part: exp.Expr) -> _Pair | None:
         sides = (part.expression, part.this) if isinstance(part, exp.EQ) else ()
         for key, group in zip(sides, reversed(sides), strict=True):
-            clear = isinstance(key, exp.Column) and whose(key) == [True]
-            if clear and [True] not in map(whose, group.find_all(exp.Column)):
+            clear = isinstance(key, exp.Column) and is_joined(key) == [True]
+            if clear and [True] not in map(is_joined, group.find_all(exp.Column)):
                 return group, key.name
         return None
 
@@ -94,7 +94,7 @@ def _pairs(
         return ()
     own = {id(column) for column in join.find_all(exp.Column)}
     others = [column for column in select.find_all(exp.Column) if id(column) not in own]
-    return () if any(True in whose(column) for column in others) else found
+    return () if any(True in is_joined(column) for column in others) else found
 
 
 def _groups(select: exp.Select) -> list[exp.Expr]:

@@ -1,7 +1,7 @@
-"""The statement over noisy rows, where all it does is pick columns, order rows and cut them off.
+"""A statement over noisy rows that only selects columns, orders rows and limits their number.
 
-Such a statement needs no database. Everything else, and every type whose order or whose values
-DuckDB might have otherwise than Python, is left to DuckDB.
+Such a statement needs no database. DuckDB runs everything else, and every type whose order or
+values might differ between DuckDB and Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tallyveil.rewriter.sql.nodes import whole_number
 
 __all__ = ["projection"]
 
-# Of a large result the database is a small part of the work, and has limits of its own.
+# For a large result the database adds little work, and enforces limits of its own.
 _MOST_VALUES: Final = 50_000
 _MOST_BYTES: Final = 1 << 20
 
@@ -32,7 +32,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
     pa.string(): "VARCHAR",
     pa.date32(): "DATE",
 }
-_LARGE: Final = 10**18  # 64 bits hold what is below
+_LARGE: Final = 10**18  # smaller numbers fit in 64 bits
 
 _UNORDERED: Final = frozenset({"DOUBLE"})  # a NaN is greater than all numbers
 
@@ -40,7 +40,7 @@ _CLAUSES: Final = frozenset({"expressions", "from_", "order", "limit", "offset"}
 
 
 def projection(tree: exp.Expr, tables: Sequence[NoisyTable]) -> Projection | None:
-    """What the statement picks of its only noisy table; None where it does more."""
+    """Return what the statement selects from its only noisy table; None if it does more."""
     if not isinstance(tree, exp.Select) or len(tables) != 1:
         return None
     clause = tree.args.get("from_")
@@ -67,7 +67,7 @@ def projection(tree: exp.Expr, tables: Sequence[NoisyTable]) -> Projection | Non
 
 
 def _types(table: NoisyTable) -> dict[str | None, str] | None:
-    """The DuckDB types of the table's columns, as far as they need no database."""
+    """The DuckDB types of those of the table's columns that need no database."""
     found: dict[str | None, str] = {}
     for name in table.keys.column_names:
         column = table.keys.column(name)
@@ -85,7 +85,7 @@ def _types(table: NoisyTable) -> dict[str | None, str] | None:
 
 
 def _has_days(column: pa.ChunkedArray) -> bool:
-    """Whether all are days that Python has."""
+    """Whether Python can represent all these days."""
     ends = pc.min_max(pc.cast(column, pa.int32()))
     low, high = ends["min"].as_py(), ends["max"].as_py()
     first = dt.date(1970, 1, 1).toordinal()
@@ -99,7 +99,7 @@ def _noisy(node: exp.Expr) -> str | None:
 
 
 def _ordered(part: exp.Expr, items: Sequence[tuple[str, str, str]]) -> OrderedBy | None:
-    """By a column, an item's number or its name."""
+    """Order by a column, the number of an item or its name; None for anything else."""
     key = part.this
     column = _noisy(key)
     if isinstance(key, exp.Literal) and not key.is_string:
@@ -112,7 +112,7 @@ def _ordered(part: exp.Expr, items: Sequence[tuple[str, str, str]]) -> OrderedBy
 
 
 def _number(clause: exp.Expr | None) -> int | None:
-    """The number of LIMIT or OFFSET, -1 without the clause; None where it is more."""
+    """The number of LIMIT or OFFSET, -1 without the clause; None if it is not a small number."""
     if clause is None:
         return -1
     number = whole_number(clause.args.get("expression"))

@@ -1,7 +1,7 @@
-"""Sums that fall into parts which mention different attributes: Σ (a + b) = Σ a + Σ b.
+"""Sums that split into parts with different attributes: Σ (a + b) = Σ a + Σ b.
 
-Evaluated together, a and b are tied, and their cells multiply. Where that are too many the parts
-are asked one by one, each with noise of its own; a record counts in each where none of them is
+Evaluated together, a and b need the product of their numbers of cells. If that is too many, each
+part is an aggregate of its own, with its own noise. A record counts in each part if no part is
 NULL, as it counts in the whole.
 """
 
@@ -21,25 +21,25 @@ from tallyveil.rewriter.domain.evaluate import Types
 from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.sql.nodes import conjunction, unfiltered
 
-__all__ = ["apart", "ties_too_much"]
+__all__ = ["has_too_many_cells", "split_total"]
 
 _SINCE: Final = exp.cast(exp.Literal.string("2000-01-01"), exp.DType.DATE)
 
 
-def ties_too_much(domain: Domain, node: exp.Expr) -> bool:
-    """Whether the attributes that the expression mentions have too many cells together."""
+def has_too_many_cells(domain: Domain, node: exp.Expr) -> bool:
+    """Whether the attributes in the expression have too many cells together."""
     axes = domain.project(attributes_of(node))
     return math.prod(axis.size for axis in axes) > MAX_CELLS
 
 
-def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
-    """A COUNT or SUM, with its FILTER if it has one, as aggregates that tie fewer attributes; None
-    where its argument has no parts, or they need none.
+def split_total(domain: Domain, node: exp.Expr) -> exp.Expr | None:
+    """Split a COUNT or SUM, with or without FILTER, into aggregates over fewer attributes each;
+    None if its argument cannot be split or need not be.
     """
     aggregate = unfiltered(node)
     if type(aggregate) not in (exp.Sum, exp.Count) or isinstance(aggregate.this, exp.Star):
         return None
-    if not ties_too_much(domain, aggregate.this):
+    if not has_too_many_cells(domain, aggregate.this):
         return None
     form = linear(aggregate.this, lambda value: True) or Linear((), ())
     found = [*form.terms, *(Term(negative, None, value) for negative, value in form.constants)]
@@ -47,17 +47,17 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
     terms = [(term, types(term.aggregate) == "DATE") for term in found]
     dates = Counter((term.negative, term.scale) for term, is_date in terms if is_date)
     if any(dates[not negative, scale] != times for (negative, scale), times in dates.items()):
-        return None  # it is no number of days
+        return None  # dates that do not cancel: not a number of days
     parts = _parts([_written(term, days=is_date) for term, is_date in terms])
     if len(parts) < 2:
         return None
     given = [node.expression.this] if isinstance(node, exp.Filter) else []
     if isinstance(aggregate, exp.Count):
-        return _filtered(exp.Count(this=exp.Star()), [*given, *_known(domain, parts)])
+        return _filtered(exp.Count(this=exp.Star()), [*given, *_not_null(domain, parts)])
     sums = [
         _filtered(
             exp.Sum(this=part.copy()),
-            [*given, *_known(domain, [other for other in parts if other is not part])],
+            [*given, *_not_null(domain, [other for other in parts if other is not part])],
         )
         for part in parts
     ]
@@ -68,7 +68,7 @@ def apart(domain: Domain, node: exp.Expr) -> exp.Expr | None:
 
 
 def _written(term: Term, *, days: bool) -> exp.Expr:
-    """What is added up or subtracted; ``days``: a date as the number of days since one."""
+    """The SQL of a term, with its sign; with ``days``, a date as days since _SINCE."""
     written = exp.paren(term.aggregate)
     if days:
         written = exp.paren(exp.Sub(this=written, expression=_SINCE.copy()), copy=False)
@@ -79,7 +79,7 @@ def _written(term: Term, *, days: bool) -> exp.Expr:
 
 
 def _parts(terms: list[exp.Expr]) -> list[exp.Expr]:
-    """The terms, those that have attributes in common added up, and constants with the first."""
+    """Add up terms that share attributes; constants join the first sum."""
     parts: list[tuple[frozenset[str], exp.Expr]] = []
     for term in sorted(terms, key=lambda term: not attributes_of(term)):
         mentioned = attributes_of(term)
@@ -92,8 +92,8 @@ def _parts(terms: list[exp.Expr]) -> list[exp.Expr]:
     return [part for _, part in parts]
 
 
-def _known(domain: Domain, parts: Iterable[exp.Expr]) -> list[exp.Expr]:
-    """The conditions that none of the parts is NULL, where one may be."""
+def _not_null(domain: Domain, parts: Iterable[exp.Expr]) -> list[exp.Expr]:
+    """A condition IS NOT NULL for each part that may be NULL."""
     return [
         exp.Not(this=exp.Is(this=exp.paren(part), expression=exp.Null()))
         for part in parts

@@ -1,7 +1,7 @@
-"""Constants that no declared value meets: such a predicate says nothing about the records.
+"""Cautions about constants that match no declared value.
 
-``sex = 'female'`` where "Female" is declared counts nothing, exactly and free, and reads as a fact
-about the table. What is told here follows from the policy and the statement alone.
+If "Female" is declared, ``sex = 'female'`` counts nothing, exactly and free of charge, which reads
+like a fact about the table. The cautions follow from the policy and the statement alone.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
 __all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
 
-# Beyond so many cells a pattern is not tried on each, and no value is looked for that is spelled
-# alike: both take time for every cell.
+# With more cells, patterns are not tried (MAX_TRIED) and similar spellings are not looked up
+# (MAX_SPELLED): both take time for every cell.
 MAX_TRIED: Final = 10_000
 MAX_SPELLED: Final = 1_000
 MAX_NAMED: Final = 3
 MAX_CAUTIONS: Final = 20
 
 _NOTHING_MEETS: Final = Caution(
-    "no declared value meets the conditions, so that an answer is 0 or empty whatever the records "
-    "hold",
-    hint="SELECT * FROM dp.attributes shows what is declared.",
+    "no declared value meets the conditions: the answer is 0 or empty for any records",
+    hint="SELECT * FROM dp.attributes lists the declared attributes.",
 )
 
 _ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -49,13 +48,13 @@ def cautions(
     table: str,
     constants: Callable[[exp.Expr], Sequence[exp.Expr]] = lambda node: [node],
 ) -> Iterator[Caution]:
-    """What to say of the place where a column stands; nothing where a declared value meets it.
+    """Yield cautions about the predicate around a column; none if a declared value meets it.
 
-    ``constants`` gives those that an expression stands for, as a column of VALUES does.
+    ``constants`` gives the constants that an expression stands for, such as a column of VALUES.
     """
     child, parent = standing_in(column)
     if isinstance(parent, exp.Like | exp.ILike) and parent.this is child:
-        yield from _of_pattern(parent, attribute, table)
+        yield from _pattern_cautions(parent, attribute, table)
         return
     found = comparisons(column) or []
     if isinstance(parent, exp.Case) and parent.this is child:
@@ -77,7 +76,7 @@ def cautions(
             elif value not in attribute.declared:
                 alike.append((node, value))
     if alike:
-        yield _of_values(alike, attribute, table, (found[0][0] is exp.NEQ) is not negated)
+        yield _values_caution(alike, attribute, table, (found[0][0] is exp.NEQ) is not negated)
 
 
 def unmet(
@@ -87,10 +86,10 @@ def unmet(
     evaluated: Sequence[Evaluated],
     cancelled: Container[int],
 ) -> tuple[Caution, ...]:
-    """What to say of a block where nothing in the domain passes, or is counted by an aggregate
-    that is not one of those ``cancelled``, whose terms add up to 0.
+    """A caution if no cell meets the conditions, or an aggregate counts none.
 
-    Conditions without an attribute, such as a client's WHERE 1 = 0, were meant so.
+    The ``cancelled`` aggregates are exempt, whose terms add up to 0, and so are conditions without
+    an attribute, such as a client's WHERE 1 = 0: these are intended.
     """
     conditional = joined or (where is not None and bool(attributes_of(where)))
     for one in evaluated:
@@ -106,7 +105,7 @@ def unmet(
 
 
 def _is_negated(predicate: exp.Expr | None) -> bool:
-    """Whether what meets the predicate is what the condition around it leaves out."""
+    """Whether the condition around the predicate excludes what meets it."""
     node = predicate
     negated = bool(node is not None and node.args.get("negate"))
     while node is not None and isinstance(node.parent, _CONNECTING):
@@ -118,7 +117,7 @@ def _is_negated(predicate: exp.Expr | None) -> bool:
 def _listed(
     other: exp.Expr, constants: Callable[[exp.Expr], Sequence[exp.Expr]]
 ) -> Sequence[exp.Expr]:
-    """The elements of ANY (ARRAY[…]), and what else stands for constants."""
+    """The elements of ANY (ARRAY[…]), or the constants that ``other`` stands for."""
     inner = other.unnest()
     if not isinstance(inner, exp.Any) or isinstance(inner.this.unnest(), exp.Query):
         return constants(other)
@@ -148,13 +147,13 @@ def _caution(
     return Caution(message, _outside(attribute), hint, where)
 
 
-def _of_values(
+def _values_caution(
     found: Sequence[tuple[exp.Expr, Any]], attribute: Attribute, table: str, unequal: bool
 ) -> Caution:
     named = ", ".join(_written(value) for _, value in found[:MAX_NAMED])
     if len(found) > MAX_NAMED:
         named += f" and {len(found) - MAX_NAMED} more"
-    what = "is no declared value" if len(found) == 1 else "are no declared values"
+    what = "is not a declared value" if len(found) == 1 else "are not declared values"
     effect = "every declared value differs from it" if unequal else "no record is counted by it"
     effect = effect if len(found) == 1 else effect.replace(" it", " them")
     alike = dict.fromkeys(v for _, value in found[:MAX_NAMED] for v in _nearest(value, attribute))
@@ -162,7 +161,9 @@ def _of_values(
     return _caution(message, found[0][0], attribute, table, alike)
 
 
-def _of_pattern(node: exp.Like | exp.ILike, attribute: Attribute, table: str) -> Iterator[Caution]:
+def _pattern_cautions(
+    node: exp.Like | exp.ILike, attribute: Attribute, table: str
+) -> Iterator[Caution]:
     pattern = _text(node.expression)
     escape = _text(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
     if pattern is None or escape is None:
@@ -188,8 +189,8 @@ def _text(node: exp.Expr) -> str | None:
 
 
 def _regular(pattern: str, escape: str) -> str:
-    """What stands between two % is looked for once, as far to the left as it goes: if the rest is
-    not found behind that, it is found nowhere, and to try on could take for ever."""
+    """Each part between two % is matched at its leftmost place only: if the rest does not match
+    after it, it matches nowhere, and further tries could take very long."""
     parts, characters = [""], iter(pattern)
     for character in characters:
         if character == escape:
@@ -204,7 +205,7 @@ def _regular(pattern: str, escape: str) -> str:
 
 
 def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
-    """The declared values that differ in case alone; else those spelled alike, or next to it."""
+    """The declared values that differ in case only, or else are spelled alike or next to it."""
     if isinstance(value, str):
         texts = sorted(v for v in attribute.declared if isinstance(v, str))
         folded = value.strip().casefold()
@@ -235,7 +236,7 @@ def _span(attribute: Attribute, table: str) -> str:
 
 
 def _outside(attribute: Attribute) -> str:
-    """What became of the records with other values."""
+    """How the table counts records with other values."""
     name = attribute.name
     if attribute.clamp:
         return f"Records beyond an end of {name} are counted at that end."

@@ -182,11 +182,10 @@ def refuse_counted_listings(tree: exp.Expr) -> None:
         for source in sources(select):
             if _lists(source, known):
                 raise FeatureNotSupported(
-                    "counting distinct values of records is not answered: one record can change "
-                    "it and a thousand not",
+                    "counting distinct values of records is not answered: it is not a sum over "
+                    "records",
                     hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
-                    "SELECT attribute, count(*) … GROUP BY attribute says how many records hold "
-                    "each.",
+                    "SELECT attribute, count(*) … GROUP BY attribute counts the records with each.",
                     position=position(source),
                 )
 
