@@ -122,7 +122,7 @@ def centring(block: Block, cursor: PublicCursor) -> Centring:
         middle = (least + greatest) // 2
         if (greatest - middle) ** 2 > MAX_COEFFICIENT:
             raise InvalidParameterValue(
-                f"{function_name(aggregate)} over values from {low} to {high} is not exact: "
+                f"values from {low} to {high} are too far apart for {function_name(aggregate)}: "
                 "squared distances from their middle exceed 2^52 smallest units",
                 hint="Divide the argument, or round it to fewer decimals.",
                 position=position(aggregate),
