@@ -142,7 +142,7 @@ def test_it_needs_noise_that_is_added(connect: Connect) -> None:
     connection.execute("SET dp.coverage = always")
     for chosen in ("'fair(n=20)'", "weakly_honest", "'auto(properties=wh)'"):
         connection.execute(f"SET dp.mechanism = {chosen}")
-        with pytest.raises(tallyveil.Error, match="needs noise that is added"):
+        with pytest.raises(tallyveil.Error, match="needs additive noise"):
             connection.execute(TOTAL)
     connection.execute("RESET dp.mechanism")
     assert len(connection.execute(TOTAL).fetchall()) == 1

@@ -164,7 +164,7 @@ def test_what_it_is_not_for(connect: Connect) -> None:
     connection = connect(**RHO)
     connection.execute("SET dp.mechanism = optimal")
     connection.execute("SET dp.half_width = 10")
-    with pytest.raises(FeatureNotSupported, match="what a statement may cost"):
+    with pytest.raises(FeatureNotSupported, match="needs a target that is a cost"):
         connection.execute(PREFIXES)
     connection.execute("RESET dp.half_width")
     many = "SELECT state, age, sex, count(*) FROM person GROUP BY 1, 2, 3"

@@ -310,7 +310,7 @@ def test_the_names_of_the_paper_are_accepted_by_policy_and_settings(connect: Con
             ONE_AGE,
             "SET dp.epsilon instead",
         ),
-        ({"mechanisms": ["fair"]}, [], ONE_AGE, "'fair(n=…)', with a bound"),
+        ({"mechanisms": ["fair"]}, [], ONE_AGE, "'fair(n=…)', where n is"),
         (
             {"mechanisms": ["gaussian"], "budget": {"rho": 1, "delta": 1e-6}},
             ["SET dp.epsilon = 0.1"],

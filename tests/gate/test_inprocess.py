@@ -302,7 +302,7 @@ def test_what_another_process_buys_meanwhile_is_found(
 _STEPS = [
     ("decision", "_wanted"),
     ("decision", "_recorded"),
-    ("decision", "_weigh"),
+    ("decision", "_decide"),
     ("decision.reservations", "of"),
     ("decision.elsewhere", "settled"),
     ("decision", "_settle"),
@@ -310,7 +310,7 @@ _STEPS = [
     ("decision.control", "refusal"),
     ("decision.by_invariants", "charged"),
     ("decision.accountant", "price"),
-    ("decision", "_receive"),
+    ("decision", "_buy"),
     ("decision.accountant", "sell"),
 ]
 

@@ -1,1 +1,1 @@
-"""How a request is answered: free from what is known, or by a purchase, and by which."""
+"""Decides how a request is answered: free from history, or by a purchase, and by which one."""

@@ -1,5 +1,4 @@
-"""Which mechanisms a table allows, and what to write instead where one cannot serve: the ends of
-refusals, and their hints."""
+"""Which mechanisms a table allows, and refusals of those that cannot serve, with hints."""
 
 from __future__ import annotations
 
@@ -27,39 +26,39 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Alternatives", "allowed", "completed", "reason_against", "unfit", "without_range"]
 
-# Of the mechanisms with a public range, what "auto" considers of itself.
+# The mechanism with a public range that "auto" considers where the policy names none.
 _FLOWCHART: Final = "truncated_geometric"
 
-_NONE_FIT: Final = "None of those its policy allows does; ask for plain counts."
+_NONE_FIT: Final = "None of the mechanisms that its policy allows can; ask for plain counts."
 
 
 def reason_against(noise: Mechanism, measure: Measure) -> str | None:
-    """Why the mechanism cannot serve a table whose budget is in ``measure``."""
+    """Why the mechanism cannot serve a table whose budget is in ``measure``; None if it can."""
     if noise.needs_delta and measure == "epsilon":
-        return "needs a delta, and the budget is of epsilon alone"
+        return "needs a delta, but the budget is of epsilon alone"
     return None
 
 
 def unfit(noise: Mechanism, workload: Workload, additive: bool) -> str | None:
-    """Why it does not answer ``workload``, as `Mechanism.unfit`; ``additive``: to be added up."""
+    """Why it cannot answer ``workload``, as `Mechanism.unfit`; ``additive`` noise may be needed."""
     if noise.needs_range and additive:
-        return "answers apart, and its answers cannot be added up"
+        return "gives answers that cannot be added up"
     return noise.unfit(workload)
 
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """Of the tables of one policy; ``allowed`` are the mechanisms it names, None for all."""
+    """The mechanisms of one policy's tables: ``allowed`` are those it names, None for all."""
 
     accounts: Mapping[str, Account]
     allowed: Mapping[str, tuple[str, ...] | None]
 
     def considered(self, table: str) -> tuple[str, ...]:
-        """What "auto" chooses from, unless it cannot serve."""
+        """What "auto" chooses from, if it can serve."""
         return self.allowed[table] or (*_additive(), _FLOWCHART)
 
     def allows(self, table: str, asked: str, noise: AnyMechanism | None) -> bool:
-        """Whether it, or it with any n, or all of its family are allowed."""
+        """Whether the mechanism is allowed: itself, with any n, or all of its family."""
         names = {asked, family_of(asked)}
         if noise is not None:
             names.add(noise.name)
@@ -76,7 +75,7 @@ class Alternatives:
         additive: bool,
         named: str | None = None,
     ) -> FeatureNotSupported:
-        """``named`` is what the analyst wrote, where ``asked`` is only its noise."""
+        """``named``: what the analyst wrote, if ``asked`` is only its noise."""
         it = "it" if named is None else f"its noise is {asked}, which"
         return FeatureNotSupported(
             f'{named or asked} cannot answer this about table "{workload.table}": {it} {reason}',
@@ -91,7 +90,7 @@ class Alternatives:
         return f"SET dp.mechanism to one of: {', '.join(names)}, or auto."
 
     def _fit(self, workload: Workload, additive: bool) -> list[str]:
-        """Those of the table that can answer it at some cost, if n is given where it is needed."""
+        """The table's mechanisms that can answer it at some cost, with an n if they need one."""
         measure, fit = self.accounts[workload.table].measure, []
         for spec in self.allowed[workload.table] or mechanism_names():
             # Whether it serves does not depend on n.
@@ -101,27 +100,31 @@ class Alternatives:
         return fit
 
     def instead_of_auto(self, workload: Workload, target: Target, additive: bool) -> str:
-        """A hint for a table of whose mechanisms "auto" can take none."""
+        """A hint for a table if "auto" can choose none of its mechanisms."""
         fit = self._fit(workload, additive=False)
         if not fit:
             return _NONE_FIT
         ranged = all(family_of(spec) is not None for spec in fit)
         if ranged and target.half_width is not None:
-            return "SET dp.epsilon instead: those its policy allows have no width in common."
+            return (
+                "SET dp.epsilon instead: the mechanisms that its policy allows have no half-width"
+                " in common."
+            )
         one = f"SET dp.mechanism to one of: {', '.join(map(completed, fit))}"
         if ranged and additive:
             return (
-                "Those its policy allows have answers that do not add up. Ask for the groups of"
-                f" one grouping set, or {one}: then each grouping set is asked by itself."
+                "The mechanisms that its policy allows give answers that cannot be added up. Ask"
+                f" for the groups of one grouping set, or {one}: then each grouping set is asked by"
+                " itself."
             )
         if ranged:
-            return f"{one}, with a bound that you know of."
+            return f"{one}, where n is an upper bound that you know."
         return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
 
 
 def allowed(table: Table) -> tuple[str, ...] | None:
-    """Those the policy allows, None for all. How precise an answer of a mechanism with a public
-    range is depends on the answer, so inference control allows none of these."""
+    """The mechanisms that the policy allows, None for all. Inference control allows none with a
+    public range, since the precision of its answers depends on the answers."""
     if table.mechanisms is not None:
         return tuple(map(canonical, table.mechanisms))
     return None if table.inference_control is None else _additive()
@@ -133,14 +136,14 @@ def _additive() -> tuple[str, ...]:
 
 def without_range(asked: str, written: str, table: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        f"{asked} needs a public range 0..n of every count asked for, and the policy"
-        f' declares none for these of table "{table}"',
-        hint=f"SET dp.mechanism = {written}, with a bound you know of, or auto.",
+        f"{asked} needs a public range 0..n of every count asked for, but the policy"
+        f' declares none for these counts of table "{table}"',
+        hint=f"SET dp.mechanism = {written}, where n is an upper bound that you know, or auto.",
     )
 
 
 def completed(spec: str) -> str:
-    """As it is written in SET, with an n to fill in if it has none."""
+    """The mechanism as SET takes it, with an n to fill in if ``spec`` has none."""
     if family_of(spec) is None:
         return spec
     if not lacks_range(spec):

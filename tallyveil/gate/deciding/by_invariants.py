@@ -1,8 +1,8 @@
-"""What counts that are exact change in a decision: which noise there may be, and what is charged.
+"""How exact counts change a decision: which noise is possible, and what is charged.
 
 Rows are charged as translates where that serves the ledger best (`translations`), bought by way of
-others (`designed`), or with noise that adds up as they do (`conditioning`), and what that is worth
-is said in a forecast.
+others (`designed`), or get noise that adds up as they do (`conditioning`). A forecast reports what
+that saves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ByInvariants", "TableInvariants"]
 
 
 class TableInvariants(NamedTuple):
-    """Of a table with counts that are exact."""
+    """For a table with exact counts."""
 
     translations: Translations
     conditioning: Conditioning
@@ -36,14 +36,14 @@ class TableInvariants(NamedTuple):
 
 @dataclass(eq=False)
 class ByInvariants:
-    """``tables`` are those with counts that are exact. Threads may share it."""
+    """``tables`` are those with exact counts. Threads may share it."""
 
     choice: Choice
     control: Control
     tables: Mapping[str, TableInvariants]
 
     def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
-        """What is asked of a table's noise, where its rows may be bought by way of others."""
+        """The table's noise, at the scales of the design if its rows are bought by one."""
         if request.by_invariants not in BY_DESIGN:
             return noise
         return replace(noise, scales=self._designed(request, workload, noise).scales)
@@ -51,7 +51,7 @@ class ByInvariants:
     def bought(
         self, request: Request, wanted: Mapping[str, Noise], purchases: list[Purchase]
     ) -> list[Purchase]:
-        """By way of other rows, if the request says so."""
+        """The purchases, by way of other rows if the request's mechanism buys those."""
         if request.by_invariants not in BY_DESIGN:
             return purchases
         found = []
@@ -62,14 +62,14 @@ class ByInvariants:
         return found
 
     def _designed(self, request: Request, workload: Workload, noise: Noise) -> Designed:
-        """Raises FeatureNotSupported where there is nothing exact, for a target that is no cost,
-        and for a table with an inference control, which looks at rows as they are asked."""
+        """Raises FeatureNotSupported if nothing is exact, if the target is not a cost, and if the
+        table has an inference control, which examines rows as they are asked."""
         table = workload.table
         asked = request.by_invariants or request.mechanism
         own = self._exact(table, asked)
         if request.target.half_width is not None or self.control.state([table]):
             raise FeatureNotSupported(
-                f"{asked} is for what a statement may cost, of tables without an inference control",
+                f"{asked} needs a target that is a cost, and a table without inference control",
                 hint="SET dp.rho, or SET dp.mechanism = extended.",
             )
         return own.translations.designed(
@@ -80,16 +80,17 @@ class ByInvariants:
         )
 
     def mechanism(self, request: Request, table: str) -> str:
-        """What is drawn together is noise of the table's measure."""
+        """The mechanism of the request; if noise is drawn jointly, that of the table's measure."""
         asked = request.by_invariants
         if asked not in TOGETHER:
             return request.mechanism
         return self._exact(table, asked).conditioning.noise
 
     def charged(self, request: Request, purchases: list[Purchase]) -> list[Purchase]:
-        """Charged as what serves the ledger best where counts are exact, or as the request says.
+        """Charge what serves the ledger best where counts are exact, or what the request names.
 
-        Raises FeatureNotSupported for that where none are, or the rows are too many."""
+        Raises FeatureNotSupported for the latter if no counts are exact or there are too many rows.
+        """
         asked = request.by_invariants
         if asked is not None:
             tables = [self._exact(one.table, asked) for one in purchases]
@@ -110,19 +111,19 @@ class ByInvariants:
         ]
 
     def _best(self, request: Request, purchase: Purchase) -> Purchase:
-        """Charged as what serves the ledger best, by other rows too if these may follow."""
+        """Charge what serves the ledger best, also other rows if they serve."""
         own = self.tables.get(purchase.table)
         if own is None:
             return purchase
-        # Where nothing looks at rows as they are asked.
+        # Other rows serve if neither a half-width nor inference control is about the rows asked.
         chosen = request.mechanism == AUTO and request.by_invariants is None
         costs = request.target.half_width is None and not self.control.state([purchase.table])
         best = own.translations.best(purchase.charge, request.analyst, others=chosen and costs)
         return purchase.charged_as(best)
 
     def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
-        """With the noise that meets a half-width where it is drawn together. Raises what is known
-        before it is laid out."""
+        """The purchase with the widest joint noise that meets a half-width. Raises as
+        `Conditioning.check`."""
         charge = purchase.charge
         scales = self.tables[purchase.table].conditioning.widest(charge, target, asked)
         if scales == charge.scales or purchase.raised:
@@ -135,7 +136,7 @@ class ByInvariants:
         found = self.tables.get(table)
         if found is None:
             raise FeatureNotSupported(
-                f'{asked} is for tables with counts that are exact, and table "{table}" has none',
+                f'{asked} needs exact counts, and table "{table}" has none',
                 hint="SET dp.mechanism = auto.",
             )
         return found

@@ -1,4 +1,4 @@
-"""What is said of a charge: its cost, what remains, and in an error after it that it is kept."""
+"""Messages about a charge: its cost, what remains, and in errors after it that it is kept."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["charge_explained", "cost_text", "number", "percent", "remaining"]
 
 
 def number(value: Fraction | float) -> str:
-    """Short, and exact as far as anyone reads."""
+    """The value in at most ten significant digits."""
     return format(float(value), ".10g")
 
 
 def percent(confidence: Fraction) -> str:
-    """As the end of a sentence about intervals."""
+    """The confidence, as the end of a sentence about intervals."""
     return f"at {number(confidence * 100)} %"
 
 
@@ -31,7 +31,7 @@ def cost_text(quote: Quote) -> str:
 
 
 def remaining(accountant: Accountant, table: str, analyst: str) -> str:
-    """What the table has left, and where its budget has shares, what the analyst has."""
+    """What the table has left and, if its budget has shares, what the analyst has left."""
     balance, share = accountant.balance(table), accountant.share(table, analyst)
     whole = f"{_left(balance)} remains for {table}"
     if balance.delta is not None:
@@ -51,13 +51,13 @@ def _left(balance: Balance) -> str:
 
 @contextmanager
 def charge_explained(request: Request, quote: Quote | None) -> Iterator[None]:
-    """An error inside says what was charged before it, if anything was, and that this is kept."""
+    """Errors inside report what was charged before, if anything was, and that it is kept."""
     try:
         yield
     except TallyveilError as error:
         if quote is not None:
             charged = f"The noisy answers were charged before ({cost_text(quote)}), and are kept."
-            free = "Another expression over the same aggregates is answered from history, free."
+            free = "Other expressions over the same aggregates are answered from history, free."
             if request.source == "fresh":
                 free = f"SET dp.source = auto: {free[0].lower()}{free[1:]}"
             error.detail = " ".join(filter(None, (error.detail, charged)))

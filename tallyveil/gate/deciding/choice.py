@@ -1,16 +1,16 @@
-"""Which mechanism answers: the one that was asked for, or the one that serves best.
+"""Chooses the mechanism: the one that was asked for, or the one that serves best.
 
-A table's mechanisms are those its policy allows and its budget can count. One with a public range
-serves where the workload's rows are plain counts and n is known: from its own text, or from
-`ranges`. Under ``dp.mechanism = auto`` the one is taken
+A table's mechanisms are those that its policy allows and its budget can count. One with a public
+range serves if the workload's rows are plain counts and n is known: from its own text, or from
+`ranges`. Under ``dp.mechanism = auto`` the choice is the mechanism
 
 - of least error, summed over the rows, for a cost in dp.epsilon or dp.rho: the variance of
   additive noise, and the mean squared error of a mechanism with a public range for the truth where
   it is largest;
-- of least cost, for a target in dp.half_width, which additive noise alone can meet;
+- of least cost, for a target in dp.half_width, which only additive noise can meet;
 
 and among equals the one registered first. Mechanisms of one law are equals. Unless the policy
-names others, the one mechanism with a public range that "auto" considers is the truncated
+names others, the only mechanism with a public range that "auto" considers is the truncated
 geometric one: the choice of COUNT Fig. 5 where no property is asked for. For properties, as in
 ``auto(properties=wh)``, that flowchart alone decides, at the n and the scales that are needed.
 """
@@ -55,7 +55,7 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Choice", "Noise"]
 
-# So that what is rounded to units of cost does not stay below the least.
+# Keeps a cost that is rounded to units from staying below the least cost.
 _INWARDS: Final = 1 - 2**-30
 
 _Asked: TypeAlias = tuple[Target, str, bool, str | None]
@@ -65,7 +65,7 @@ _Asked: TypeAlias = tuple[Target, str, bool, str | None]
 class Noise:
     """A mechanism and the scale of each column of a workload.
 
-    ``origin`` says where n is from, if the mechanism has a public range that was not asked for.
+    ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
     """
 
     mechanism: AnyMechanism
@@ -74,7 +74,7 @@ class Noise:
     origin: str | None = None
 
     def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
-        """How good an answer to each column has to be."""
+        """How precise the answers to each column must be."""
         half, level = target.half_width, target.confidence
         return tuple(
             Aim(
@@ -107,15 +107,15 @@ class Choice:
     ) -> Noise:  # fmt: skip
         """The mechanism ``asked`` for, or under "auto" the best, at the scales of the target.
 
-        It follows from the policy and the arguments alone, so a statement asked again with the same
-        settings gets the choice made for it before.
+        The choice depends on the policy and the arguments alone, so a repeated statement with the
+        same settings gets the cached one.
 
-        ``additive``: its answers are to be added up. ``named``: what the analyst wrote, where
-        ``asked`` is only its noise.
+        ``additive``: only additive noise serves. ``named``: what the analyst wrote, if ``asked`` is
+        only its noise.
 
         Raises FeatureNotSupported if it cannot serve, InvalidParameterValue for a target that the
         table's budget cannot pay or the noise cannot meet, and StatementTooComplex if it cannot
-        be worked out.
+        be computed.
         """
         key = (target, asked, additive, named)
         latest = self._latest.get(workload)
@@ -157,8 +157,8 @@ class Choice:
             return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
         if isinstance(noise, CountMechanism):
             raise FeatureNotSupported(
-                "dp.half_width is set, and the intervals of a mechanism with a public range have"
-                " none in common: how wide one is, and to which side, depends on the answer",
+                "dp.half_width is set, but the intervals of a mechanism with a public range have no"
+                " half-width in common: how far one extends to each side depends on the answer",
                 hint="SET dp.epsilon instead, or SET dp.mechanism = auto.",
             )
         movable = noise.scales_for(workload, Fraction(1), account.relation, account.measure)
@@ -174,7 +174,7 @@ class Choice:
     def _with_delta(
         self, noise: AnyMechanism, workload: Workload, epsilon: Fraction, target: Target
     ) -> tuple[float, ...]:
-        """For a cost in ε of noise that has none without a δ: the one set, or the budget's."""
+        """The scales for a cost in ε of noise that needs a δ: the one set, or the budget's."""
         account = self._accounts[workload.table]
         delta = account.delta if target.delta is None else target.delta
         if delta is None:
@@ -188,9 +188,9 @@ class Choice:
     def part(
         self, noise: Noise, part: Workload, columns: Sequence[int], target: Target
     ) -> tuple[float, ...]:
-        """The scales for some rows of ``columns`` of the workload ``noise`` was chosen for.
+        """The scales for some rows of ``columns`` of the workload that ``noise`` was chosen for.
 
-        A mechanism with a public range keeps its own, so that it need not be worked out anew.
+        A mechanism with a public range keeps its scales, for which its law is computed already.
         """
         if isinstance(noise.mechanism, CountMechanism):
             return tuple(noise.scales[n] for n in columns)
@@ -199,8 +199,8 @@ class Choice:
     def at_least_cost(
         self, noise: Noise, part: Workload, scales: tuple[float, ...]
     ) -> tuple[float, ...]:
-        """The scales, all of them smaller by one factor where they cost less than a statement
-        may."""
+        """The scales, all reduced by one factor if they cost less than the least cost of a
+        statement."""
         account = self._accounts[part.table]
         while True:
             loss = noise.mechanism.loss(part, scales, account.relation, account.measure)
@@ -224,13 +224,13 @@ class Choice:
         if reason is not None:
             raise self._alternatives.refusal(asked, reason, workload, additive, named)
         scales = self.scales(noise, workload, target)
-        _work_out(noise, scales)
+        _compute_law(noise, scales)
         return Noise(noise, scales, origin=origin)
 
     def _charted(
         self, workload: Workload, target: Target, chart: Flowchart, additive: bool
     ) -> Noise:
-        """The scales come first: they are the same for all of Fig. 5's mechanisms."""
+        """Follow the flowchart. All of Fig. 5's mechanisms have the same scales."""
         n, origin = chart.n, None
         if n is None:
             known = self._ranges.of(workload)
@@ -264,11 +264,11 @@ class Choice:
             else:
                 seen.append(noise.law(1.0))
             scales = self.scales(noise, workload, target)
-            _work_out(noise, scales)
+            _compute_law(noise, scales)
             yield Noise(noise, scales, by_auto=True, origin=origin)
 
     def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
-        """The mechanism, and where n is from if the text does not say n; None if none is known."""
+        """The mechanism, and where n is from if ``spec`` lacks it; both None if n is unknown."""
         if not lacks_range(spec):
             return mechanism(spec), None
         known = self._ranges.of(workload)
@@ -287,10 +287,10 @@ class Choice:
         return float(loss.bound)
 
 
-def _work_out(noise: AnyMechanism, scales: Sequence[float]) -> None:
-    """Find out before anything is charged whether the law can be had. It is kept for the release.
+def _compute_law(noise: AnyMechanism, scales: Sequence[float]) -> None:
+    """Compute the law before anything is charged. It is cached for the release.
 
-    Raises StatementTooComplex, InvalidParameterValue.
+    Raises StatementTooComplex or InvalidParameterValue if it cannot be computed.
     """
     if isinstance(noise, CountMechanism):
         for scale in {scale for scale in scales if scale}:

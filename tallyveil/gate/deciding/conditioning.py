@@ -1,12 +1,12 @@
-"""Noise on the rows of a purchase that adds up as they do: `dp.mechanism = conditioned`, or knorm.
+"""Noise that adds up as the rows of a purchase do: `dp.mechanism = conditioned`, or knorm.
 
-The rows that are bought, and the invariants, lay out a tree; the noise is independent noise given
-that it adds up in this tree, drawn exactly. It costs what the independent noise costs, and less of
-it is left: the answers are integers that satisfy the invariants as they are drawn.
+The bought rows and the invariants form a tree. The noise is independent noise, conditioned on
+adding up in this tree and drawn exactly. It costs what the independent noise costs, and spreads
+less. The answers are integers that satisfy the invariants as they are drawn.
 
-On disjoint groups, Laplace noise given that some of their sums are 0 has weights e^{−‖u‖₁/b} there:
-the k-norm mechanism, whose body is the hull of the moves of a record between groups whose sums stay
-as they are.
+On disjoint groups, Laplace noise conditioned on some of their sums being 0 has weights e^{−‖u‖₁/b}
+there: the k-norm mechanism, whose body is the hull of the moves of a record between groups that
+leave these sums unchanged.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Conditioning", "Spread"]
 
-_ROW: Final = 500  # bytes of a row that is drawn
-_WIDEST: Final = 64.0  # times the noise that has the half-width by itself
-_NEAR: Final = 1.005
+_ROW: Final = 500  # bytes that a drawn row takes in the cache
+_WIDEST: Final = 64.0  # times the independent noise that has the half-width, at most
+_NEAR: Final = 1.005  # the ratio of two factors at which the search for the best ends
 _HINT: Final = "SET dp.mechanism = imaged, or auto: both agree with the invariants too."
 
 
 class Spread(NamedTuple):
-    """Of noise that is drawn together: by column its deviations, in the column's units, and that
-    of independent noise; the invariants of this SQL take part."""
+    """How joint noise spreads: by column its least and greatest deviation and that of independent
+    noise, in the column's units. ``invariants``: the SQL of those that take part."""
 
     invariants: list[str]
     deviations: Mapping[int, tuple[float, float, float]]
@@ -62,24 +62,24 @@ class _Draw:
         return 8 * self.noise.numbers + _ROW * len(self.drawn.owners)
 
 
-class _Wanted(NamedTuple):
-    """Of a noise that is drawn together the half-width it may have."""
+class _Limit(NamedTuple):
+    """The greatest half-width that joint noise may have."""
 
     law: ConditionalLaw
     place: int
     most: float
 
     def half_width(self, factor: float, confidence: Fraction) -> float:
-        """Of noise that is so many times as wide."""
+        """The half-width of noise that is ``factor`` times as wide."""
         deadline.check()
         noises = self.law.scaled(factor).single(self.place)
         return ErrorLaw(np.ones(1), noises).half_width(confidence)
 
 
 class Conditioning:
-    """Of one table; ``sources`` has the SQL of each declared row. Threads may share it.
+    """For one table; ``sources`` has the SQL of each declared row. Threads may share it.
 
-    ``refused`` says why its rows can have no such noise, if the policy does not allow it.
+    ``refused`` says why its rows cannot have such noise, if the policy forbids it.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Conditioning:
         self._draws: Cache[_Draw] = Cache(1024, 1 << 28, lambda _, draw: draw.weight)
 
     def check(self, workload: Workload, target: Target, asked: str) -> Hierarchy:
-        """How the rows add up that are bought by the name ``asked`` for.
+        """Return how the rows add up that mechanism ``asked`` buys.
 
-        Raises FeatureNotSupported where they are no hierarchy, or independent noise alone has the
+        Raises FeatureNotSupported if they are no hierarchy, or if only independent noise has the
         (ε, δ) that the target asks for.
         """
         reason = self._refused or (self._no_norm(workload) if asked == KNORM else None)
@@ -106,18 +106,18 @@ class Conditioning:
         if tree.ties and in_delta and target.calibration != "zcdp":
             # Its τ² is for noise on all integers: those that add up lie further apart.
             raise FeatureNotSupported(
-                f"{asked} noise has an epsilon and a delta by way of rho only, and"
+                f"{asked} noise has an epsilon and a delta by way of rho only, but"
                 f" dp.calibration = {target.calibration} is for independent noise",
                 hint="SET dp.calibration = zcdp.",
             )
         return tree
 
     def conditioned(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
-        """The purchase with noise that is drawn together; as it is where its rows add up to
-        nothing, and the noise is independent whatever it agrees with.
+        """The purchase with joint noise; unchanged if its rows do not add up, and the noise is
+        independent anyway.
 
         Raises as `check`, and StatementTooComplex for too many rows, or too wide noise, to be drawn
-        together exactly.
+        jointly and exactly.
         """
         charge = purchase.charge
         tree = self.check(charge.workload, target, asked)
@@ -128,11 +128,11 @@ class Conditioning:
         return replace(purchase, charge=charge, together=(draw.drawn.tree, draw.noise))
 
     def spread(self, charge: Charge, columns: Sequence[int]) -> Spread:
-        """How far its noise spreads, and what it adds up by; its column n is columns[n] of those
-        asked."""
+        """How far the charge's noise spreads, and the invariants that it adds up to. Column n of
+        the charge is numbered columns[n]."""
         drawn, tree = charge.drawn_together, self._tree(charge.workload)
         if drawn is None or isinstance(tree, str):
-            raise TypeError("independent noise adds up to nothing")
+            raise TypeError("independent noise does not add up")
         numbers, laws = drawn.marginals
         each = [law.functional(np.array([place]), np.ones(1)).variance for law, place in laws]
         own = dict[int, tuple[float, float, float]]()
@@ -148,8 +148,8 @@ class Conditioning:
         return Spread(sources, own)
 
     def widest(self, charge: Charge, target: Target, asked: str) -> tuple[float, ...]:
-        """The scales of a charge for a half-width as wide as it allows where noise is drawn
-        together, which spreads less than the independent noise that they are for."""
+        """The scales of a charge, as wide as a half-width allows, since joint noise spreads less
+        than the independent noise that they were chosen for."""
         tree, half = self.check(charge.workload, target, asked), target.half_width
         if half is None or not tree.ties:
             return charge.scales
@@ -164,8 +164,8 @@ class Conditioning:
                 return charge.scales
             if tied[-1]:
                 most[own] = np.minimum(most[own], math.floor(half / column.multiplier))
-        wanted = [_Wanted(*law, own) for law, own in zip(laws, most.tolist(), strict=True)]
-        factor = _factor(wanted, target.confidence)
+        limits = [_Limit(*law, own) for law, own in zip(laws, most.tolist(), strict=True)]
+        factor = _factor(limits, target.confidence)
         return tuple(
             scale * factor if own else scale for scale, own in zip(charge.scales, tied, strict=True)
         )
@@ -177,13 +177,13 @@ class Conditioning:
         return found
 
     def _no_norm(self, workload: Workload) -> str | None:
-        """Why the noise would not be that of a k-norm, as the end of a sentence."""
+        """Why the noise would not be that of a k-norm, as the end of a sentence; None if it is."""
         if self.noise != "laplace":
-            return "it is for a budget of epsilon"
+            return "it needs a budget of epsilon"
         disjoint = len(workload.columns) == 1 and (
             sensitivity(workload.columns[0], Adjacency("add_remove"), "epsilon") <= 1
         )
-        return None if disjoint else "it is for counts of one set of disjoint groups"
+        return None if disjoint else "it needs counts of one set of disjoint groups"
 
     def _drawn(self, charge: Charge, tree: Hierarchy, asked: str) -> _Draw:
         key = charge.workload, charge.scales
@@ -203,28 +203,28 @@ class Conditioning:
             drawn = None
         if drawn is None:
             raise FeatureNotSupported(
-                f"{asked} cannot answer this: rows that add up have noise of several scales",
+                f"{asked} cannot answer this: rows that add up would have noise of several scales",
                 hint=_HINT,
             )
         return joint, drawn
 
 
 def _rows(charge: Charge) -> Iterator[tuple[Column, slice]]:
-    """The columns of a charge, and which of its rows each has."""
+    """The columns of a charge, and which of the charge's rows belong to each."""
     first = 0
     for column in charge.workload.columns:
         yield column, slice(first, first + column.height)
         first += column.height
 
 
-def _factor(wanted: Sequence[_Wanted], confidence: Fraction) -> float:
-    """How many times as wide all noises may be; 1 where they may not be wider."""
+def _factor(limits: Sequence[_Limit], confidence: Fraction) -> float:
+    """How many times as wide all noises may be; 1 if they may not be wider."""
 
     def fit(factor: float) -> bool:
-        return all(one.half_width(factor, confidence) <= one.most for one in wanted)
+        return all(one.half_width(factor, confidence) <= one.most for one in limits)
 
-    # The one that is widest as it is will be that of all, or nearly.
-    wanted = sorted(wanted, key=lambda one: one.most - one.half_width(1.0, confidence))
+    # The tightest limit comes first: it is nearly always the first to be exceeded.
+    limits = sorted(limits, key=lambda one: one.most - one.half_width(1.0, confidence))
     low, high = 1.0, 1.25
     while high < _WIDEST and fit(high):
         low, high = high, high * 1.25

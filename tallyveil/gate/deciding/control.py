@@ -1,15 +1,15 @@
-"""Inference control: what is not sold, lest a count become known too precisely.
+"""Inference control: refuses purchases by which a count would become known too precisely.
 
-A policy may say that no count is to be known to less than ± some records, at some confidence. Then
-nothing is sold that would make the interval of an estimate narrower than that (`previews`): of a
-row that is asked, of one that was bought before, or of the difference of two nested groups. A row
-that is no count is measured in what one record moves it at most. What is narrower already, since
-the policy was another, may stay so but not become narrower still.
+A policy may require that no count is known to less than ± some records, at some confidence. Then a
+purchase is refused if it would make the interval of an estimate narrower than that (`previews`): of
+a row that is asked, of one that was bought before, or of the difference of two nested groups. The
+unit for a row that is not a count is the most by which one record changes it. An interval that is
+narrower already, from under another policy, may not become narrower still.
 
-Whether something is refused depends on the statement, the ledger and the policy. Where a policy
-lets large groups pass, which of them are large is told from recorded noisy answers, by whoever
-sees them: nothing confidential is looked at. It is a rule on top of differential privacy and no
-guarantee of its own: `docs/guarantees.md` says what it does not see.
+A refusal depends on the statement, the ledger and the policy. If a policy exempts large groups,
+recorded noisy answers determine which groups are large, as anyone who sees these could: no
+confidential data is used. It is a rule on top of differential privacy and no guarantee of its own:
+`docs/guarantees.md` lists what it does not see.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tallyveil.policy import InferenceControl, Table
 __all__ = ["Control"]
 
 _SAME: Final = 1 - 1e-6  # weights are known to eight digits
-_WIDEST: Final = 2.0**12
-_SECONDS: Final = 4.0
+_WIDEST: Final = 2.0**12  # the largest factor that is tried
+_SECONDS: Final = 4.0  # to search for a factor
 _STEPS: Final = 8  # of a bisection, which then is within 0.3 %
 
 
 class Control:
-    """Of the tables of one policy. Threads may share it."""
+    """For the tables of one policy. Threads may share it."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class Control:
         }
 
     def state(self, tables: Iterable[str]) -> dict[str, int]:
-        """The states of those tables that have a limit: what is allowed depends on them."""
+        """The states of those tables that have a limit; what it allows depends on them."""
         return {table: self._accountant.state(table) for table in tables if table in self._limits}
 
     def refusal(self, charges: Sequence[Charge], request: Request) -> InsufficientPrivilege | None:
-        """Why these may not be bought for the request, with the interval at its confidence that may
-        be; None if they may. It is free and changes nothing.
+        """Return why these charges may not be bought for the request, with the interval at its
+        confidence that may be, or None if they may. Free; it changes nothing.
 
-        Raises StatementTooComplex where there is too much to look at to know.
+        Raises StatementTooComplex if there is too much to examine.
         """
         for charge in charges:
             table = charge.table
@@ -83,7 +83,7 @@ class Control:
 
 
 def _too_sharp(found: Preview, limit: InferenceControl) -> list[int]:
-    """The numbers of the queries that would become known more precisely than is allowed."""
+    """The numbers of the queries that would become known more precisely than allowed."""
     least = found.least_variances()
     open_ = np.flatnonzero(~_surely_wide(least, found.steps, limit))
     if not len(open_):
@@ -92,7 +92,7 @@ def _too_sharp(found: Preview, limit: InferenceControl) -> list[int]:
 
 
 def _sharp(found: Preview, limit: InferenceControl) -> list[int]:
-    """As `_too_sharp`, by the estimates themselves."""
+    """As `_too_sharp`, from the estimates themselves."""
     confidence = Fraction(repr(limit.confidence))
     after = found.after()
     variances = after.variances(found.queries)
@@ -120,8 +120,8 @@ def _sharp(found: Preview, limit: InferenceControl) -> list[int]:
 def _at_least(
     after: Precision, query: sparse.csr_matrix, least: float, confidence: Fraction
 ) -> bool:
-    """Whether the interval is so wide; told from a narrower one where that is wide enough by more
-    than a point of its law, which is a weight wide."""
+    """Whether the half-width of the query's interval is at least ``least``. A narrower interval
+    shows it if that is wide enough by more than a point of its law, which is a weight wide."""
     narrower = after.narrower(query)
     if narrower.half_width(confidence) - narrower.weights.values.max(initial=0) >= least:
         return True
@@ -129,11 +129,11 @@ def _at_least(
 
 
 def _surely_wide(variances: FloatArray, steps: IntArray, limit: InferenceControl) -> BoolArray:
-    """Which queries need no closer look, whatever their errors' laws.
+    """Which queries need no closer examination, whatever the laws of their errors.
 
     A symmetric law of variance v whose density is log-concave has a density of at most 1/√(2v), so
-    P(|X| ≤ h) ≤ h √(2/v), and a half-width of at least confidence · √(v/2); a step is left for
-    laws that are made of points.
+    P(|X| ≤ h) ≤ h √(2/v), and a half-width of at least confidence · √(v/2). One step is subtracted
+    for discrete laws.
     """
     least = limit.confidence * np.sqrt(variances / 2) - steps
     wide: BoolArray = least >= limit.min_half_width * steps
@@ -147,7 +147,7 @@ def _large(
     limit: InferenceControl,
     confidence: Fraction,
 ) -> bool:
-    """Whether history says that it is a group that is not small."""
+    """Whether the query is a group that history shows to be large."""
     if limit.min_count is None or known is None or not found.counts[query]:
         return False
     low = (known.value - known.half_width(confidence)) / float(found.steps[query])
@@ -160,7 +160,7 @@ def _refused(table: str, limit: InferenceControl, hint: str) -> InsufficientPriv
         f'the inference control of table "{table}" does not allow this: a'
         f" count{small} would be known to less than ±{limit.min_half_width:g} at"
         f" {limit.confidence * 100:g} %",
-        detail="Counted in are earlier answers, and groups that are two groups' difference.",
+        detail="Earlier answers count too, and so do the differences of two groups.",
         hint=hint,
     )
 
@@ -182,7 +182,7 @@ def _instead(
 
 
 def _least_factor(permitted: Callable[[float], bool]) -> float | None:
-    """A factor that is permitted, about the least if there is the time to find it."""
+    """A permitted factor, close to the least if time allows; None if none is found."""
     low, high = 1.0, 2.0
     end = time.monotonic() + min(_SECONDS, deadline.remaining())
     while not permitted(high):
@@ -198,8 +198,8 @@ def _least_factor(permitted: Callable[[float], bool]) -> float | None:
 
 
 def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
-    """Half-widths of the rows of ``charge``, in the answer's units, with noise so much wider: each
-    together with what history says of it, where that is made use of."""
+    """The half-widths of the rows of ``charge``, in the answer's units, with noise ``factor`` times
+    as wide, and with what history knows of them if that is used."""
     asked = found.asked()
     laws = {
         (number, None if row is None else row.signature): row
@@ -216,13 +216,13 @@ def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> 
 
 
 def _known(found: Preview) -> Iterator[Estimate | None]:
-    """What history says of each query."""
+    """The estimate of each query from history, or None."""
     before = found.before()
     for n, variance in enumerate(before.variances(found.queries).tolist()):
         yield before.of_query(found.queries[[n]]) if variance < math.inf else None
 
 
 def _up(half: Fraction) -> str:
-    """To three digits, never less."""
+    """The value in three digits, rounded up."""
     places = max(0, 2 - math.floor(math.log10(half)))
     return format(math.ceil(half * 10**places) / 10**places, ".10g")

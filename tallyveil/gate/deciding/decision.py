@@ -1,23 +1,22 @@
-"""The decision: what is known already is free; the rest is bought, and remembered.
+"""The decision: what is known already is free; the rest is bought, and recorded.
 
-For each row of a workload there is what is known of it (`knowledge`). Where that is good enough it
-is the answer:
+`knowledge` finds what is known of each row of a workload. It is the answer if it is good enough:
 
 - for a target, if its interval is no wider than dp.half_width on either side;
 - for a cost, if its variance is at most that of what would be bought now.
 
 The rows that fall short are bought together, in one release: dry-run, charge, receipt, and only
-then Wx and noise; nothing leaves before the charge is durable. For a target the noise is the most
-with which history and purchase together meet it (`top_up`). What is bought becomes history too, and
-the answer is what history then says.
+then Wx and noise. Nothing leaves before the charge is durable. For a target the noise is the most
+with which history and purchase together meet it (`top_up`). The purchase becomes history too, and
+history then gives the answer.
 
-What a policy's inference control does not allow is refused before that (`control`).
+A purchase that a policy's inference control does not allow is refused first (`control`).
 
-No lock is held meanwhile: others decide at the same time. A row is bought by one thread at a time
-(`reservations`), and by one process (`elsewhere`), and history is looked at again where it has
-grown since, so that the same question asked twice at once is paid for once. Where there is
-inference control the charge is made only if nothing was charged or recorded, in any process, since
-it was looked at what it would tell; else all is looked at again.
+No lock is held meanwhile: threads decide concurrently. A row is bought by one thread at a time
+(`reservations`) and by one process (`elsewhere`), and history is examined again if it has grown
+since, so that a question asked twice at once is paid for once. Under inference control the charge
+is made only if no process has charged or recorded anything since the control examined it;
+otherwise the decision starts again.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Decision"]
 
-_FEW: Final = 256  # rows whose answers are drawn while others wait for the ledger
-_LOOKS: Final = 20  # at what others charge all the time, of other rows
+_FEW: Final = 256  # the most rows that are drawn while others wait for the ledger
+_RETRIES: Final = 20  # decisions repeated because others charged, perhaps for other rows
 
 
 @dataclass(frozen=True)
 class _Settled:
-    """``purchases`` are paid for, and ``bought``; ``found`` is what was known beside them."""
+    """``purchases`` were charged, and answered by ``bought``; ``found`` is what else is known."""
 
     found: Mapping[str, Found]
     purchases: Sequence[Purchase]
@@ -74,7 +73,7 @@ class Decision:
     reservations: Reservations = field(default_factory=Reservations)
 
     def answer(self, request: Request) -> Answered:
-        """Answer from history where it suffices, buy the rest, remember it.
+        """Answer from history where it suffices; buy and record the rest.
 
         Raises:
             BudgetExceeded: nothing was charged.
@@ -86,27 +85,26 @@ class Decision:
         """
         wanted = self._wanted(request)
         state, seen = self._recorded(request), self.accountant.taken_in
-        found, purchases = self._weigh(request, wanted)
+        found, purchases = self._decide(request, wanted)
         deadline.check()
         settled = _Settled(found, purchases, None, {})
         if purchases:
-            # Who wants fresh answers buys them, whoever else does.
-            rows = _shared(request, purchases)
-            # What somebody else buys of these would have to be looked at again.
+            rows = _shareable(request, purchases)
+            # Any other purchase about these tables changes what the control would allow.
             whole = self.control.state(request.workloads)
             try:
                 with self.reservations.of(rows, whole):
                     now = self.elsewhere.settled(rows)
                     if self._recorded(request) != state:
                         seen = now
-                        found, purchases = self._weigh(request, wanted)
+                        found, purchases = self._decide(request, wanted)
                     settled = self._settle(request, wanted, found, purchases, seen)
             except BudgetExceeded as error:
                 error.hint = self._hint(error, request, wanted, purchases)
                 raise
         with charge_explained(request, settled.quote):
             deadline.check()
-            told = {
+            reported = {
                 table: self.knowledge[table].after(
                     found,
                     settled.bought.get(table),
@@ -117,13 +115,15 @@ class Decision:
             }
         height = sum(purchase.height for purchase in settled.purchases)
         raised = any(purchase.raised for purchase in settled.purchases)
-        answers = {table: settled.found[table].asked_of(rows) for table, (rows, _) in told.items()}
-        summed = {table: rows[len(answers[table]) :] for table, (rows, _) in told.items()}
-        agree = all(own for _, own in told.values())
+        answers = {
+            table: settled.found[table].asked_of(rows) for table, (rows, _) in reported.items()
+        }
+        summed = {table: rows[len(answers[table]) :] for table, (rows, _) in reported.items()}
+        agree = all(adds_up for _, adds_up in reported.values())
         return Answered(answers, wanted, settled.quote, height, raised, agree, summed)
 
     def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
-        """The intervals over all looks of what was answered."""
+        """The intervals of the answers over all looks."""
         confidence = request.target.confidence
         return {
             table: self.knowledge[table].over_all_looks(
@@ -133,9 +133,9 @@ class Decision:
         }
 
     def forecast(self, request: Request) -> Forecast:
-        """What `answer` would do now. Free; it changes nothing."""
+        """Return what `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
-        found, purchases = self._weigh(request, wanted)
+        found, purchases = self._decide(request, wanted)
         plain, purchases = purchases, self.by_invariants.charged(request, purchases)
         quote = self._quote(request, purchases) if purchases else None
         scales = {
@@ -157,13 +157,13 @@ class Decision:
         )
 
     def knows(self, request: Request) -> bool:
-        """Whether something is known of every row. Free; it changes nothing."""
-        found, _ = self._weigh(replace(request, source="history"), self._wanted(request))
+        """Whether history determines every row. Free; it changes nothing."""
+        found, _ = self._decide(replace(request, source="history"), self._wanted(request))
         rows = (own for one in found.values() for own in one.asked_of(one.rows))
         return all(row is not None for own in rows for row in own)
 
     def _recorded(self, request: Request) -> list[int]:
-        """How much is recorded about the request's tables; it grows with every answer."""
+        """The number of columns recorded about each table; it grows with every answer."""
         return [self.knowledge[table].recorded for table in request.workloads]
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
@@ -171,8 +171,8 @@ class Decision:
         return self.accountant.quote(charges, request.analyst, custodian=request.custodian)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
-        """The noise that each table's target asks for if history says nothing. It depends on
-        nothing in the ledger.
+        """The noise that meets the target of each table without history. It does not depend on the
+        ledger.
         """
         found = {}
         for table, workload in request.workloads.items():
@@ -186,10 +186,10 @@ class Decision:
             found[table] = self.by_invariants.noise(request, workload, noise)
         return found
 
-    def _weigh(
+    def _decide(
         self, request: Request, wanted: Mapping[str, Noise]
     ) -> tuple[dict[str, Found], list[Purchase]]:
-        """What is known of each table's rows, and what has to be bought beside it."""
+        """What history knows of each table's rows, and the purchases that it leaves."""
         found = {
             table: self.knowledge[table].find(
                 workload.columns,
@@ -210,11 +210,11 @@ class Decision:
         purchases: list[Purchase],
         taken_in: int,
     ) -> _Settled:
-        """Pay for what is still to be bought, once nobody can have changed what it would tell, and
-        buy it. If other processes have charged or been answered since ``taken_in``, look again
-        first, `_LOOKS` times at most: it may be known now."""
+        """Pay for the purchases and receive their answers, if what the control examined has not
+        changed. If other processes have charged or been answered since ``taken_in``, decide again
+        first, `_RETRIES` times at most: the rows may be known now."""
         others = None if request.source == "fresh" else taken_in
-        looks = 0
+        retries = 0
         while True:
             if not purchases:
                 return _Settled(found, purchases, None, {})
@@ -226,24 +226,24 @@ class Decision:
             self.accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
-                quote, bought = self._receive(request, purchases, decided_on, others)
+                quote, bought = self._buy(request, purchases, decided_on, others)
             except Overtaken:
-                seen = self.elsewhere.settled(_shared(request, purchases))
-                looks += 1
-                others = None if others is None or looks > _LOOKS else seen
-                found, purchases = self._weigh(request, wanted)
+                seen = self.elsewhere.settled(_shareable(request, purchases))
+                retries += 1
+                others = None if others is None or retries > _RETRIES else seen
+                found, purchases = self._decide(request, wanted)
                 continue
             return _Settled(found, purchases, quote, bought)
 
-    def _receive(
+    def _buy(
         self,
         request: Request,
         purchases: Sequence[Purchase],
         decided_on: Mapping[str, int],
         taken_in: int | None,
     ) -> tuple[Quote, dict[str, Bought]]:
-        """Pay for all purchases, and have their answers drawn and recorded: few in the transaction
-        of the charges, many without the ledger's lock, once the charges are durable."""
+        """Pay for all purchases, and draw and record their answers: few in the transaction of the
+        charges, many without the ledger's lock, once the charges are durable."""
         draw = self._drawing(purchases)
         sale = self.accountant.sell(
             [purchase.charge for purchase in purchases],
@@ -254,7 +254,7 @@ class Decision:
             taken_in=taken_in,
         )
         noisy = list(sale.answers)
-        # What is charged is drawn and recorded, whoever has given up meanwhile.
+        # What is charged is drawn and recorded even if the statement is cancelled meanwhile.
         with deadline.unlimited():
             for number, receipt in enumerate(sale.receipts[len(noisy) :]):
                 noisy.append(draw(number, receipt))
@@ -271,8 +271,8 @@ class Decision:
         )
 
     def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
-        """Whether it takes about as long as a wait for the disk. It depends on what is asked, and
-        what was asked before."""
+        """Whether drawing takes about as long as a wait for the disk. Depends only on what is
+        asked, and was asked before."""
         return sum(purchase.height for purchase in purchases) <= _FEW and all(
             not isinstance(purchase.mechanism, CountMechanism)
             and purchase.together is None
@@ -291,11 +291,12 @@ class Decision:
         table = None if quote.refused is None else quote.refused.table
         charged = (purchase.charge.workload for purchase in purchases)
         part = next((workload for workload in charged if workload.table == table), None)
-        found, _ = self._weigh(replace(request, source="history"), wanted)
+        found, _ = self._decide(replace(request, source="history"), wanted)
         known = {table: one.asked_of(one.rows) for table, one in found.items()}
         return what_remains(error, request, known, self.choice, wanted, part)
 
 
-def _shared(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
-    """The rows that need not be bought if somebody else buys them."""
+def _shareable(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
+    """The rows that need not be bought if others buy them: none for fresh answers, which each
+    statement buys for itself."""
     return [purchase.charge.workload for purchase in purchases if request.source != "fresh"]

@@ -1,8 +1,8 @@
-"""What dp.mechanism = optimal buys: rows from which those asked follow with the least variance; and
-correlated.
+"""What dp.mechanism = optimal or correlated buys: rows that determine those asked.
 
-It is the design of a statement's rows by exact counts (`invariants.optimal`), with Gaussian noise
-such that what is charged, the rows of the design as a translate, is what the statement may cost.
+They are a design by exact counts (`invariants.optimal`). With optimal those asked follow with the
+least variance. The Gaussian noise is such that the charge, for the rows of the design as a
+translate, is what the statement may cost.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tallyveil.workload.workload import Column
 __all__ = ["Designed", "ErrorComparison", "Fitted", "compared", "designed", "no_worse", "too_large"]
 
 Fitted: TypeAlias = Callable[[Workload], tuple[float, ...]]
-"""The scales of Gaussian noise with which a workload costs what is to be paid."""
+"""The scales of Gaussian noise at which a workload costs what the statement may cost."""
 
-# So that neither rounding makes a statement that is asked again fall short of itself.
+# A margin, so that rounding does not make a repeated statement fall short of its own answer.
 _UP: Final = 1 + 1e-9
 _LEAST: Final = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Designed:
-    """A ``charge`` for a whole statement, and ``scales`` of its columns: no row of a column has a
-    greater deviation once it is paid."""
+    """A ``charge`` for a whole statement, and the ``scales`` of its columns. Once it is paid, no
+    row has a greater deviation than its column's scale."""
 
     charge: Charge
     scales: tuple[float, ...]
@@ -43,7 +43,7 @@ class Designed:
 def designed(
     design: Design, workload: Workload, published: tuple[Column, ...], fitted: Fitted, sql: str
 ) -> Designed | None:
-    """None where the charge cannot be worked out."""
+    """Return the charge for a design; None if it cannot be computed."""
     charged = translated(design.column, design.translate, published)
     if charged is None:
         return None
@@ -57,8 +57,8 @@ def designed(
 def no_worse(
     design: Design, workload: Workload, published: tuple[Column, ...], like: Charge
 ) -> Charge:
-    """With which no row is told less precisely than by the noise of another charge for the rows,
-    once that agrees with what is exact."""
+    """A charge for the design that answers no row less precisely than charge ``like`` for the rows
+    themselves, once its answers agree with what is exact."""
     deviations = design.deviations * _units(workload.columns)
     noisy = deviations > 0
     others = np.sqrt(design.projected(_variances(workload.columns, like.scales)))
@@ -80,23 +80,23 @@ def _charge(
 
 
 def _worst(design: Design, workload: Workload) -> list[float]:
-    """The greatest deviation of each column's rows, where the noise on the design has σ = 1."""
+    """The greatest deviation of each column's rows if the noise on the design has σ = 1."""
     ends = np.cumsum([column.height for column in workload.columns])[:-1]
     return [float(own.max(initial=0)) for own in np.split(design.deviations, ends)]
 
 
 def too_large(asked: str) -> FeatureNotSupported:
     return FeatureNotSupported(
-        f"{asked} finds the noise for all rows of a statement together, and these are too many, or"
-        " tell too many cells apart",
+        f"{asked} computes the noise for all rows of a statement together, and there are too many"
+        " of them, or they distinguish too many cells",
         hint="Ask for fewer rows at once, or SET dp.mechanism = extended.",
     )
 
 
 @dataclass(frozen=True)
 class ErrorComparison:
-    """Squared errors of all rows together, times 2ρ: of noise on the rows as they are asked and as
-    they are charged, of that of the design, and a ``bound`` that no Gaussian noise gets below."""
+    """Squared errors of all rows together, times 2ρ: of noise on the rows as asked and as charged,
+    of noise on the design, and a ``bound`` that no Gaussian noise gets below."""
 
     plain: float
     charged: float
@@ -111,8 +111,8 @@ def compared(
     costs: tuple[float, float | None, float],
     relation: Adjacency,
 ) -> ErrorComparison:
-    """``costs`` in ρ of noise of these scales on the columns, as they are and as charged, which is
-    None if the design is, and of noise of scale 1 on the design."""
+    """Compare noise of these scales with the design. ``costs`` in ρ: of that noise as asked, as
+    charged (None if the design is charged), and of noise of scale 1 on the design."""
     each = _variances(columns, scales)
     own = ((_units(columns) * design.deviations) ** 2).sum()
     plain, charged, optimal = costs
@@ -129,12 +129,12 @@ def compared(
 
 
 def _units(columns: Sequence[Column]) -> FloatArray:
-    """Of a step of each row."""
+    """The size of a lattice step of each row."""
     return np.repeat([float(one.multiplier) for one in columns], [one.height for one in columns])
 
 
 def _variances(columns: Sequence[Column], scales: Sequence[float]) -> FloatArray:
-    """Of noise of these scales on each row."""
+    """The variance that noise of these scales has on each row."""
     each = np.repeat(scales, [column.height for column in columns])
     found: FloatArray = (each * _units(columns)) ** 2
     return found

@@ -1,8 +1,8 @@
-"""What other processes on the same ledger are buying: their rows are waited for, not bought again.
+"""Waits for rows that other processes on the same ledger are buying, instead of buying them again.
 
-A charge without an answer says which rows somebody is about to have the answer of. As with
-`reservations`, whoever waits holds nothing that others wait for. A process may die before it
-answers, so that nobody waits for a charge that has been known for `PATIENCE` seconds.
+A charge without an answer shows which rows a process is about to receive. As with `reservations`,
+a waiting thread holds nothing that others wait for. A process may die before it answers, so waiting
+for a charge ends once it has been known for `PATIENCE` seconds.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tallyveil.rewriter import Workload
 __all__ = ["PATIENCE", "Elsewhere"]
 
 PATIENCE: Final = 2.0
-_PAUSE: Final = 0.005  # seconds between two looks
+_PAUSE: Final = 0.005  # seconds between two readings of the ledger
 
 
 @dataclass(eq=False)
 class Elsewhere:
-    """Of one accountant. Threads may share it."""
+    """For one accountant's ledger. Threads may share it."""
 
     accountant: Accountant
 
     def settled(self, workloads: Sequence[Workload]) -> int:
-        """How much was `taken_in` when no other process was known to have charged, and not
-        answered yet, any of these rows: what is looked up from now on is up to date with that.
+        """Wait until no other process is known to have charged any of these rows without an answer
+        yet. Return how much was `taken_in` then: later look-ups are at least as recent.
 
         Raises what `deadline.check` raises.
         """
@@ -46,7 +46,7 @@ class Elsewhere:
             self._pause()
 
     def _pause(self) -> None:
-        """No other process tells of its commits: the ledger has to be looked at again."""
+        """Pause before the ledger is read again: processes do not announce their commits."""
         deadline.check()
         time.sleep(_PAUSE)
 

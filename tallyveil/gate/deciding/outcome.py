@@ -1,4 +1,4 @@
-"""What a request comes to: how it was answered, or would be."""
+"""The outcome of a request: how it was answered, or would be."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ LookIntervals: TypeAlias = Mapping[str, tuple[Sequences, ...]]
 
 @dataclass(frozen=True)
 class Answered:
-    """``columns[table][c][i]`` is row i of column c, None where only history was asked and
-    does not know it. ``noise`` is by table what was wanted, ``quote`` what was charged, None if
-    nothing was, and ``bought`` for how many rows; ``raised`` is whether that was more precise
-    than the target asks, since a statement has a least cost. ``agree``: whether what is reported
-    adds up, and to what is public. ``summed`` is as ``columns``, of what is summed up from them.
+    """``columns[table][c][i]`` is row i of column c, None if only history was asked and does not
+    determine it; ``summed`` has the same for the columns summed up from them.
+
+    ``noise``: the noise wanted for each table. ``quote``: what was charged for ``bought`` rows,
+    None if nothing was. ``raised``: they are more precise than the target asks, since a statement
+    has a least cost. ``agree``: the reported rows add up, and to public counts.
     """
 
     columns: Mapping[str, Rows]
@@ -40,10 +41,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a request would do: ``found`` is what history says, ``bought`` how many rows would be
-    bought, with the noise of ``noise`` or, for a target, as much more as history allows:
-    ``scales[table][c]`` for column c, if rows of it would be bought. ``refused`` says why the
-    inference control would not allow it, None if it would."""
+    """What a request would do. ``found`` is what history knows. ``bought`` rows would be bought,
+    with the noise of ``noise`` or, for a half-width, as much more as history allows:
+    ``scales[table][c]`` for column c, if rows of it would be bought. ``refused`` is the refusal by
+    the inference control, None if it would allow the purchase."""
 
     found: Mapping[str, Rows]
     bought: int
@@ -52,14 +53,14 @@ class Forecast:
     quote: Quote | None
     refused: InsufficientPrivilege | None = None
     savings: Mapping[str, Saving] = field(default_factory=dict)
-    """By table what is saved by charging other rows, where counts are exact."""
+    """By table: what charging other rows saves, where counts are exact."""
     spreads: Mapping[str, Spread] = field(default_factory=dict)
-    """By table how far noise spreads that would be drawn together."""
+    """By table: how far noise spreads that would be drawn jointly."""
     comparisons: Mapping[str, ErrorComparison] = field(default_factory=dict)
-    """By table how far from the best Gaussian noise is, where counts are exact."""
+    """By table: how far Gaussian noise is from the best, where counts are exact."""
 
     @property
     def known_rows(self) -> int:
-        """How many rows history knows well enough."""
+        """The number of rows that history knows well enough."""
         rows = sum(len(column) for columns in self.found.values() for column in columns)
         return rows - self.bought

@@ -1,4 +1,4 @@
-"""What has to be bought for a request: the rows that history does not answer well enough."""
+"""The purchase for a request: the rows that history does not answer well enough."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tallyveil.rewriter import Workload
 __all__ = ["Purchase", "shortfall"]
 
 _Part: TypeAlias = tuple[tuple[object, ...], Workload, tuple[float, ...]]
-"""What it is for, the part of a workload that was bought last, and its scales."""
+"""A key, the part of a workload that was last bought for it, and its scales."""
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """The part of a table's workload that history does not answer: of ``columns[n]``, the
-    rows ``rows[n]``, which are row 0, 1, … of the charge's n-th column."""
+    """The part of a table's workload that history does not answer. The rows ``rows[n]`` of
+    ``columns[n]`` are rows 0, 1, … of the charge's n-th column."""
 
     charge: Charge
     mechanism: AnyMechanism
@@ -38,9 +38,9 @@ class Purchase:
     raised: bool = False
     """More precise than the target asks, since a statement has a least cost."""
     indirect: bool = False
-    """The rows of the charge are others, from which these follow beside what is exact."""
+    """The charge is for other rows, which determine these together with what is exact."""
     together: tuple[Tree, Conditioned] | None = None
-    """What its noise is drawn by, if it is drawn together."""
+    """What its noise is drawn from, if it is drawn jointly."""
 
     @property
     def release(self) -> Releasing:
@@ -58,13 +58,13 @@ class Purchase:
         return self.charge.table
 
     def charged_as(self, charge: Charge) -> Purchase:
-        """By this charge, which may be for other rows from which these follow."""
+        """The same purchase by another charge, which may be for other rows that determine these."""
         if charge.workload is self.charge.workload:
             return replace(self, charge=charge)
         return replace(self, charge=charge, raised=False, indirect=True)
 
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
-        """Once it is charged and answered."""
+        """The purchase once it is charged and answered."""
         return Bought(
             charge_id,
             self.mechanism,
@@ -79,14 +79,14 @@ class Purchase:
 def shortfall(
     request: Request, wanted: Mapping[str, Noise], found: Mapping[str, Found], choice: Choice
 ) -> list[Purchase]:
-    """The rows that history does not answer well enough, per table."""
+    """Return the purchase of each table's rows that history does not answer well enough."""
     if request.source == "history":
         return []
     purchases = []
     for table, workload in request.workloads.items():
         noise = wanted[table]
         short = [found[table].short(number) for number in range(len(workload.columns))]
-        # A column without rows is no part of what is bought.
+        # Columns without such rows are not part of the purchase.
         numbers = tuple(n for n, rows in enumerate(short) if len(rows))
         if numbers:
             rows = tuple(short[n] for n in numbers)
@@ -111,11 +111,11 @@ def _part(
     found: Found,
     choice: Choice,
 ) -> tuple[Workload, tuple[float, ...]]:
-    """Of columns ``numbers`` the ``rows``, and the scales to buy them at."""
+    """The ``rows`` of columns ``numbers``, and the scales to buy them at."""
     part, scales, target = workload, noise.scales, request.target
     heights = tuple(column.height for column in workload.columns)
     if tuple(map(len, rows)) != heights:
-        # Where some rows are exact, the same statement buys the others again and again.
+        # Cached: if some rows are exact, each repetition of a statement buys the same other rows.
         key = (noise, target, numbers, *(own.tobytes() for own in rows))
         kept = _PARTS.get(workload)
         if kept is None or kept[0] != key:

@@ -1,4 +1,4 @@
-"""What an analyst can have when the budget does not allow what was asked."""
+"""What an analyst can still ask if the budget does not allow a request."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def what_remains(
     wanted: Mapping[str, Noise],
     refused: Workload | None,
 ) -> str:
-    """The hint of a refusal: how well the rest of the budget answers, and how well history does."""
+    """The hint of a refusal: how precisely the rest of the budget and history would answer."""
     at = percent(request.target.confidence)
     parts = []
     if error.remaining > 0:
         half = None
         if refused is not None:
-            half = _bought(error, request.target.confidence, choice, wanted[refused.table], refused)
+            noise = wanted[refused.table]
+            half = _affordable(error, request.target.confidence, choice, noise, refused)
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
         parts.append(f"SET dp.{error.unit} to at most {error.remaining:.12g}{buys}")
     rows = rows_of(request.workloads, found)
@@ -64,7 +65,7 @@ def rows_of(
 
 
 def widest(rows: Iterable[tuple[Column, Known | None]], confidence: Fraction) -> Fraction | None:
-    """The half-width of the widest interval among some rows; None if nothing is known."""
+    """The half-width of the widest interval among the rows; None if nothing is known of any."""
     halves = [
         column.multiplier * Fraction(row.half_width(confidence))
         for column, row in rows
@@ -73,11 +74,11 @@ def widest(rows: Iterable[tuple[Column, Known | None]], confidence: Fraction) ->
     return max(halves, default=None)
 
 
-def _bought(
+def _affordable(
     error: BudgetExceeded, confidence: Fraction, choice: Choice, noise: Noise, part: Workload
 ) -> Fraction | None:
-    """The half-width that what remains would buy; None if that depends on the answer, or
-    it is too little for any noise."""
+    """The half-width that the remaining budget can pay for; None if that depends on the answer, or
+    too little remains for any noise."""
     if noise.mechanism.needs_range:
         return None
     remaining = Fraction(error.remaining)

@@ -1,4 +1,4 @@
-"""What a session asks of the decision."""
+"""A request: what one statement asks of the decision."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Request", "request_of"]
 
 @dataclass(frozen=True)
 class Request:
-    """What one statement asks, and how: ``workloads`` by table, what is ``summed`` up from them,
-    ``mechanism`` a name or "auto".
+    """What one statement asks, and how. ``workloads`` and the columns ``summed`` up from them are
+    by table; ``mechanism`` is a name or "auto".
 
-    The answers about tables in ``additive`` need noise that is added, for they are added up, or
-    their intervals are to hold at all looks. ``custodian``:
-    it is the custodian who asks, and needs no share of a budget. ``nonnegative``: counts are
-    reported as 0 at least. ``by_invariants``: a name of `mechanisms.BY_INVARIANTS` that says what
-    is charged, None for what serves the ledger best.
+    Tables in ``additive`` need additive noise: their answers are added up, or their intervals hold
+    over all looks. ``custodian``: the custodian asks, and needs no share of a budget.
+    ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
+    `mechanisms.BY_INVARIANTS` that determines what is charged; None for what serves the ledger
+    best.
     """
 
     workloads: Mapping[str, Workload]
@@ -40,16 +40,16 @@ class Request:
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
-    """What ``sql`` asks with these settings.
+    """Return what ``sql`` asks with these settings.
 
-    Raises FeatureNotSupported for intervals over all looks of a mechanism that has none.
+    Raises FeatureNotSupported for intervals over all looks if the mechanism has none.
     """
     workloads = {t: w for t, w in plan.workloads.items() if w.columns}
     additive = frozenset(plan.summed)
     if settings.all_looks:
         if settings.ranged:
             raise FeatureNotSupported(
-                "dp.coverage = always needs noise that is added, and dp.mechanism is"
+                f"dp.coverage = always needs additive noise, but dp.mechanism is"
                 f" {settings.mechanism}",
                 hint="SET dp.coverage = once, or SET dp.mechanism = auto.",
             )
@@ -57,8 +57,8 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
     mechanism, by_invariants = settings.mechanism, None
     if mechanism in TOGETHER and settings.all_looks:
         raise FeatureNotSupported(
-            "dp.coverage = always needs noise of each row that is independent of the others', and"
-            f" dp.mechanism is {mechanism}",
+            "dp.coverage = always needs independent noise on each row, but dp.mechanism is"
+            f" {mechanism}",
             hint="SET dp.coverage = once, or SET dp.mechanism = imaged.",
         )
     if mechanism in BY_INVARIANTS:

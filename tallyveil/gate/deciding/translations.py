@@ -1,9 +1,9 @@
-"""What rows are charged as where counts are exact: a translate by these, if that serves the ledger.
+"""What rows are charged as where counts are exact: a translate, if that serves the ledger.
 
-It is book-keeping. Noise and answer are those of the rows as they are asked; what is charged is
-w − λC, which costs less where λC takes the middle out of the row, and costs something for cells
-that nobody asked about. So of the row itself and its translates the one is taken after which the
-ledger's highest cell has lost least.
+This is book-keeping: noise and answer are those of the rows as asked. The charge is for w − λC,
+which costs less where λC takes the middle out of the row, and something for cells that were not
+asked about. The choice is the row or the translate after which the ledger's highest cell has lost
+least.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ __all__ = ["Saving", "Translations", "reach"]
 
 
 def reach(column: Column, relation: Adjacency, squared: bool) -> float:
-    """The sensitivity in the norm that noise is fitted to, in lattice steps."""
+    """The sensitivity in the norm of the noise (L2 if ``squared``, else L1), in lattice steps."""
     if squared:
         return math.sqrt(sensitivity(column, relation, "rho"))
     return sensitivity(column, relation, "epsilon")
 
 
 Follow: TypeAlias = Callable[[Sequence[Column], Column], bool]
-"""Whether the rows of some columns can be estimated from those of another, and what is exact."""
+"""Whether the rows of some columns can be estimated from those of another and exact counts."""
 
 EXTENDED_ROWS: Final = 4_096
-_WIDE: Final = 1e6  # a scale to compare by
-_DESIGNED: Final = 64  # rows that are looked at whatever they are
-_CLEARLY: Final = Fraction(102, 100)
+_WIDE: Final = 1e6  # the scale at which errors are compared
+_DESIGNED: Final = 64  # the most rows for which a design is considered unasked
+_CLEARLY: Final = Fraction(102, 100)  # times the cost of a design is still less than all others
 
 
-def _once(workload: Workload) -> tuple[float, ...]:
+def _wide_scale(workload: Workload) -> tuple[float, ...]:
     return (_WIDE,)
 
 
 class Saving(NamedTuple):
-    """``sensitivities`` by column of what is charged, in its own units, and what is ``saved`` in
-    the measure of the budget, by the ``invariants`` of this SQL."""
+    """``sensitivities``: of what is charged, by column, in the column's units. ``saved``: in the
+    budget's measure. ``invariants``: the SQL of those that made it possible."""
 
     invariants: list[str]
     sensitivities: Mapping[int, float]
     saved: Fraction
 
     def over(self, columns: Sequence[int]) -> Saving:
-        """With column n called columns[n], those that are called something."""
+        """The same with column n numbered columns[n]; columns beyond these are dropped."""
         steps = self.sensitivities.items()
         found = {columns[number]: step for number, step in steps if number < len(columns)}
         return self._replace(sensitivities=found)
@@ -84,8 +84,8 @@ def _bytes(_: object, kept: _Kept) -> int:
 
 
 class Translations:
-    """Of one table: ``published`` are the columns that its ledger knows as published, and
-    ``sources`` the SQL that each is from. Threads may share it."""
+    """For one table: ``published`` are its columns that the ledger has as published, ``sources``
+    the SQL of each. Threads may share it."""
 
     def __init__(
         self,
@@ -106,33 +106,33 @@ class Translations:
         number = {name: n for n, name in reversed(list(enumerate(names)))}
         self._numbers = np.array([number[name] for c in span.columns for name in c.named_rows])
         self._span = span
-        # Where records are replaced, the number of all makes no difference to what is charged.
+        # Where records are replaced, a translate by the number of all records changes no charge.
         self._idle = account.neighbours == "replace" and span.rank <= 1
         self._kept: WeakKeyDictionary[Column, list[Translate]] = WeakKeyDictionary()
         self._designs: Cache[_Kept] = Cache(1024, 1 << 27, _bytes)
 
     def best(self, charge: Charge, analyst: str, *, others: bool) -> Charge:
-        """The charge, or one that leaves more to the table: for the same release, or if it may be
-        one of ``others`` rows from which it follows, one by which no row is told less precisely. It
-        costs nothing, and is by public rows and what was charged."""
+        """Return the charge, or one that leaves more budget to the table: for the same release or,
+        with ``others``, for other rows that determine its rows no less precisely. Free; depends
+        only on public rows and what was charged."""
         if charge.law is None:
             return charge
         found = [charge] if self._idle else self._translated(charge)
-        other = self._worth_it(found) if others else None
+        other = self._by_design(found) if others else None
         found += [] if other is None else [other]
         return self._accountant.best(found, analyst) if len(found) > 1 else charge
 
     def _translated(self, charge: Charge) -> list[Charge]:
         """The charge, and others for the same release."""
-        each = [self._of(column) for column in charge.workload.columns]
+        each = [self._translates(column) for column in charge.workload.columns]
         found = [charge]
-        for turn in range(max(map(len, each))):
-            chosen = tuple(own[min(turn, len(own) - 1)] if own else None for own in each)
+        for nth in range(max(map(len, each))):
+            chosen = tuple(own[min(nth, len(own) - 1)] if own else None for own in each)
             found.append(replace(charge, translates=chosen, published=self._columns))
         return found
 
-    def _worth_it(self, others: Sequence[Charge]) -> Charge | None:
-        """By the design of the rows, if that costs clearly less than all others."""
+    def _by_design(self, others: Sequence[Charge]) -> Charge | None:
+        """A charge for the rows' design; None unless it costs clearly less than the others."""
         (first, *_), workload = others, others[0].workload
         height = sum(column.height for column in workload.columns)
         squared = first.mechanism == "gaussian" and self._account.measure == "rho"
@@ -145,15 +145,15 @@ class Translations:
         return found if cost(found) * _CLEARLY < min(map(cost, others)) else None
 
     def extended(self, charge: Charge) -> Charge:
-        """The charge as a projection of its rows: by the smallest ball around the cells' columns,
-        which for one row is the least there is.
+        """The charge for a projection of its rows: by the smallest ball around the cells' columns,
+        the least charge there is for a single row.
 
         Raises FeatureNotSupported for too many rows.
         """
         height = max(column.height for column in charge.workload.columns)
         if height > EXTENDED_ROWS:
             raise FeatureNotSupported(
-                f"extended charges a projection of the rows, and {height:,} are too many for one",
+                f"extended charges a projection of the rows, and {height:,} rows are too many",
                 hint=f"Ask for {EXTENDED_ROWS:,} rows at most, or SET dp.mechanism = projected.",
             )
         chosen = []
@@ -166,8 +166,7 @@ class Translations:
         return replace(charge, translates=tuple(chosen), published=self._columns)
 
     def designed(self, asked: str, workload: Workload, fitted: Fitted, sql: str) -> Designed:
-        """What is bought for it under a mechanism ``asked`` for. Raises FeatureNotSupported for too
-        many rows."""
+        """What mechanism ``asked`` buys. Raises FeatureNotSupported for too many rows."""
         own = self._design(workload, correlated=asked == CORRELATED)
         found = None if own is None else designed(own, workload, self._columns, fitted, sql)
         if found is None:
@@ -175,7 +174,7 @@ class Translations:
         return found
 
     def _design(self, workload: Workload, *, correlated: bool = False) -> Design | None:
-        """None unless all rows can be told from it."""
+        """The design of the rows; None if it does not determine all of them."""
 
         def made() -> _Kept:
             columns, closed = workload.columns, self._account.relation.closed
@@ -187,13 +186,13 @@ class Translations:
         return self._designs.get((workload, correlated), made)[1]
 
     def compared(self, plain: Charge, charge: Charge) -> ErrorComparison | None:
-        """Of Gaussian noise for one statement, as asked and as charged; None where the best there
-        is cannot be found out."""
+        """Compare Gaussian noise, as asked and as charged, with the best; None for other noise, or
+        if the best cannot be computed."""
         workload = plain.workload
         if plain.mechanism != "gaussian" or self._account.measure != "rho":
             return None
         own = self._design(workload)
-        found = None if own is None else designed(own, workload, self._columns, _once, "")
+        found = None if own is None else designed(own, workload, self._columns, _wide_scale, "")
         if own is None or found is None:
             return None
         one = found.charge
@@ -207,7 +206,7 @@ class Translations:
         )
 
     def saving(self, plain: Charge, charge: Charge) -> Saving:
-        """What a charge as translates saves against that of the rows themselves."""
+        """What ``charge``, by translates, saves against ``plain``, for the rows themselves."""
         saved = self._accountant.cost(plain) - self._accountant.cost(charge)
         squared = mechanism(plain.mechanism).needs_delta
         steps: dict[int, float] = {}
@@ -222,14 +221,14 @@ class Translations:
         return Saving(self._sources_of(charge.translates), steps, saved)
 
     def _sources_of(self, translates: Sequence[Translate | None]) -> list[str]:
-        """The SQL of the invariants that rows are translated by."""
+        """The SQL of the invariants by which rows are translated."""
         used = [np.unique(one.declared) for one in translates if one is not None]
         columns = {
             int(n) for own in used for n in np.searchsorted(self._starts, own, side="right") - 1
         }
         return list(dict.fromkeys(self._sources[n] for n in sorted(columns)))
 
-    def _of(self, column: Column) -> list[Translate]:
+    def _translates(self, column: Column) -> list[Translate]:
         kept = self._kept.get(column)
         if kept is None:
             squares = self._account.measure == "rho"
@@ -238,6 +237,6 @@ class Translations:
         return kept
 
     def _fits(self, column: Column, translate: Translate) -> bool:
-        """Whether it can be charged, which its denominator makes harder, and given up later."""
+        """Whether the translate can be charged, despite its denominator, and given up later."""
         rows, own = translated(column, translate, self._columns), power(self._account.measure)
         return rows is not None and can_account(rows, own) and can_account(column, own)
