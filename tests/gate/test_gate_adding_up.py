@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,43 @@ def test_groups_and_their_total_agree_where_a_part_of_one_group_is_asked_too(
             f" UNION ALL SELECT 2, count(*) {person} AND {part}"
         ).fetchall()
         assert sum(n for g, n in rows if g == 0) == sum(n for g, n in rows if g == 1)
+
+
+@pytest.mark.parametrize(
+    "value", ["(a + 1) / 10", "a * 100000000000 + b", "a * 100000000000.5 + b / 8 - 7"]
+)
+@pytest.mark.parametrize("nonnegative", ["off", "on"])
+def test_sums_of_many_digits_agree_as_counts_do(
+    tmp_path: Path, value: str, nonnegative: str
+) -> None:
+    """Sums of 16 digits and more: of integers to the last one, of doubles up to their rounding."""
+    with duckdb.connect() as source:
+        source.execute(
+            "CREATE TABLE people AS SELECT i * i % 3 AS a, i % 7 % 2 AS b FROM range(400000) t(i)"
+        )
+        attributes = {"a": {"range": [0, 2]}, "b": {"range": [0, 1]}}
+        table = {"from": "people", "budget": {"epsilon": 10}, "attributes": attributes}
+        policy = tallyveil.parse_policy(
+            {"tables": {"person": table}, "defaults": {"epsilon": 0.01}}, base=tmp_path
+        )
+        with tallyveil.connect(policy, source=source) as connection:
+            connection.execute(f"SET dp.nonnegative = {nonnegative}")
+            for number, keys in enumerate(("a", "b", "a, b"), 1):
+                connection.execute(f"SET dp.epsilon = 0.0{number}")
+                connection.execute(f"SELECT {keys}, sum({value}) FROM person GROUP BY {keys}")
+            connection.execute("SET dp.source = history")
+            one = f"sum({value}) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
+            rows = connection.execute(
+                f"SELECT 'a', {one} GROUP BY a UNION ALL SELECT 'b', {one} GROUP BY b"
+                f" UNION ALL SELECT 'both', {one} GROUP BY a, b UNION ALL SELECT 'all', {one}"
+            ).fetchall()
+            assert "add up" not in str(connection.notices[-1])
+    [total] = [Fraction(n) for of, n, _, _ in rows if of == "all"]
+    for groups in ("a", "b", "both"):
+        parts = [n for of, n, _, _ in rows if of in (groups, "all")]
+        lost = sum(math.ulp(n) / 2 for n in parts if isinstance(n, float))
+        assert abs(sum(map(Fraction, parts)) - 2 * total) <= lost
+    assert all(low <= n <= high for _, n, low, high in rows)
 
 
 def test_they_are_the_same_again_and_after_a_restart(connect: Connect) -> None:

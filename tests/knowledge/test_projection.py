@@ -10,7 +10,8 @@ import pytest
 from scipy import sparse
 
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.knowledge.sums.rounding import jointly_rounded, nearest_integers
+from tallyveil.knowledge.sums.integers import nearest_integers
+from tallyveil.knowledge.sums.rounding import jointly_rounded
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
 CROSSING = np.vstack([NESTED, [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 1]]])

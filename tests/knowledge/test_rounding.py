@@ -113,3 +113,44 @@ def test_rows_without_a_sum_are_left_alone() -> None:
     overlapping = np.array([[1, 1, 0, 0, 0, 0], [0, 1, 1, 0, 0, 0]])
     assert rounded(overlapping, np.array([0.4, 0.6]), np.ones(2)) is None
     assert rounded(np.zeros((2, 6), dtype=np.int64), np.zeros(2), np.ones(2)) is None
+
+
+@pytest.mark.parametrize("bits", [49, 52, 56, 58])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_large_values_that_do_not_add_up_are_moved_as_small_ones_are(
+    bits: int, exact: bool, nonnegative: bool
+) -> None:
+    """By as many deviations, though doubles have no fractions of them; of a table with both margins
+    as well."""
+    random = np.random.default_rng(bits)
+    for rows in (np.vstack([HALVES, CELLS, TOTAL, THIRDS]), np.vstack([CELLS, HALVES, THIRDS])):
+        cells = random.integers(0, 2**bits, 6)
+        cells[0] = 0
+        truth = rows @ cells
+        variances = 4.0 ** (bits - 12) * random.uniform(1, 9, len(rows))
+        if exact and bits < 52:
+            variances[rows.sum(axis=1) > 1] = 0
+        values = truth + np.rint(random.normal(0, np.sqrt(variances)))
+        counts = np.full(len(rows), nonnegative)
+        found = jointly_rounded(sparse.csr_matrix(rows), values, variances, counts)
+        assert found is not None
+        assert found.agree
+        reported = np.array(found.values)
+        solved = reported[(rows.sum(axis=1) == 1).nonzero()[0]]
+        assert (rows @ solved == reported).all()
+        assert (reported[variances == 0] == truth[variances == 0]).all()
+        assert not nonnegative or reported.min() >= 0
+        noisy = variances > 0
+        assert (np.abs(reported - truth)[noisy] <= 8 * np.sqrt(variances[noisy])).all()
+
+
+def test_whole_numbers_that_doubles_cannot_hold_are_left_alone() -> None:
+    """Beside noise that is less than what would be lost."""
+    rows = sparse.csr_matrix(np.vstack([CELLS, TOTAL]))
+    values = np.append(np.full(6, 2.0**55), 6 * 2.0**55)
+    for deviation in (0.0, 1.0):
+        found = jointly_rounded(rows, values, np.full(7, deviation))
+        assert found is not None
+        assert not found.values
+        assert not found.agree

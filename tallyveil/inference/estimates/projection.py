@@ -10,6 +10,7 @@ two relations have a value in common.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -27,7 +28,8 @@ __all__ = ["projected"]
 
 _STEPS: Final = 100
 _SHORTER: Final = 40  # times a step is halved
-_OFF: Final = 1e-8  # of a relation
+_OFF: Final = 1e-8  # of a relation, in units of `_unit`
+_REACH: Final = 20  # bits by which values are moved in such units, at most at first
 _DESCENT: Final = 1e-4
 _RIDGE: Final = 1e-10  # of the largest pivot, since relations may follow from one another
 _REFINED: Final = 20
@@ -45,9 +47,37 @@ def projected(
     """``relations`` (r×k) of ``totals`` (r), for ``values`` (k) of ``variances`` V. A value of
     variance 0 stays. None if nothing was found that satisfies the relations, or nothing does.
     """
-    if counts is None:
-        return _linear(relations.astype(np.float64, copy=False), totals, values, variances)
-    system = _System(relations.astype(np.float64), values, variances, counts)
+    relations = relations.astype(np.float64, copy=False)
+    unit = _unit(relations, totals, values, counts)
+    if unit != 1:
+        totals, values, variances = totals / unit, values / unit, variances / unit**2
+    found = (
+        _linear(relations, totals, values, variances)
+        if counts is None
+        else _at_least_0(relations, totals, values, variances, counts)
+    )
+    return None if found is None else found * unit
+
+
+def _unit(
+    relations: sparse.csr_matrix, totals: FloatArray, values: FloatArray, counts: BoolArray | None
+) -> float:
+    """A power of 2: larger than 1 where values are moved so far that doubles have no digits left
+    for what `_OFF` asks."""
+    start = values if counts is None else np.where(counts, np.maximum(values, 0), values)
+    off = float(np.abs(totals - relations @ start).max(initial=0))
+    return math.ldexp(1, max(0, math.frexp(off)[1] - _REACH)) if math.isfinite(off) else 1.0
+
+
+def _at_least_0(
+    relations: sparse.csr_matrix,
+    totals: FloatArray,
+    values: FloatArray,
+    variances: FloatArray,
+    counts: BoolArray,
+) -> FloatArray | None:
+    """With counts, of which none is negative."""
+    system = _System(relations, values, variances, counts)
     before = system.relations @ values - totals
     dual = np.zeros(len(totals))
     moved = system.moved(dual)
@@ -117,11 +147,10 @@ class _System:
         relations: sparse.csr_matrix,
         values: FloatArray,
         variances: FloatArray,
-        counts: BoolArray | None,
+        counts: BoolArray,
     ) -> None:
         self.relations, self._variances = relations, variances
-        at_least_0 = np.zeros(len(values), bool) if counts is None else counts & (variances > 0)
-        self._least = np.where(at_least_0, -values, -np.inf)
+        self._least = np.where(counts & (variances > 0), -values, -np.inf)
 
     def moved(self, dual: FloatArray) -> FloatArray:
         """d = V Rᵀμ, and at least −v for counts."""

@@ -28,7 +28,8 @@ def rounded_in_parts(
 ) -> list[int] | None:
     """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``;
     those of variance 0 are exact and stay. None unless the others are disjoint, and so are the
-    exact ones, each of which is a sum of others or has no cell in common with them.
+    exact ones, each of which is a sum of others or has no cell in common with them; or if values
+    are too large.
     """
     exact = variances == 0
     if not exact.any() or (matrix.data != 1).any():
@@ -58,7 +59,16 @@ def rounded_in_parts(
         if moved is None:
             return None
         result[parts] = _rounded(moved, sum_of[parts])
-    return [int(value) for value in result.tolist()]
+    every = [int(value) for value in result.tolist()]
+    return every if _agree(every, parts, sum_of) else None
+
+
+def _agree(values: list[int], parts: IntArray, sum_of: IntArray) -> bool:
+    """Whether they add up: of values of so many digits that doubles lose some they need not."""
+    totals: dict[int, int] = {}
+    for part, whole in zip(parts.tolist(), sum_of[parts].tolist(), strict=True):
+        totals[whole] = totals.get(whole, 0) + values[part]
+    return all(values[whole] == total for whole, total in totals.items())
 
 
 def _owners(matrix: sparse.csr_matrix, chosen: BoolArray) -> IntArray | None:

@@ -23,22 +23,21 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
+from tallyveil.knowledge.sums.integers import nearest_integers
 from tallyveil.knowledge.sums.margins import rounded_in_margins
 from tallyveil.knowledge.sums.parts import rounded_in_parts
-from tallyveil.solver_threads import aside
 
-__all__ = ["Rounded", "jointly_rounded", "nearest_integers"]
+__all__ = ["Rounded", "jointly_rounded"]
 
 _DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
 _FAMILIES: Final = 8
 _FRUITLESS: Final = 500_000  # entries that are looked at on and on though no sums are found
-_LARGEST: Final = 2.0**50
+_LARGEST: Final = 2.0**60  # so that sums of them have 64 bits
+_WHOLE: Final = 2.0**53  # up to here a double has all digits of a whole number
+_NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: as much may be lost beyond
 _ROWS: Final = 20_000  # in other families than `parts` and `margins` have
 _WORK: Final = 3e7  # products of the sums' parts, for values to be moved so that they add up
 _EXACTLY: Final = 1e6  # so much more weight on a sum that is known exactly
-_INTEGERS: Final = 2_000  # rows of an integer program
-_NODES: Final = 1_000  # and not seconds, so that the same statement is answered alike
-_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def jointly_rounded(
     A value of variance 0 is an integer and stays. Rows of one of the statement's ``columns``, each
     its own if that is None, are looked at together.
     """
-    if not np.abs(values).max(initial=0) < _LARGEST:
+    if not _precise(values, variances):
         return Rounded()
     for shape in (rounded_in_parts, rounded_in_margins):
         rounded = shape(matrix, values, variances, counts)
@@ -91,9 +90,19 @@ def jointly_rounded(
     told = _one_by_one(families, sums, nearest, variances)
     negative = counts is not None and bool((counts & (told < 0)).any())
     if negative or (relations @ told).any():
-        integers = nearest_integers(relations, nearest, variances, counts)
+        integers = nearest_integers(relations, nearest, variances, counts, told)
         return Rounded(told.tolist()) if integers is None else Rounded(integers, agree=True)
     return Rounded(told.tolist(), agree=True)
+
+
+def _precise(values: FloatArray, variances: FloatArray) -> bool:
+    """Whether no value is too large, and doubles lose nothing of them that matters."""
+    sizes = np.abs(values)
+    if not sizes.max(initial=0) < _LARGEST:
+        return False
+    large = sizes > _WHOLE
+    lost = np.spacing(sizes[large])
+    return bool((lost <= _NEGLIGIBLE * np.sqrt(variances[large])).all())
 
 
 def _one_by_one(
@@ -247,52 +256,3 @@ def _diffuse(
         result[row] = low + (costs[1] < costs[0])
         for n, factor in own:
             off[n] += factor * (result[row] - values[row])
-
-
-def nearest_integers(
-    relations: sparse.csr_matrix,
-    values: FloatArray,
-    variances: FloatArray,
-    counts: BoolArray | None = None,
-) -> list[int] | None:
-    """The nearest integers that satisfy the relations, where rounding does not find any.
-
-        argmin Σ_i |z_i − x_i| / √V_i   over integers z with R z = 0, and z_i ≥ 0 for counts.
-
-    Of three-way tables with all two-way margins there need not be any within 1 of x, so it is an
-    integer program, and a search that is cut off after so many nodes. What is of variance 0 is an
-    integer and stays; None if no integers were found.
-    """
-    number = len(values)
-    if number > _INTEGERS:
-        return None
-    fixed = variances == 0
-    low = np.where(fixed, np.rint(values), -np.inf)
-    if counts is not None:
-        low = np.where(counts & ~fixed, 0.0, low)
-    high = np.where(fixed, np.rint(values), np.inf)
-    weights = 1 / np.sqrt(np.where(fixed, 1.0, variances))
-    one = sparse.eye_array(number)
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    off = sparse.vstack([sparse.hstack([one, -one]), sparse.hstack([-one, -one])])
-    none = sparse.csr_matrix(relations.shape)
-    found = aside(
-        lambda: milp(
-            np.concatenate([np.zeros(number), weights]),
-            integrality=np.concatenate([np.ones(number), np.zeros(number)]),
-            bounds=Bounds(
-                np.concatenate([low, np.zeros(number)]),
-                np.concatenate([high, np.full(number, np.inf)]),
-            ),
-            constraints=[
-                LinearConstraint(sparse.hstack([relations, none]).tocsr(), 0, 0),
-                LinearConstraint(off.tocsr(), -np.inf, np.concatenate([values, -values])),
-            ],
-            options={"node_limit": _NODES, "time_limit": _SECONDS},
-        )
-    )
-    if found.x is None:
-        return None
-    told = np.rint(found.x[:number])
-    return None if (relations @ told).any() else [int(value) for value in told.tolist()]
