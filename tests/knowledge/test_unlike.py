@@ -1,4 +1,4 @@
-"""Rows looked up at the cells that differ are those that are written out at all cells."""
+"""Rows looked up at the cells that differ equal the rows expanded over all cells."""
 
 from __future__ import annotations
 

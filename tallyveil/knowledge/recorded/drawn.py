@@ -1,4 +1,4 @@
-"""A recorded column whose noise was drawn together: what it says by itself of each row."""
+"""The answers of a recorded column whose noise was drawn together, row by row."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 
 __all__ = ["DRAWS", "DrawnRows", "noises_of"]
 
-DRAWS = 1 << 22  # of one charge, at most
+DRAWS = 1 << 22  # the most draws of one charge
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnRows:
-    """The noise of each row, and what the rows' own answers say."""
+    """The noise and the own answer of each row."""
 
     noises: Noises
     known: tuple[Known, ...]
 
     @classmethod
     def of(cls, number: int, answer: Answer, noise_numbers: IntArray) -> DrawnRows:
-        """Of the recorded column ``number``. Rows alike share their weights, and so what is worked
-        out of these."""
+        """The rows of the recorded column ``number``. Rows with noise of one law share their
+        weights, and what is cached there."""
         noises, basis, one = noises_of(answer), Basis(own=(number,)), np.ones(1)
         shared: dict[int, NoiseWeights] = {}
         known = []
@@ -45,10 +45,10 @@ class DrawnRows:
 
 
 def noises_of(answer: Answer) -> Noises:
-    """Of each row of a column whose noise is added."""
+    """The noise of each row of the answer's column. Raises TypeError if it is not additive."""
     law, drawn, height = answer.law, answer.together, answer.column.height
     if law is None:
-        raise TypeError(f"{answer.mechanism} is no noise that is added")
+        raise TypeError(f"the noise of {answer.mechanism} is not additive")
     own = Noises.of(type(law), np.full(height, law.scale))
     if drawn is None:
         return own

@@ -1,4 +1,4 @@
-"""Which recorded columns have a row, by the row's key."""
+"""An index from a row's key to the columns that contain the row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _Numbers: TypeAlias = tuple[int, ...]
 
 
 class Holding:
-    """Numbers of columns by their rows' keys: ``first`` in arrays, sorted by the first halves of
-    the keys, and the others in a dictionary. Threads may share it, but one at a time adds."""
+    """Column numbers by row key. The columns it starts with are in arrays, sorted by the first
+    halves of the keys; later ones are in a dictionary. Threads may share it, but only one may add.
+    """
 
     def __init__(self, first: IntArray | None = None, keys: bytes = b"") -> None:
-        """Of columns whose ``keys`` follow one another, a number for each."""
+        """Start with a column number for each of the concatenated ``keys``."""
         numbers = np.zeros(0, dtype=np.int64) if first is None else first
         halves = _halves(keys)
         order = np.argsort(halves[0], kind="stable")
@@ -30,8 +31,8 @@ class Holding:
         self._others: dict[bytes, _Numbers] = {}
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
-        """Column ``number``; numbers ascend."""
-        here = (number,)  # one object for the keys that are held nowhere else
+        """Add the keys of column ``number``. Numbers must ascend."""
+        here = (number,)  # keys without other columns share one object
         for some in deadline.portions(keys):
             if self._others.keys().isdisjoint(some):
                 self._others.update(dict.fromkeys(some, here))
@@ -44,8 +45,7 @@ class Holding:
                     self._others[key] = before + here
 
     def find(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
-        """For each key the columns with its row, in the order of their numbers; None if no key has
-        any."""
+        """The columns that contain each key's row, in ascending order; None if no key has any."""
         others = self._others
         none = all(map(others.keys().isdisjoint, deadline.portions(keys)))
         found = None if none else [others.get(key, ()) for key in keys]
@@ -67,16 +67,16 @@ class Holding:
 
     @property
     def rows(self) -> int:
-        """How many rows there are, each as often as it is held."""
+        """The number of rows, counted once for each column that contains them."""
         return len(self._numbers) + sum(map(len, self._others.values()))
 
     def written(self) -> tuple[IntArray, bytes]:
-        """What another one begins with."""
+        """The numbers and keys from which another index can start."""
         numbers = [self._numbers, np.array([*itertools.chain(*self._others.values())], np.int64)]
         keys = b"".join(key * len(own) for key, own in self._others.items())
         return np.concatenate(numbers), self._halves.T.tobytes() + keys
 
 
 def _halves(keys: bytes) -> npt.NDArray[np.uint64]:
-    """The first halves of all keys, and the second ones."""
+    """The first halves of the concatenated keys, and the second halves."""
     return np.ascontiguousarray(np.frombuffer(keys, np.uint64).reshape(-1, 2).T)

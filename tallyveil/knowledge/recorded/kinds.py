@@ -1,6 +1,7 @@
-"""Recorded columns as far as choosing among them needs them, in arrays: those of one kind together.
+"""Arrays that summarise recorded columns, enough to choose among them.
 
-A kind is what the factors' axes are. Of each factor there are ends and bounds, and not its entries.
+Columns of one kind, whose factors have the same axes, are stored together. The arrays hold ends and
+bounds of each factor, not its entries.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from tallyveil.workload.workload import Column, Factor
 __all__ = ["ARRAYS", "Axes", "ColumnKind", "Growing", "Hull", "ends_of", "hull_of", "least_of"]
 
 _FIRST: Final = 16
-_TOUCHED: Final = 8  # so many cells for each entry are sooner marked than entries looked at
+_TOUCHED: Final = 8  # up to this many cells for each entry, marking all cells is faster
 
 
 Axes: TypeAlias = tuple[tuple[str, ...], ...]
 
 Hull: TypeAlias = Mapping[str, tuple[int, int]]
-"""By attribute the least and the greatest value touched; any may be of one that is not here."""
+"""By attribute the least and the greatest value touched. Attributes left out are not bounded."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnKind:
-    """Columns (n) whose factors have the same ``axes``, as far as choosing needs them.
+    """Summaries of columns (n) whose factors have the same ``axes``, of this ``shape``.
 
-    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells, ``ends``
-    (n×2×axes) the least and the greatest value of each axis that is touched, ``ranges`` (n×axes)
-    whether the column has one row and one coefficient for all values between, ``least`` (n×factors)
-    how many entries a factor has at least. ``wide`` are those that may tell too many cells apart to
-    take part in estimates; they come last. The axes have ``shape``.
+    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells. ``ends``
+    (n×2×axes) are the least and the greatest value touched of each axis. ``ranges`` (n×axes) says
+    whether the column has one row and one coefficient for all values between. ``least`` (n×factors)
+    bounds a factor's entries from below. ``wide`` columns may distinguish too many cells to take
+    part in estimates, and come last in rankings.
     """
 
     axes: Axes
@@ -57,7 +58,7 @@ class ColumnKind:
         return tuple(axis for own in self.axes for axis in own)
 
     def hull(self, which: BoolArray) -> Hull:
-        """Of some of them."""
+        """The hull of the columns ``which``."""
         ends = self.ends[which]
         low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
         return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
@@ -76,7 +77,7 @@ class ColumnKind:
         )
 
     def meets(self, reached: Hull) -> BoolArray:
-        """Which may have cells there."""
+        """Which columns may have cells in the hull ``reached``."""
         met = np.ones(len(self.numbers), dtype=np.bool_)
         for place, axis in enumerate(self.flat):
             if axis in reached:
@@ -85,10 +86,10 @@ class ColumnKind:
         return met
 
     def expected(self, axes: frozenset[str], which: IntArray | slice = slice(None)) -> FloatArray:
-        """About the variance of an answer over these axes by one of some columns alone."""
+        """About the variance of an answer over these axes from each of the columns alone."""
         result = np.where(self.wide[which], np.inf, self.variances[which])
         for place, own in enumerate(self.axes):
-            if not axes.issuperset(own):  # such an answer has to add up over it
+            if not axes.issuperset(own):  # the answer is a sum over this factor's rows
                 result *= self.rows[which, place]
         return result
 
@@ -104,12 +105,12 @@ ARRAYS: Final = MappingProxyType(
         "wide": np.bool_,
     }
 )
-"""Those of a `ColumnKind`, in its order, with the types of their entries."""
+"""The arrays of a `ColumnKind`, in its order, with the types of their entries."""
 
 
 def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
-    """Of one column, in each of the `ARRAYS`; its variance in units of its largest coefficient, so
-    that sums and counts are compared."""
+    """One column's entries in the `ARRAYS`. Its variance is in units of its largest coefficient, so
+    that sums and counts can be compared."""
     own = [_summary(factor) for factor in column.factors]
     ends = [end for one in own for end in one.ends]
     return (
@@ -124,7 +125,7 @@ def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
 
 
 class Growing:
-    """Columns of one kind, in arrays that double."""
+    """Columns of one kind, in arrays that double in size when full."""
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
         self._count = 0
@@ -142,23 +143,23 @@ class Growing:
 
     @classmethod
     def resumed(cls, every: ColumnKind) -> Growing:
-        """With these columns, to add to."""
+        """Start with these columns."""
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
         return result
 
     @property
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Of its axes."""
+        """The axes and their sizes."""
         return zip(self._all.flat, self._all.shape, strict=True)
 
     def having(self, numbers: IntArray) -> ColumnKind:
-        """Those with these numbers, all of which are here."""
+        """The columns with these numbers, which must all be present."""
         every, count = self._all, self._count
         return every.take(np.searchsorted(every.numbers[:count], numbers))
 
     def one(self, number: int) -> ColumnKind:
-        """That with this number, which is here."""
+        """The column with this number, which must be present."""
         place = int(self._all.numbers[: self._count].searchsorted(number))
         return self._all.take(slice(place, place + 1))
 
@@ -170,13 +171,13 @@ class Growing:
         self._count += 1
 
     def before(self, seen: int | None) -> ColumnKind:
-        """Those with a number below ``seen``, or all."""
+        """The columns numbered below ``seen``, or all."""
         every, count = self._all, self._count
         last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))
         return every.take(slice(last))
 
     def copy(self, seen: int) -> Growing:
-        """Those with a number below ``seen``, to add to."""
+        """A copy to add to, with the columns numbered below ``seen``."""
         result, every = copy.copy(self), self._all
         result._count = int(np.searchsorted(every.numbers[: self._count], seen))
         result._all = every.take(np.arange(len(every.numbers)))
@@ -184,7 +185,7 @@ class Growing:
 
 
 def ends_of(column: Column) -> Iterator[tuple[str, int, int, bool]]:
-    """By axis the least and the greatest value that is touched, and whether the column has one row
+    """For each axis the least and the greatest value touched, and whether the column has one row
     and one coefficient for all values between."""
     for factor in column.factors:
         own = _summary(factor)
@@ -193,7 +194,7 @@ def ends_of(column: Column) -> Iterator[tuple[str, int, int, bool]]:
 
 
 def least_of(column: Column) -> int:
-    """How many entries it has at least, a range being one."""
+    """A lower bound of the column's entries, where a range counts as one."""
     return math.prod(_summary(factor).least for factor in column.factors)
 
 
@@ -202,9 +203,7 @@ def hull_of(column: Column) -> Hull:
 
 
 class _Summary(NamedTuple):
-    """Of a factor: about how many of its rows cover all its cells, the least and the greatest value
-    of each axis, whether it is one row with one coefficient for all between, at least how many
-    entries it has, and at most how many cells it tells apart."""
+    """A factor's part of a `ColumnKind`; ``apart`` is the most cells it may distinguish."""
 
     rows: float
     ends: tuple[tuple[int, int], ...]
@@ -229,7 +228,7 @@ def _summary(factor: Factor) -> _Summary:
 
 
 def _ends(factor: Factor) -> tuple[tuple[int, int], ...]:
-    """The least and the greatest value of each axis that is touched."""
+    """The least and the greatest value touched of each axis."""
     if factor.size <= len(factor.cells) * _TOUCHED:
         touched = np.zeros(factor.shape, dtype=np.bool_)
         touched.ravel()[factor.cells] = True

@@ -1,4 +1,4 @@
-"""Columns written out over the cells that some columns tell apart."""
+"""Columns expanded over the cells that a set of columns distinguishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Axes", "Laid", "Layout", "Written"]
+__all__ = ["Axes", "ExpandedColumns", "ExpandedFactors", "Layout"]
 
 Axes: TypeAlias = tuple[str, ...]
 
@@ -28,8 +28,9 @@ _Entries: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """``labels`` has for each axis the number of each value, −1 for one that is like an earlier
-    one and is left out. Cells are numbered in mixed radix, by the first axis the fastest."""
+    """Numbers for the cells. ``labels`` numbers each axis's values; −1 stands for a value that is
+    indistinguishable from an earlier one and left out. Cells are numbered in mixed radix, the first
+    axis fastest."""
 
     labels: Mapping[str, IntArray]
 
@@ -49,7 +50,7 @@ class Layout:
     def along(
         self, axes: Axes, at: Sequence[IntArray], number: int
     ) -> tuple[IntArray, list[IntArray]]:
-        """Which of so many entries are not left out, and the numbers of their values."""
+        """Which of ``number`` entries at these values are not left out, and the values' numbers."""
         if not axes:
             return np.arange(number), []
         ranks = [self.labels[axis][own] for axis, own in zip(axes, at, strict=True)]
@@ -57,7 +58,7 @@ class Layout:
         return kept, [rank[kept] for rank in ranks]
 
     def across(self, kind: tuple[Axes, ...]) -> IntArray:
-        """The cells along all axes that a column of this kind does not mention."""
+        """The cells along the axes that a column of this kind does not mention."""
         cells = np.zeros(1, dtype=np.int64)
         mentioned = set(itertools.chain(*kind))
         for axis in (axis for axis in self.sizes if axis not in mentioned):
@@ -66,8 +67,8 @@ class Layout:
         return cells
 
 
-class Written:
-    """Some columns, as products of the entries of their factors, each of which is laid out once."""
+class ExpandedColumns:
+    """Columns as products of their factors' entries, where each distinct factor is expanded once."""
 
     def __init__(self, layout: Layout, columns: Sequence[PreparedColumn]) -> None:
         self.layout = layout
@@ -78,12 +79,13 @@ class Written:
         factors: dict[Axes, dict[Factor, tuple[IntArray, ...]]] = {}
         for factor, places in every.items():
             factors.setdefault(factor.axes, {})[factor] = places
-        self.laid = {axes: Laid(layout, axes, own) for axes, own in factors.items()}
-        self._sizes = {f: size for laid in self.laid.values() for f, size in laid.sizes.items()}
+        self.factors = {axes: ExpandedFactors(layout, axes, own) for axes, own in factors.items()}
+        every_size = (expanded.sizes.items() for expanded in self.factors.values())
+        self._sizes = dict(itertools.chain.from_iterable(every_size))
 
     @cached_property
     def entries(self) -> list[int]:
-        """How many each of the columns has."""
+        """The number of entries of each column."""
         kinds = {one.kind for one in self.columns}
         across = {kind: len(self.layout.across(kind)) for kind in kinds}
         return [
@@ -98,12 +100,12 @@ class Written:
         total = np.ones(column.height)
         own = column.factor_rows(column.numbers)
         for axes, factor, rows in zip(one.kind, column.factors, own, strict=True):
-            laid = self.laid[axes]
-            total *= laid.counts[laid.first[factor] + rows]
+            expanded = self.factors[axes]
+            total *= expanded.counts[expanded.first[factor] + rows]
         return int(total.sum())
 
     def matrix(self, which: Sequence[int]) -> sparse.csc_matrix:
-        """The rows of some of the columns, one column after the other."""
+        """The rows of the columns ``which``, one column after the other."""
         ends = np.cumsum([0, *(self.columns[n].column.height for n in which)]).tolist()
         kinds: dict[tuple[Axes, ...], list[tuple[PreparedColumn, int]]] = {}
         for n, start in zip(which, ends, strict=False):
@@ -111,16 +113,16 @@ class Written:
         shape = (ends[-1], self.layout.cells)
         if not kinds:
             return sparse.csc_matrix(shape, dtype=np.int64)
-        parts = [self._written(kind, some) for kind, some in kinds.items()]
+        parts = [self._entries(kind, some) for kind, some in kinds.items()]
         rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
         found = sparse.coo_matrix((coefficients, (rows, cells)), shape=shape)
-        found.has_canonical_format = True  # no entry is there twice
+        found.has_canonical_format = True  # no entry is duplicated
         return found.tocsc()
 
-    def _written(
+    def _entries(
         self, kind: tuple[Axes, ...], some: Sequence[tuple[PreparedColumn, int]]
     ) -> _Entries:
-        """Of columns of one kind, each with the number of its first row."""
+        """The entries of columns of one kind, each given with the number of its first row."""
         deadline.check()
         columns = [one.column for one, _ in some]
         of = np.repeat(np.arange(len(some)), [column.height for column in columns])
@@ -128,27 +130,30 @@ class Written:
         rows = np.concatenate([np.arange(one.column.height) + start for one, start in some])
         own = []
         for place in reversed(range(len(kind))):
-            factors, laid = [column.factors[place] for column in columns], self.laid[kind[place]]
+            factors = [column.factors[place] for column in columns]
+            expanded = self.factors[kind[place]]
             heights = np.array([max(1, factor.height) for factor in factors])
             numbers, row = np.divmod(numbers, heights[of])
-            own.append((laid, row + np.array([laid.first[factor] for factor in factors])[of]))
+            first = np.array([expanded.first[factor] for factor in factors])
+            own.append((expanded, row + first[of]))
         line = np.arange(len(rows))
         cells, coefficients = np.zeros_like(line), np.ones_like(line)
-        for laid, row in reversed(own):
-            again, entry = stretches(laid.ends, row[line])
+        for expanded, row in reversed(own):
+            again, entry = stretches(expanded.ends, row[line])
             line = line[again]
-            cells = cells[again] + laid.cells[entry]
-            coefficients = coefficients[again] * laid.coefficients[entry]
+            cells = cells[again] + expanded.cells[entry]
+            coefficients = coefficients[again] * expanded.coefficients[entry]
         across = self.layout.across(kind)
         rows, coefficients = (np.repeat(each, len(across)) for each in (rows[line], coefficients))
         return rows, (cells[:, None] + across).ravel(), coefficients
 
 
-class Laid:
-    """Distinct factors over the same axes, one after the other: ``first`` is the first row of each,
-    ``sizes`` is the number of its entries that are not left out, ``counts`` that of each row, and
-    those of row i are from ``ends[i]`` to ``ends[i + 1]``. Of most of what is laid out only the
-    sizes are asked for. ``ranks`` are the numbers of the entries' values along each axis."""
+class ExpandedFactors:
+    """The entries, less those left out, of distinct factors over the same axes, one after another.
+
+    ``first`` is the first row of each factor and ``sizes`` its number of entries. ``counts`` is the
+    number of entries of each row; those of row i are ``ends[i]`` to ``ends[i + 1]``. ``ranks`` are
+    the numbers of the entries' values along each axis. Often only the sizes are needed."""
 
     def __init__(
         self, layout: Layout, axes: Axes, factors: Mapping[Factor, tuple[IntArray, ...]]
@@ -165,7 +170,7 @@ class Laid:
 
     @cached_property
     def cells(self) -> IntArray:
-        """Of the entries, along these axes."""
+        """The cell of each entry along these axes."""
         cells = np.zeros(len(self._kept), dtype=np.int64)
         for stride, ranks in zip(self._strides, self.ranks, strict=True):
             cells += ranks * stride
@@ -177,7 +182,7 @@ class Laid:
 
     @cached_property
     def starts(self) -> IntArray:
-        """The first row of each factor, and their number."""
+        """The first row of each factor, and the total number of rows."""
         return np.cumsum([0, *(factor.height for factor in self._factors)])
 
     @cached_property
@@ -186,7 +191,7 @@ class Laid:
 
     @cached_property
     def rows(self) -> IntArray:
-        """Of the entries."""
+        """The row of each entry."""
         rows = np.concatenate([factor.rows for factor in self._factors])
         rows += np.repeat(self.starts[:-1], self._lengths)
         return rows[self._kept]

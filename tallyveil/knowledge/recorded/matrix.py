@@ -1,12 +1,12 @@
-"""Which recorded answers bear on a question, as one sparse matrix over the cells they tell apart.
+"""Relevant recorded rows and a question's rows, as sparse matrices over the cells they distinguish.
 
-Columns are Kronecker products over few attributes. The values of an attribute that no column tells
-apart are one value here, attributes that none mentions are left out, and so are cells that are like
-another in all rows, so that the matrix is small where the questions are simple.
+Columns are Kronecker products over few attributes. Values of an attribute that no column
+distinguishes are merged. Attributes that no column mentions are left out, as are cells that equal
+another cell in all rows. So simple questions have small matrices.
 
-What is taken up is bounded by the work it makes: by the matrix's entries, and its cells. What is
-first in order (`relevance`) comes first, and what no longer fits is left out. An estimate from a
-part of the history is unbiased too, and its law is what it says.
+The work, which is the number of entries, and the number of cells are bounded. Columns are added in
+the order of `relevance`, and those that do not fit are left out. An estimate from a part of the
+history is still unbiased, and its law is still exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.knowledge.recorded.layout import Layout, Written
+from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
     SEED,
@@ -37,15 +37,15 @@ from tallyveil.workload.workload import Factor
 
 __all__ = ["COLUMN", "Related", "related"]
 
-COLUMN: Final = 50  # entries that are as much work as a column itself
-_FIRST: Final = 32  # columns that are laid out before it is known how many entries they make
-_AT_ONCE: Final = 1 << 20  # values whose signs are summed
+COLUMN: Final = 50  # the work of a column beside its entries
+_FIRST: Final = 32  # columns expanded first, before the number of their entries is known
+_AT_ONCE: Final = 1 << 20  # values whose marks are summed at once
 
 
 @dataclass(frozen=True, eq=False)
 class Related:
-    """``history`` (m×n) has the rows of the chosen columns one after the other, ``question`` (k×n)
-    the question's; ``used`` are the chosen columns."""
+    """``history`` (m×n) has the rows of the ``used`` columns, one column after the other, and
+    ``question`` (k×n) the question's rows."""
 
     history: sparse.csr_matrix
     question: sparse.csr_matrix
@@ -59,65 +59,63 @@ def related(
     work: int,
     first: int = 0,
 ) -> Related | None:
-    """The matrices of the questions' rows, one column after the other, and of those of the columns
-    ``numbers``, from the first, that are ``work`` entries together; None if the questions
-    themselves are too large.
+    """The matrices of the questions' rows and of those columns ``numbers``, from the first, that
+    fit in ``work`` entries together; None if the questions alone are too large.
 
-    Columns that tell values apart make entries of all others. So a few of them are laid out, beside
-    the ``first``, and then more, as long as most of those that are looked at fit.
+    Each column that distinguishes more values adds entries to all others. So it first expands the
+    ``first`` columns and a few more, and then more as long as most of them fit.
     """
     values = _Values()
-    if any(question.too_large for question in questions) or not values.told_apart(questions):
+    if any(question.too_large for question in questions) or not values.add(questions):
         return None
     best = _Trial(values, questions, 0, [], work)
-    most_looked_at, size = min(len(numbers), work // COLUMN), first + _FIRST
-    while best.size < most_looked_at:
-        size = min(size, most_looked_at)
+    limit, size = min(len(numbers), work // COLUMN), first + _FIRST
+    while best.size < limit:
+        size = min(size, limit)
         trial = best.grown([(n, history(n)) for n in numbers[best.size : size]])
         if not trial.fits:
             if best.too_large:
                 return None
-            most_looked_at = size = size // 2
+            limit = size = size // 2
             continue
         best = trial
         if 4 * best.left < work:
             break
         size *= max(2, math.isqrt(work // max(1, work - best.left)))
-    return None if best.too_large else best.written()
+    return None if best.too_large else best.matrices()
 
 
 class _Trial:
-    """The first ``size`` columns laid out, without those that tell too many cells ``apart``; as
-    many of them are taken as there is the ``work`` for, of which so much is ``left``. It is laid
-    out once somebody asks."""
+    """The first ``size`` columns, without those that distinguish too many cells, expanded on first
+    use. Columns are taken while their work fits in ``work``, of which ``left`` remains."""
 
     def __init__(
         self,
-        apart: _Values,
+        values: _Values,
         questions: Sequence[PreparedColumn],
         size: int,
         columns: list[tuple[int, PreparedColumn]],
         work: int,
     ) -> None:
         self.size = size
-        self._apart, self._questions, self._columns, self._work = apart, questions, columns, work
+        self._values, self._questions, self._columns, self._work = values, questions, columns, work
 
     @cached_property
-    def _laid(self) -> Written:
-        """The questions, and after them the columns."""
+    def _expanded(self) -> ExpandedColumns:
+        """The questions, followed by the columns."""
         every = [*self._questions, *(prepared for _, prepared in self._columns)]
-        return Written(self._apart.layout(), every)
+        return ExpandedColumns(self._values.layout(), every)
 
     @cached_property
     def _asked(self) -> int:
-        """The entries of the questions."""
-        return sum(self._laid.entries[: len(self._questions)])
+        """The number of the questions' entries."""
+        return sum(self._expanded.entries[: len(self._questions)])
 
     @cached_property
     def _taken(self) -> tuple[list[int], int]:
-        """The places of the columns, and the work that is left."""
+        """The places of the columns taken, and the work that remains."""
         left, taken = self._work - self._asked, []
-        for place, entries in enumerate(self._laid.entries[len(self._questions) :]):
+        for place, entries in enumerate(self._expanded.entries[len(self._questions) :]):
             if entries <= left:
                 taken.append(place)
                 left -= entries + COLUMN
@@ -129,34 +127,34 @@ class _Trial:
 
     @property
     def too_large(self) -> bool:
-        """Whether the questions alone are more than the work."""
+        """Whether the questions alone exceed the work."""
         return self._asked > self._work
 
     @property
     def fits(self) -> bool:
-        """Whether the work is enough for most of what is looked at."""
+        """Whether at least half of the columns fit."""
         return self.left >= -COLUMN and 2 * len(self._taken[0]) >= len(self._columns)
 
     def grown(self, more: list[tuple[int, PreparedColumn]]) -> _Trial:
-        """With more columns."""
-        apart = copy.copy(self._apart)
+        """Return the trial with more columns."""
+        values = copy.copy(self._values)
         fitting = [one for one in more if not one[1].too_large]
-        if not apart.told_apart([prepared for _, prepared in fitting]):
-            fitting = [one for one in fitting if apart.told_apart([one[1]])]
+        if not values.add([prepared for _, prepared in fitting]):
+            fitting = [one for one in fitting if values.add([one[1]])]
         size, columns = self.size + len(more), self._columns + fitting
-        return _Trial(apart, self._questions, size, columns, self._work)
+        return _Trial(values, self._questions, size, columns, self._work)
 
-    def written(self) -> Related:
+    def matrices(self) -> Related:
         (taken, _), asked = self._taken, len(self._questions)
         used = tuple(self._columns[place][0] for place in taken)
         own, others = range(asked), [asked + place for place in taken]
-        products = Products(self._laid, [*own, *others])
+        products = Products(self._expanded, [*own, *others])
         cells = products.unlike()
         rows = None if cells is None else products.at(cells)
         if rows is not None:
             height = sum(one.column.height for one in self._questions)
             return Related(_compressed(rows[height:]), _compressed(rows[:height]), used)
-        history, question = self._laid.matrix(others), self._laid.matrix(own)
+        history, question = self._expanded.matrix(others), self._expanded.matrix(own)
         cells = _unlike(history, question) if cells is None else cells
         return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
 
@@ -173,8 +171,8 @@ def _compressed(rows: IntArray) -> sparse.csr_matrix:
 
 
 def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
-    """The cells that are like none before them in all rows: each has a sum of marks, one for each
-    row and coefficient."""
+    """The first of each set of cells that are equal in all rows, compared by a sum of marks for
+    each row and coefficient."""
     random = np.random.default_rng([SEED, 2])
     [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
     for matrix in matrices:
@@ -186,7 +184,7 @@ def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
 
 
 class _Values:
-    """The values of each attribute, as far as some columns tell them apart."""
+    """The values of each attribute that the columns added so far distinguish."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng([SEED, 1])
@@ -194,8 +192,9 @@ class _Values:
         self._signs: dict[str, Signs] = {}
         self._sizes: dict[str, int] = {}
 
-    def told_apart(self, columns: Sequence[PreparedColumn]) -> bool:
-        """Take up all of the columns, or none if there would be more than `CELLS` cells."""
+    def add(self, columns: Sequence[PreparedColumn]) -> bool:
+        """Add all of the columns, or none and return False if that would make more than `CELLS`
+        cells."""
         factors: dict[Factor, Mapping[str, Signs]] = {}
         for prepared in columns:
             if prepared.signs:
@@ -213,7 +212,7 @@ class _Values:
         return True
 
     def _sum(self, axis: str, every: Sequence[Signs]) -> Signs:
-        """With what is known of the axis, each times a mark of its own."""
+        """The axis's signs so far, plus each of ``every`` times a mark of its own."""
         total = self._signs.get(axis, np.zeros_like(every[0]))
         at_once = max(1, _AT_ONCE // max(1, len(total)))
         for start in range(0, len(every), at_once):

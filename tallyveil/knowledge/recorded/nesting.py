@@ -15,12 +15,14 @@ from tallyveil.workload.workload import Column, Factor
 __all__ = ["may_nest"]
 
 _Support: TypeAlias = Mapping[str, BoolArray]
-"""By axis the values that are touched."""
+"""By axis, which values are touched."""
 
 
 def may_nest(one: Column, other: Column) -> bool:
-    """False only if no row of one of them lies within a row of the other. Of columns of several
-    rows it goes by their axes alone, and of rows that are no boxes by their least boxes."""
+    """False only if no row of either column lies within a row of the other.
+
+    Columns of several rows are compared by their axes alone, and rows that are not boxes by their
+    bounding boxes."""
     if one.height == other.height == 1:
         return _within(one, other) or _within(other, one)
     return set(one.axes) <= set(other.axes) or set(other.axes) <= set(one.axes)
@@ -44,7 +46,7 @@ def _entries_in(factor: Factor, box: _Support) -> int:
 
 
 def _size(factor: Factor, box: _Support) -> int:
-    """How many cells of the factor's axes are in the box."""
+    """The number of cells of the factor's axes that are in the box."""
     return math.prod(
         int(box[axis].sum()) if axis in box else size
         for axis, size in zip(factor.axes, factor.shape, strict=True)

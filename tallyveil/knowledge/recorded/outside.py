@@ -1,16 +1,16 @@
-"""Whether a question lies outside of what is recorded, as a look at a few places shows.
+"""A quick proof, from a few cells, that the recorded rows do not determine a question.
 
-If q = A H, then wherever q is other than 0 some row of H is. And if D takes the difference of
+If q = A H, then wherever q is not 0, some row of H is not 0. And if D takes the difference of
 neighbouring values along each attribute, q D = A (H D): wherever q *changes* along all attributes
-at once, some row of H does. A range over some attributes changes at its corners alone, and an
-attribute that is not mentioned changes at its first value alone; so a single corner that no
-recorded row has shows that the question is none of their combinations.
+at once, some row of H does. A range over some attributes changes only at its corners, and along an
+attribute that is not mentioned it changes only at the first value. So a single corner that no
+recorded row has proves that the question is not a combination of theirs.
 
-The rows of a question that differ in some attributes, its keys, are looked at through one value of
-each key: of a recorded row this leaves a multiple of its factors over the other attributes, and of
-the question its own. So one look rules out all groups, or none of them. Of several questions no
-combination lies in the span of H if there is a place for each that no row of H touches, and their
-values at these places are independent.
+Where the rows of a question differ in some attributes, its keys, one value of each key is fixed.
+That leaves a multiple of a recorded row's factors over the other attributes, and the question's own
+factors. So one check rules out all groups or none. Of several questions no combination lies in the
+span of H if each has a place that no row of H touches, and their values at these places are
+linearly independent.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["keys_of", "outside", "separate"]
 
-_PLACES: Final = 16  # of a question, that are looked at
+_PLACES: Final = 16  # places of a question to check
 _QUESTIONS: Final = 16
 
 _Point: TypeAlias = Mapping[str, int]
 _Lines: TypeAlias = Mapping[str, Factor]
-"""By attribute one row of coefficients; 1 for all values of an attribute that is not here."""
+"""One row of coefficients by attribute. Along other attributes all coefficients are 1."""
 
 
 def keys_of(columns: Sequence[Column]) -> frozenset[str]:
-    """The attributes in which the rows of a column differ."""
+    """The attributes in which rows of the same column differ."""
     factors = (factor for column in columns for factor in column.factors)
     return frozenset(axis for factor in factors if factor.height > 1 for axis in factor.axes)
 
@@ -60,17 +60,17 @@ def _own_cells(factor: Factor) -> bool:
 
 
 def outside(questions: Sequence[Column], keys: frozenset[str], recorded: Sequence[Spans]) -> bool:
-    """Whether it can be seen that no combination of the questions' rows, but for 0, lies in the
-    span of recorded rows."""
+    """Whether the check proves that no combination of the questions' rows but 0 lies in the span of
+    the recorded rows."""
     if len(questions) > _QUESTIONS:
         return False
     lines = all_known(_lines(question, keys) for question in questions)
     if lines is None:
         return False
-    return any(_apart(lines, keys, recorded, change=change) for change in (True, False))
+    return any(_independent(lines, keys, recorded, change=change) for change in (True, False))
 
 
-def _apart(
+def _independent(
     lines: Sequence[_Lines], keys: frozenset[str], recorded: Sequence[Spans], *, change: bool
 ) -> bool:
     free = []
@@ -88,7 +88,8 @@ def _apart(
 
 
 def _lines(question: Column, keys: frozenset[str]) -> _Lines | None:
-    """None where an attribute that is no key goes together with others."""
+    """The factors over attributes that are not keys; None if one of them has several attributes or
+    rows, or no entries."""
     found = {}
     for factor in question.factors:
         if keys.issuperset(factor.axes):
@@ -100,13 +101,14 @@ def _lines(question: Column, keys: frozenset[str]) -> _Lines | None:
 
 
 def _points(lines: _Lines, *, change: bool) -> Iterator[_Point]:
-    """The first and the last places of each attribute that are not 0, or change, combined."""
+    """Combinations of each attribute's first and last place that is not 0, or that changes."""
     ends = [sorted({int(own.cells[0]), _last(own, change=change)}) for own in lines.values()]
     for places in itertools.islice(itertools.product(*ends), _PLACES):
         yield dict(zip(lines, places, strict=True))
 
 
 def _last(line: Factor, *, change: bool) -> int:
+    """The last place that is not 0, or that changes."""
     last = int(line.cells[-1])
     if not change:
         return last
@@ -117,7 +119,8 @@ def _last(line: Factor, *, change: bool) -> int:
 
 
 def _value(lines: _Lines, point: _Point, *, change: bool) -> float:
-    """At a point; an attribute that is not among the lines changes at the first value alone."""
+    """The coefficient or change at a point. Attributes without a line change at the first value
+    only."""
     if change and any(at for axis, at in point.items() if axis not in lines):
         return 0.0
     values = []

@@ -1,4 +1,4 @@
-"""Recorded columns made ready to be looked at together: what they tell apart, and by how much."""
+"""Columns prepared for use together: marks for the values that each distinguishes."""
 
 from __future__ import annotations
 
@@ -30,42 +30,41 @@ __all__ = [
 ]
 
 CELLS: Final = 100_000
-_WIDEST: Final = 500_000  # entries of a column that is looked at
+_WIDEST: Final = 500_000  # entries of a column, at most
 
 SEED: Final = secrets.randbits(128)
-"""Nobody who writes SQL may know it: with known marks, two values could be made to look alike.
+"""Must stay secret: an analyst who knew the marks could write SQL that makes two values look equal.
 
-Each process may have its own: marks are of public coefficients only, no noise is drawn from them,
-and whatever they are, they tell the same values apart but for a chance of 2⁻⁶⁴.
+Each process may have its own seed: marks depend on public coefficients only, no noise is drawn from
+them, and any marks distinguish the same values except with probability 2⁻⁶⁴.
 """
 
 Signs: TypeAlias = npt.NDArray[np.uint64]
 
 _Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
-"""By factor, and by its axes, the values of its entries."""
+"""By factor and by axis, the values of the factor's entries."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedColumn:
-    """A column, and for each of its axes a number for each value, equal (but for a chance of
-    2⁻⁶⁴) only where the column does not tell the values apart."""
+    """A column, with ``signs``: for each axis a number for each value, equal only if the column
+    does not distinguish the values (except with probability 2⁻⁶⁴)."""
 
     column: Column
     axes: frozenset[str]
     signs: Mapping[str, Signs]
     sizes: Mapping[str, int]
-    """How many values of each axis are told apart."""
+    """The number of values of each axis that are distinguished."""
     places: _Places
-    """Of each factor's entries, along each of its axes; none if the column by itself tells more
-    cells apart than are looked at, so that it is small enough to be kept in mind."""
+    """Left empty, to save memory, if the column alone distinguishes more than `CELLS` cells."""
 
     @cached_property
     def too_large(self) -> bool:
-        """Whether a coefficient may not be an int64, or there are more than are looked at."""
+        """Whether a coefficient may not fit in 64 bits, or there are too many entries."""
         return self.column.largest >= 2**63 or _entries(self.column) > _WIDEST
 
     def fits(self, question: PreparedColumn) -> bool:
-        """Whether it can be looked at beside the question, if nothing else is."""
+        """Whether the column and the question alone distinguish at most `CELLS` cells."""
         if self.too_large:
             return False
         own, others = self.sizes, question.sizes
@@ -78,13 +77,13 @@ class PreparedColumn:
         return tuple(factor.axes for factor in self.column.factors)
 
     @cached_property
-    def told_apart(self) -> frozenset[tuple[str, int]] | None:
-        """Equal for columns that `fits` says the same of; None for those that never do."""
+    def fit_key(self) -> frozenset[tuple[str, int]] | None:
+        """Equal for columns that `fits` treats alike; None for columns that never fit."""
         return None if self.too_large else frozenset(self.sizes.items())
 
     @property
     def weight(self) -> int:
-        """Its bytes, and the column's, which it keeps."""
+        """About its bytes and those of its column."""
         arrays = [*self.signs.values(), *(at for places in self.places for at in places)]
         return 200 + self.column.nbytes + sum(100 + array.nbytes for array in arrays)
 
@@ -102,7 +101,7 @@ class PreparedColumn:
 
 @dataclass(frozen=True, eq=False)
 class _PreparedFactor:
-    """What a factor adds to each `PreparedColumn` that it is in: many columns have it."""
+    """A factor's part of every `PreparedColumn` it is in. Many columns may share a factor."""
 
     factor: Factor
     signs: Mapping[str, Signs]
@@ -121,20 +120,20 @@ class _PreparedFactor:
             others = [mark for n, mark in enumerate(own) if n != place]
             sums = np.zeros(factor.shape[place], dtype=np.uint64)
             np.add.at(sums, index[place], math.prod(others, start=weights))
-            signs[axis] = sums ^ (sums >> np.uint64(29))  # sums of them are told apart too
+            signs[axis] = sums ^ (sums >> np.uint64(29))  # so that sums of signs differ too
         sizes = {axis: distinct(sums) for axis, sums in signs.items()}
         return cls(factor, signs, sizes, index if math.prod(sizes.values()) <= CELLS else ())
 
     @property
     def weight(self) -> int:
-        """Its bytes, and the factor's, which it keeps."""
+        """About its bytes and those of its factor."""
         arrays = (*self.signs.values(), *self.places)
         own = 3 * self.factor.cells.nbytes
         return 200 + own + sum(100 + array.nbytes for array in arrays)
 
 
 def _index(factor: Factor) -> tuple[IntArray, ...]:
-    """Of the factor's entries, along each of its axes."""
+    """The values of the factor's entries along each axis."""
     if len(factor.axes) < 2:
         return (factor.cells,) * len(factor.axes)
     every = np.unravel_index(factor.cells, factor.shape)
@@ -142,12 +141,12 @@ def _index(factor: Factor) -> tuple[IntArray, ...]:
 
 
 def _prepared_factor(factor: Factor) -> _PreparedFactor:
-    """Kept for some time for this very factor."""
+    """Cached by the factor object."""
     return _kept_factors.get(factor, lambda: _PreparedFactor.of(factor))
 
 
 def _marks(place: int, number: int) -> Signs:
-    """Of a factor's rows (place 0), or of the values of its first, second, … axis."""
+    """Marks for a factor's rows (place 0), or for the values of its first, second, … axis."""
     seed = [SEED, 3 + place]  # others are seeded by 1 and 2
     return _kept_marks.get((place, number), lambda: marks(np.random.default_rng(seed), number))
 
@@ -162,7 +161,7 @@ _kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes
 
 
 def prepared(columns: Sequence[Column]) -> list[PreparedColumn]:
-    """As `PreparedColumn.of`, kept for some time for these very objects."""
+    """Apply `PreparedColumn.of` to each column. Results are cached by column object."""
     found = []
     for column, kept in zip(columns, _kept.find_all(columns), strict=True):
         one = kept
@@ -176,20 +175,20 @@ def prepared(columns: Sequence[Column]) -> list[PreparedColumn]:
 
 def fitting(columns: Sequence[PreparedColumn], questions: Sequence[PreparedColumn]) -> list[bool]:
     """Which of the columns fit beside each of the questions."""
-    said: dict[frozenset[tuple[str, int]] | None, bool] = {None: False}
+    fits: dict[frozenset[tuple[str, int]] | None, bool] = {None: False}
     for one in columns:
-        if one.told_apart not in said:
-            said[one.told_apart] = all(one.fits(question) for question in questions)
-    return [said[one.told_apart] for one in columns]
+        if one.fit_key not in fits:
+            fits[one.fit_key] = all(one.fits(question) for question in questions)
+    return [fits[one.fit_key] for one in columns]
 
 
 def marks(random: np.random.Generator, number: int) -> Signs:
-    """Odd, so that no product of them is 0."""
+    """Random odd numbers. No product of them is 0."""
     return random.integers(0, 2**64, number, dtype=np.uint64) | np.uint64(1)
 
 
 def distinct(signs: Signs) -> int:
-    """How many there are, by sorting: counting by a hash takes many times as long."""
+    """The number of distinct signs, by sorting: hashing takes many times as long."""
     deadline.check()
     ordered = np.sort(signs)
     return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))

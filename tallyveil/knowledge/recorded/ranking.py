@@ -1,6 +1,6 @@
-"""The recorded columns that would answer most precisely over some axes, kept as more are recorded.
+"""The recorded columns that would answer most precisely over some axes, updated as columns come.
 
-Most questions have cells in common with enough of these, so that no others need to be looked at.
+Most questions have cells in common with enough of these, so that no others need to be searched.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _MOST: Final = 1024
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Of the columns below ``seen`` the first by the variance ``expected`` of an answer over the
-    ``axes`` by one of them alone, the latest first among equals; ``complete`` if these are all.
+    """The best columns numbered below ``seen``, ordered by the ``expected`` variance of an answer
+    over the ``axes`` from one of them alone, the latest first among equals. ``complete`` if none is
+    left out.
     """
 
     axes: frozenset[str]
@@ -52,14 +53,15 @@ class Ranking:
 
     @property
     def weight(self) -> int:
+        """About its bytes."""
         return 1_000 + 24 * len(self.numbers) * (1 + len(self.spans.low))
 
     def covers(self, axes: Iterable[str]) -> bool:
-        """Whether columns with these axes may be added."""
+        """Whether columns with these axes can be added."""
         return self.spans.cuts.place.keys() >= set(axes)
 
     def with_latest(self, column: ColumnKind) -> Ranking:
-        """With the one column that was recorded next."""
+        """Return the ranking with the one column that was recorded next."""
         expected, cuts = column.expected(self.axes), self.spans.cuts
         place = int(self.expected.searchsorted(expected[0]))
         if place == len(self.numbers) and not self.complete:
@@ -77,13 +79,14 @@ class Ranking:
         )
 
     def meeting(self, questions: Spans, seen: int) -> IntArray:
-        """The places of those below ``seen`` that may have cells in common with any question."""
+        """The places of columns below ``seen`` that may have cells in common with a question."""
         met = self.spans.meeting(questions, self.axes)
         return met if seen >= self.seen else met[self.numbers[met] < seen]
 
 
 def first(expected: FloatArray, numbers: IntArray, most: int | None) -> IntArray:
-    """The places of the ``most`` of least expected variance, the latest among equals, in order."""
+    """The places of the ``most`` columns of least expected variance, in order, the latest first
+    among equals."""
     places = np.arange(len(numbers))
     if most is not None and most < len(numbers):
         limit = np.partition(expected, most)[most]

@@ -1,9 +1,9 @@
-"""Which recorded columns bear on a question, those first that matter most.
+"""Which recorded columns are relevant to a question, the most relevant first.
 
-A column can have a part in an answer only if it has cells in common with the question, or with a
-column that has, and so on. The fewer such steps, the nearer it is; and of the columns that are
-equally near those come first that would answer most precisely by themselves, the latest among
-equals. How many of them take part is bounded by the work that makes (`matrix`), and not here.
+A column can contribute to an estimate only if it has cells in common with the question, or with a
+column that has, and so on. The fewer such steps, the nearer it is. Equally near columns are ordered
+by how precisely they would answer alone, then the latest first. The number of columns used is
+bounded by their work (`matrix`), not here.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Relevance"]
 
-_FEW: Final = 128  # columns that are searched for at first
-_NARROW: Final = 4_000  # cells of few attributes
+_FEW: Final = 128  # columns to search for at first
+_NARROW: Final = 4_000  # cells of few attributes, at most
 
 
 class Relevance:
-    """Of columns with additive noise. Threads may share it, but one at a time adds."""
+    """An index of columns with additive noise. Threads may share it, but only one may add."""
 
     def __init__(self) -> None:
         self._kinds: list[Growing] = []
         self._by_axes: dict[Axes, int] = {}
-        self._kind_of = array("i")  # by number, -1 for a column that is not here
+        self._kind_of = array("i")  # by number, -1 for a column that is not in the index
         self._rankings = _rankings()
 
     def add(self, number: int, column: Column, variance: float) -> None:
-        """Column ``number``, with its noise's variance; numbers ascend."""
+        """Add column ``number``, with its noise's variance. Numbers must ascend."""
         axes = tuple(factor.axes for factor in column.factors)
         if axes not in self._by_axes:
             self._kinds.append(Growing(axes, column.shape))
@@ -52,7 +52,7 @@ class Relevance:
         self._kind_of.extend([*([-1] * (number - len(self._kind_of))), kind])
 
     def written(self) -> Arrays:
-        """What is in it, for `resumed`."""
+        """Its arrays, for `resumed`."""
         kinds = [kind.before(None) for kind in self._kinds]
         about = json.dumps([(kind.axes, kind.shape) for kind in kinds]).encode()
         return {
@@ -73,8 +73,7 @@ class Relevance:
         return result
 
     def copy(self, seen: int) -> Relevance:
-        """Of the columns with a number below ``seen``, to add to: others may be added here since
-        it was looked how many there are."""
+        """A copy to add to, with the columns below ``seen``: another thread may have added more."""
         result = copy.copy(self)
         result._kinds = [kind.copy(seen) for kind in tuple(self._kinds)]
         kinds = len(result._kinds)
@@ -84,16 +83,16 @@ class Relevance:
         return result
 
     def every(self, questions: Sequence[Column], seen: int) -> Spans | None:
-        """What all columns below ``seen`` span, or more; None if these are many."""
+        """The spans of all columns below ``seen``, and perhaps of more; None if they are many."""
         ranking = self._ranking(questions, seen)
         return ranking.spans if ranking.complete else None
 
     def spans(self, numbers: Sequence[int], questions: Sequence[Column]) -> Spans:
-        """Of the columns of these numbers, all of which are here."""
+        """The spans of the columns with these numbers, which must be in the index."""
         return self._spans(numbers, self._cuts(questions))
 
     def _cuts(self, questions: Sequence[Column]) -> Cuts:
-        """Of all axes of what is here, and of some questions."""
+        """The cuts of all axes of the index and of the questions."""
         return Cuts.of([*(kind.sizes for kind in tuple(self._kinds)), *map(sizes_of, questions)])
 
     def _spans(self, numbers: Sequence[int], cuts: Cuts) -> Spans:
@@ -106,7 +105,7 @@ class Relevance:
         return Spans.of(cuts, own, len(numbers))
 
     def _ranking(self, questions: Sequence[Column], seen: int) -> Ranking:
-        """For the axes of some questions, of the columns below ``seen`` at least."""
+        """The cached ranking for the questions' axes, of at least the columns below ``seen``."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         found, seen = self._rankings.find(axes), min(seen, len(self._kind_of))
         if found is None or seen > found.seen + _FEW:
@@ -137,9 +136,9 @@ class Relevance:
         work: int,
         each: int,
     ) -> tuple[list[int], Spans]:
-        """Below ``seen``, the columns ``same`` and then the `nearest`: as many as can be looked at
-        (`Spans.room`), and what they span. Most often these are few, so that few are searched for
-        at first."""
+        """The columns ``same`` and then the `nearest`, all below ``seen``, as many as fit in
+        ``work`` (`Spans.room`), and their spans. Usually few fit, so it searches for few at first.
+        """
         most, ranking = work // each, self._ranking(questions, seen)
         asked = Spans.of_columns(questions, ranking.spans.cuts)
         met = ranking.meeting(asked, seen)[: min(most, _FEW)]
@@ -159,9 +158,9 @@ class Relevance:
         return numbers[:room], spans.take(slice(room))
 
     def narrow(self, questions: Sequence[Column], seen: int, most: int) -> Iterator[list[int]]:
-        """The numbers below ``seen`` of the columns about few attributes alone, those of some
-        questions and of one kind of columns, that have few cells together: of the fewest first;
-        of each the ``most`` that would answer most precisely."""
+        """Choices of columns below ``seen`` over few attributes only: those of the questions and of
+        one kind of columns, if they have few cells together. The fewest cells come first. Each
+        choice has the ``most`` columns that would answer most precisely."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         kinds = [(dict(kind.sizes), kind.before(seen)) for kind in tuple(self._kinds)]
         sizes = {axis: size for own, _ in kinds for axis, size in own.items()}
@@ -187,10 +186,10 @@ class Relevance:
         exact: Sequence[Column] = (),
         most: int | None = None,
     ) -> Iterator[tuple[int, list[int]]]:
-        """The numbers below ``seen`` of the columns that bear on a question, by how near they are:
-        at distance 0, with cells in common, and so on, also by way of ``exact`` ones; the first
-        ``most`` of each, and no further once there are so many. The least and the greatest values
-        they touch decide: they may seem nearer than they are, and never farther."""
+        """The relevant columns below ``seen``, by distance: at 0 those with cells in common with a
+        question, and so on, also through ``exact`` columns. Yields the first ``most`` of each
+        distance, and stops once there are that many. Distances are computed from the least and the
+        greatest values touched, so they may be too small but never too large."""
         axes = frozenset(axis for question in questions for axis in question.axes)
         reached = [hull_of(question) for question in questions]
         if most:

@@ -1,4 +1,4 @@
-"""What columns span of the attributes: enough to tell where they may meet, and at what work."""
+"""The ranges that columns span along attributes, which bound where they meet and the work."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Cuts", "Spans", "inserted", "sizes_of"]
 
-_FIRST: Final = 32  # columns that are looked at whatever the work
+_FIRST: Final = 32  # columns that are always allowed
 
 T = TypeVar("T", bound=np.generic)
 
 
 class Cuts:
-    """The cuts before, between and after the values of some axes, all numbered together. ``first``
-    and ``last`` are those of each axis."""
+    """The cuts before, between and after the values of the axes, numbered across all axes.
+    ``first`` and ``last`` are the first and the last cut of each axis."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.place = {axis: n for n, axis in enumerate(sizes)}
@@ -36,8 +36,8 @@ class Cuts:
         return cls(dict(itertools.chain(*sizes)))
 
     def row(self, ends: Iterable[tuple[str, int, int, bool]]) -> list[int]:
-        """Of one column what a table of `Spans` has: by axis the least and the greatest value that
-        it touches, and whether it is a range of them."""
+        """One column's entries in the table of `Spans`, from the least and the greatest value that
+        it touches of each axis, and whether it is a range of these."""
         row, number = self._whole.copy(), len(self.place)
         for axis, low, high, is_range in ends:
             place = self.place[axis]
@@ -49,12 +49,12 @@ class Cuts:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Columns (n), one after the other, along the axes of ``cuts``.
+    """The spans of columns (n) along the axes of ``cuts``.
 
-    The ``table`` (3·axes×n) says from which cut to which each spans each axis, `low` and `high`,
-    and whether it is `counted` there: whether it has all entries between, with one coefficient, or
-    none of its own as it does not mention the axis. ``least`` (n) is how many entries its other
-    factors have at least.
+    The ``table`` (3·axes×n) has the cuts `low` and `high` between which each column spans each
+    axis, and whether the axis is `counted`: the column has all entries between, with one
+    coefficient, or does not mention the axis. ``least`` (n) bounds the entries of its other factors
+    from below.
     """
 
     cuts: Cuts
@@ -63,7 +63,7 @@ class Spans:
 
     @classmethod
     def of(cls, cuts: Cuts, kinds: Sequence[tuple[ColumnKind, IntArray]], count: int) -> Spans:
-        """Of ``count`` columns: of each kind's with their places."""
+        """The spans of ``count`` columns, given by kind with their places."""
         whole = np.array(cuts.row(()), dtype=np.int64)
         found = cls(cuts, np.repeat(whole[:, None], count, axis=1), np.ones(count))
         for kind, places in kinds:
@@ -72,7 +72,7 @@ class Spans:
             found.low[where] = (kind.ends[:, 0] + start).T
             found.high[where] = (kind.ends[:, 1] + (start + 1)).T
             found.counted[where] = kind.ranges.T
-            found.least[places] = kind.least.prod(axis=1)  # of a range it is 1
+            found.least[places] = kind.least.prod(axis=1)  # a range's is 1
         return found
 
     @classmethod
@@ -98,14 +98,14 @@ class Spans:
         return Spans(self.cuts, self.table[:, which], self.least[which])
 
     def inserted(self, place: int, row: list[int], least: float, most: int) -> Spans:
-        """With a column at a place, the first ``most`` of them."""
+        """Return the spans with one more column at ``place``, cut to the first ``most``."""
         column = np.array(row, dtype=np.int64)[:, None]
         table = inserted(self.table, place, column, most)
         return Spans(self.cuts, table, inserted(self.least, place, np.array([least]), most))
 
     def meeting(self, questions: Spans, axes: Iterable[str]) -> IntArray:
-        """The places of those that may have cells in common with any of the questions, which
-        mention these axes alone."""
+        """The places of columns that may have cells in common with any of the questions, which
+        mention these axes only."""
         own = [self.cuts.place[axis] for axis in axes]
         low, high = self.low, self.high
         met = np.zeros(len(self.least), dtype=np.bool_)
@@ -117,7 +117,7 @@ class Spans:
         return np.flatnonzero(met)
 
     def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
-        """Whether any may be other than 0 at a point, or ``change`` there, as `outside` has it."""
+        """Whether any column may be nonzero or, with ``change``, may change at a point (`outside`)."""
         cuts = self.cuts
         if change and any(at for axis, at in point.items() if axis not in cuts.place):
             return False
@@ -131,9 +131,8 @@ class Spans:
         return bool(found.all(axis=0).any())
 
     def room(self, questions: Spans, work: int, each: int) -> int:
-        """How many columns, from the first, can be looked at beside some questions at the most: no
-        more of them, or about, are ``work`` entries together, ``each`` of them so many more. One
-        more than there are, if all can and more could."""
+        """About how many columns, from the first, fit beside the questions in ``work`` entries,
+        where each column counts as ``each`` more; one more than there are if all fit."""
         table = np.concatenate([questions.table, self.table], axis=1)
         both = Spans(self.cuts, table, np.concatenate([questions.least, self.least]))
         size = _FIRST
@@ -145,22 +144,22 @@ class Spans:
 
     @property
     def entries(self) -> float:
-        """How many they have at least, over the cells that they tell apart."""
+        """A lower bound of all columns' entries over the cells they distinguish."""
         ends = self.table[: 2 * len(self.cuts.place)].ravel()
         cuts = np.concatenate([self.cuts.first, self.cuts.last, ends])
         cuts.sort()
-        cuts = cuts[np.flatnonzero(cuts[1:] != cuts[:-1])]  # but for the last
+        cuts = cuts[np.flatnonzero(cuts[1:] != cuts[:-1])]  # distinct, without the last
         spanned = cuts.searchsorted(self.high) - cuts.searchsorted(self.low)
         across = np.where(self.counted, spanned, 1).prod(axis=0, dtype=np.float64)
         return float(across @ self.least)
 
 
 def sizes_of(column: Column) -> Iterator[tuple[str, int]]:
-    """Of its axes."""
+    """The column's axes and their sizes."""
     return zip(column.axes, column.shape, strict=True)
 
 
 def inserted(array: NDArray[T], place: int, other: NDArray[T], most: int) -> NDArray[T]:
-    """With the one entry of another at a place of the last axis, the first ``most``."""
+    """Insert the one entry of another array at a place of the last axis; keep the first ``most``."""
     parts = [array[..., :place], other, array[..., place:]]
     return np.concatenate(parts, axis=-1)[..., :most]

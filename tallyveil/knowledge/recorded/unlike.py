@@ -1,10 +1,10 @@
-"""Which cells differ in the rows of some columns, and these rows at few cells.
+"""Find the distinct cells of some columns' rows without expanding them, and the rows there.
 
-A column with a coefficient other than 0 and 1 in one factor at most differs at two cells wherever
-one of its factors does, unless it is 0 at both. So each factor has a sum of marks for each of its
-cells, and a column their product: the sums of all columns of one kind are a product of matrices,
-which takes less time than to write out their entries at all cells. Few cells are like none before
-them, as a rule, and at these the rows are looked up.
+Take a column that has coefficients other than 0 and 1 in one factor at most. It differs at two
+cells wherever one of its factors does, unless it is 0 at both. So each factor gets a sum of marks
+for each of its cells, and a column the product of these. The sums of all columns of one kind are a
+product of matrices, which is faster than expanding their entries at all cells. Usually few cells
+are distinct, and only there the rows are looked up.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, IntArray
-from tallyveil.knowledge.recorded.layout import Axes, Laid, Layout, Written
+from tallyveil.knowledge.recorded.layout import Axes, ExpandedColumns, ExpandedFactors, Layout
 from tallyveil.knowledge.recorded.prepared import SEED, PreparedColumn, Signs, marks
 
 __all__ = ["Products", "mixed"]
 
-_SUMMED: Final = 8  # products that are added up while one entry is written out, about
-_LOOKED_UP: Final = 6  # coefficients that are looked up in this time
+_SUMMED: Final = 8  # products that take about the time of expanding one entry
+_LOOKED_UP: Final = 6  # coefficients that can be looked up in this time
 _LITTLE: Final = 1 << 14  # entries that take next to no time
 
 
 class Products:
-    """Some columns, with all rows of their products, one column after the other."""
+    """Columns as products of their factors. Their rows are numbered column by column."""
 
-    def __init__(self, written: Written, which: Sequence[int]) -> None:
-        self._layout = written.layout
-        self._entries = max(_LITTLE, sum(written.entries[n] for n in which))
+    def __init__(self, expanded: ExpandedColumns, which: Sequence[int]) -> None:
+        self._layout = expanded.layout
+        self._entries = max(_LITTLE, sum(expanded.entries[n] for n in which))
         self._height = 0
-        self._whole = all(written.columns[n].column.selected is None for n in which)
+        self._whole = all(expanded.columns[n].column.selected is None for n in which)
         kinds: dict[tuple[Axes, ...], list[tuple[PreparedColumn, int]]] = {}
         for n in which:
-            one = written.columns[n]
+            one = expanded.columns[n]
             kinds.setdefault(one.kind, []).append((one, self._height))
             self._height += one.column.height
         used = {axes for kind in kinds for axes in kind}
-        tables = {axes: _Table(self._layout, written.laid[axes]) for axes in used}
+        tables = {axes: _Table(self._layout, expanded.factors[axes]) for axes in used}
         self._tables = [*tables.values()]
         self._kinds = [
             _Kind(kind, [tables[axes] for axes in kind], some) for kind, some in kinds.items()
         ]
 
     def unlike(self) -> IntArray | None:
-        """The cells that are like none before them in all rows; None if products do not tell, or
-        take longer than to write out all entries."""
+        """The first of each set of cells that are equal in all rows; None if products cannot tell,
+        or are slower than expanding all entries."""
         sizes = self._layout.sizes
         work = sum(table.size for table in self._tables) + sum(own.work for own in self._kinds)
         if not self._whole or work > _SUMMED * self._entries:
@@ -65,7 +65,7 @@ class Products:
         signs = [every[a:b] for a, b in itertools.pairwise(ends)]
         for table, own_marks in zip(self._tables, signs, strict=False):
             table.mark(every[0], own_marks)
-        sums = np.zeros([*reversed(sizes.values())], dtype=np.uint64)  # the first axis the fastest
+        sums = np.zeros([*reversed(sizes.values())], dtype=np.uint64)  # the first axis fastest
         for own, own_marks in zip(self._kinds, signs[len(heights) :], strict=True):
             deadline.check()
             names = [axis for axes in own.axes for axis in axes]
@@ -75,8 +75,8 @@ class Products:
         return np.sort(np.unique(sums.ravel(), return_index=True)[1])
 
     def at(self, cells: IntArray) -> IntArray | None:
-        """The coefficients of all rows at some cells that `unlike` found; None if it takes longer
-        than to write out the entries."""
+        """The coefficients of all rows at cells that `unlike` found; None if expanding the entries
+        is faster."""
         if self._height * len(cells) > _LOOKED_UP * self._entries:
             return None
         found = np.empty((self._height, len(cells)), dtype=np.int64)
@@ -87,13 +87,13 @@ class Products:
 
 
 class _Table:
-    """Factors over the same axes, written out (rows × cells along these)."""
+    """Factors over the same axes, expanded (rows × cells along these axes)."""
 
-    def __init__(self, layout: Layout, laid: Laid) -> None:
-        self.laid = laid
-        self.shape = tuple(layout.sizes[axis] for axis in laid.axes)
+    def __init__(self, layout: Layout, expanded: ExpandedFactors) -> None:
+        self.expanded = expanded
+        self.shape = tuple(layout.sizes[axis] for axis in expanded.axes)
         self.cells = math.prod(self.shape)
-        self.height = int(laid.starts[-1])
+        self.height = int(expanded.starts[-1])
         self.signs = np.zeros((0, self.cells), dtype=np.uint64)  # before they are marked
 
     @property
@@ -102,29 +102,29 @@ class _Table:
 
     @cached_property
     def rows(self) -> IntArray:
-        """Of all factors, one factor after the other."""
-        own, places = self.laid.rows, np.zeros(len(self.laid.rows), dtype=np.int64)
-        for size, ranks in zip(self.shape, self.laid.ranks, strict=True):
+        """The rows of all factors, one factor after the other."""
+        own, places = self.expanded.rows, np.zeros(len(self.expanded.rows), dtype=np.int64)
+        for size, ranks in zip(self.shape, self.expanded.ranks, strict=True):
             places = places * size + ranks
         found = np.zeros((self.height, self.cells), dtype=np.int64)
-        found[own, places] = self.laid.coefficients
+        found[own, places] = self.expanded.coefficients
         return found
 
     @cached_property
     def others(self) -> BoolArray | None:
-        """Whether each factor has other coefficients than 0 and 1; None if none has."""
-        other = self.laid.coefficients != 1
+        """Which factors have coefficients other than 0 and 1; None if none has."""
+        other = self.expanded.coefficients != 1
         if not other.any():
             return None
-        rows = np.bincount(self.laid.rows[other], minlength=self.height)
-        return np.add.reduceat(rows, self.laid.starts[:-1]) > 0
+        rows = np.bincount(self.expanded.rows[other], minlength=self.height)
+        return np.add.reduceat(rows, self.expanded.starts[:-1]) > 0
 
     def mark(self, factor: np.uint64, marks: Signs) -> None:
-        """Give each factor (rows) a number for each cell, equal where all its rows are; 0 for 0."""
+        """Set each factor's number for each cell: equal where all its rows are, 0 where all are 0."""
         found = mixed(self.rows.view(np.uint64) * factor)
         found *= marks[:, None]
-        if self.height > len(self.laid.starts) - 1:
-            found = np.add.reduceat(found, self.laid.starts[:-1], axis=0)
+        if self.height > len(self.expanded.starts) - 1:
+            found = np.add.reduceat(found, self.expanded.starts[:-1], axis=0)
         self.signs = mixed(found)
 
 
@@ -144,18 +144,18 @@ class _Kind:
 
     @property
     def number(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self._columns)
 
     @property
     def work(self) -> int:
-        """Of `sums`."""
+        """The number of products that `sums` computes."""
         return self.number * math.prod(table.cells for table in self._tables)
 
     @cached_property
     def _factors(self) -> list[IntArray]:
-        """By table, the number of each column's factor."""
-        number = [{f: n for n, f in enumerate(table.laid.first)} for table in self._tables]
+        """For each table, the number of each column's factor in it."""
+        number = [{f: n for n, f in enumerate(table.expanded.first)} for table in self._tables]
         return [
             np.array([own[column.factors[place]] for column in self._columns], dtype=np.int64)
             for place, own in enumerate(number)
@@ -163,14 +163,14 @@ class _Kind:
 
     @property
     def differs_with_factors(self) -> bool:
-        """Whether each column has at most one factor with other coefficients than 0 and 1."""
+        """Whether each column has at most one factor with coefficients other than 0 and 1."""
         pairs = zip(self._tables, self._factors, strict=True)
         some = [table.others[own] for table, own in pairs if table.others is not None]
         return len(some) < 2 or int(np.sum(some, axis=0).max()) < 2
 
     def sums(self, marks: Signs) -> Signs:
-        """For each cell along the axes, one table after the other, a number that is equal where all
-        columns are, each of which has one of the marks."""
+        """For each cell along the axes, in the tables' order, a number that is equal where all
+        columns are. ``marks`` has one for each column."""
         found, last = marks[:, None], np.ones((self.number, 1), dtype=np.uint64)
         signs = [table.signs[own] for table, own in zip(self._tables, self._factors, strict=True)]
         for one in signs[:-1]:
@@ -179,18 +179,18 @@ class _Kind:
         return sums.reshape([size for table in self._tables for size in table.shape])
 
     def put(self, layout: Layout, cells: IntArray, found: IntArray) -> None:
-        """Put the rows of the columns, at some cells, in their places."""
+        """Write the columns' rows at these cells into their places in ``found``."""
         rows, numbers, of = self._rows
         product: IntArray | None = None
         for table, factors in zip(reversed(self._tables), reversed(self._factors), strict=True):
-            starts = table.laid.starts
+            starts = table.expanded.starts
             heights = np.diff(starts)[factors]
             own = starts[factors] if numbers is None else starts[factors][of]
             if numbers is not None:
                 numbers, row = np.divmod(numbers, heights[of])
                 own = own + row
             places = np.zeros(len(cells), dtype=np.int64)
-            for axis, size in zip(table.laid.axes, table.shape, strict=True):
+            for axis, size in zip(table.expanded.axes, table.shape, strict=True):
                 places = places * size + cells // layout.strides[axis] % size
             here = table.rows.take(places, axis=1).take(own, axis=0)
             product = here if product is None else np.multiply(product, here, out=product)
@@ -198,7 +198,7 @@ class _Kind:
 
     @property
     def _rows(self) -> tuple[IntArray, IntArray | None, IntArray]:
-        """Their places, their numbers in their columns (None if all are 0), and whose each is."""
+        """The rows' places, their numbers in their columns (None if all are 0), and their columns."""
         heights = np.array([column.height for column in self._columns], dtype=np.int64)
         starts = np.array(self._starts, dtype=np.int64)
         of = np.arange(len(starts))
@@ -210,6 +210,7 @@ class _Kind:
 
 
 def mixed(values: Signs) -> Signs:
-    """So that numbers of many factors 2 differ in more than few digits; 0 is 0."""
+    """Spread the high bits to the low ones, in place: numbers with many factors of 2 otherwise
+    differ in few bits. 0 stays 0."""
     values ^= values >> np.uint64(32)
     return values
