@@ -1,14 +1,14 @@
-"""Intervals over all looks: from every recorded answer of a row's own, by a confidence sequence.
+"""Intervals over all looks: a confidence sequence from every recorded own answer of a row.
 
-The interval of one look says nothing about an analyst who goes on asking until it leaves a value
-out. These do: the intervals that a row ever gets all hold its true value together, with the
-confidence asked, however the questions, their costs and the end of asking are chosen.
+The interval of one look gives no guarantee against an analyst who keeps asking until it excludes a
+value. These do: all intervals that a row ever gets hold its true value together, with the
+confidence asked, however the queries, their costs and the end of asking are chosen.
 
-A row's own answers are those to the very row, and to multiples of it. Their noises are independent
-of all that came before them, which those of an estimate from other rows are not: its weights were
-chosen after some of its noises were seen. The answers are taken in the order they were charged,
-since what a charge asks is settled before its noise is drawn, and no answer to a later charge can
-be seen by then.
+A row's own answers are those to the row itself and to multiples of it. Each of their noises is
+independent of everything before it. The noises of an estimate from other rows are not, because its
+weights were chosen after some of them were seen. The answers are used in the order they were
+charged: a charge fixes its query before its noise is drawn, when no answer to a later charge can be
+known.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Look", "Sequences", "_Ends", "sequences"]
 
-_PORTION: Final = 512  # rows that are worked out between two looks at the deadline
+_PORTION: Final = 512  # rows between two checks of the deadline
 
 _Ends: TypeAlias = tuple[int, int | None, int | None] | None
-"""A row's answer and the ends of its interval, in steps of its lattice; no ends where no answer was
-the row's own, and None where there is no answer either."""
+"""A row's answer and the ends of its interval, in steps of its lattice. The ends are None without
+an own answer, and the whole is None without any answer."""
 
 
 class Look(NamedTuple):
-    """The law of a recorded answer's noise, the answer, and the content of the row that was asked:
-    by which it is a multiple of the primitive row."""
+    """The law of a recorded answer's noise, the answer, and the content of the row it answers: the
+    factor by which that is a multiple of its primitive row."""
 
     law: NoiseLaw
     value: int
@@ -44,13 +44,13 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequences:
-    """Of the rows of one column."""
+    """The intervals of one column's rows."""
 
     ends: Sequence[_Ends]
 
     @property
     def half_widths(self) -> set[int]:
-        """How far the farther end is from the answer, of each row that has ends."""
+        """The distances from the answers to the farther ends of their intervals."""
         return {
             max(row[0] - row[1], row[2] - row[0])
             for row in self.ends
@@ -59,7 +59,7 @@ class Sequences:
 
     @property
     def without_ends(self) -> int:
-        """How many rows have an answer and no interval."""
+        """The number of rows with an answer and no interval."""
         return sum(row is not None and row[1] is None for row in self.ends)
 
 
@@ -69,9 +69,11 @@ def sequences(
     rows: Sequence[Known | None],
     confidence: Fraction,
 ) -> Sequences:
-    """From the ``own`` answers with noise to each row of a column, in the order they were charged,
-    and what is reported of it. Rows whose answers have the same laws are worked out together, in
-    units of their primitive rows: all multiples of one row have one sequence."""
+    """Compute the intervals of a column's ``rows`` from each row's ``own`` answers with noise, in
+    the order they were charged.
+
+    Rows whose answers have the same laws are handled together, in units of their primitive rows:
+    all multiples of one row share one sequence."""
     result: list[_Ends] = [None] * len(rows)
     alike: dict[tuple[tuple[NoiseLaw, int], ...], list[int]] = {}
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):

@@ -1,4 +1,4 @@
-"""What is known of the rows a statement asks, and what falls short of what it asks for."""
+"""What is known about the rows a statement asks, and which rows are not precise enough."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tallyveil.workload.workload import Column, IntArray, Summed
 
 __all__ = ["Bought", "Found", "Outlook", "Rows"]
 
-# A top-up is bought for a little less, so that what rounding adds later does not exceed the target.
+# A top-up aims a little below the target, so that later rounding does not exceed it.
 _MARGIN: Final = 1 - 1e-6
 
 Rows: TypeAlias = tuple[Sequence[Known | None], ...]
-"""By column and row; None for what is not known."""
+"""By column and row; None for a row that is not known."""
 
 Estimates: TypeAlias = tuple[Estimate | None, ...]
 
 
 @dataclass(frozen=True)
 class Bought:
-    """A charge that was answered: of the statement's column ``columns[n]`` the rows ``rows[n]``,
-    whose noisy answers at scale ``scales[n]`` are ``values[n]``; or if ``indirect`` other rows,
+    """A charge and its answers: ``values[n]`` are the noisy answers at scale ``scales[n]`` to the
+    rows ``rows[n]`` of the statement's column ``columns[n]`` or, if ``indirect``, to other rows
     from which these follow."""
 
     charge_id: int
@@ -47,12 +47,12 @@ class Bought:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What the first ``seen`` recorded columns of a table say of the rows of a statement's
-    ``columns``, and the system they are estimated from.
+    """Estimates of the rows of a statement's ``columns`` from the first ``seen`` recorded columns,
+    and the linear system they come from.
 
-    ``outside``: nothing, of no combination of the rows. Then history has no part in what is known
-    once all rows Q are bought: if A H + a Q = q_i, then A H lies in the span of Q as well as in
-    that of H, and is 0, and A = 0 has the least variance.
+    ``outside``: history H determines no combination of the rows Q but 0. Then it does not help once
+    all of Q is bought: if A H + a Q = q_i, then A H lies in the span of both Q and H and is 0, and
+    A = 0 has the least variance.
     """
 
     columns: tuple[int, ...]
@@ -61,25 +61,26 @@ class Outlook:
     system: System | None = None
     outside: bool = False
     chosen: tuple[tuple[int, ...], int] | None = None
-    """What was looked at of them, with how much work, if it is all that matters."""
+    """The recorded columns used and the work allowed, if nothing else determines the estimates."""
     determined: Determined | None = None
-    """What the system determines of all rows together, if that is known."""
+    """The combinations of all rows that the system determines, if known."""
     given_up: bool = False
-    """Whether it took too much work to find out what the system or, if ``outside``, what all of
-    them determine of some row."""
+    """Whether it took too much work to find out which rows the system or, if ``outside``, all
+    recorded columns determine."""
 
     @property
-    def looked_at(self) -> bool:
-        """Whether it is more than nothing for want of room."""
+    def examined(self) -> bool:
+        """False if the rows were skipped because they are too many or too large."""
         return self.system is not None or self.outside
 
     @property
     def unknown(self) -> int:
-        """How many rows it says nothing of."""
+        """The number of rows without an estimate."""
         return sum(own.count(None) for own in self.rows)
 
     @property
     def weight(self) -> int:
+        """About its bytes."""
         known = (one for rows in self.rows for one in rows if one is not None)
         system = 0 if self.system is None else 2 * self.system.nbytes  # and its rows' exact sums
         chosen = 0 if self.chosen is None else 8 * len(self.chosen[0])
@@ -88,13 +89,14 @@ class Outlook:
 
     @classmethod
     def nothing(cls, which: tuple[int, ...], columns: Sequence[Column], seen: int) -> Outlook:
+        """An outlook without estimates."""
         return cls(which, seen, tuple((None,) * column.height for column in columns))
 
     def estimated(
         self, system: System, combinations: Sequence[Combination | None] | None = None
     ) -> Outlook:
-        """With the estimates of a system for the same columns, by ``combinations`` if they are
-        known."""
+        """Return the outlook with the estimates of a system for the same columns, which solves the
+        system unless its ``combinations`` are given."""
         determined, given_up = None, False
         if combinations is None:
             estimates, found = system.solved()
@@ -113,8 +115,8 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Found:
-    """``rows`` of a statement's ``columns``, and where their estimates came from. The last columns
-    are ``summed`` up from the others, which are asked."""
+    """What is known about the ``rows`` of a statement's ``columns``, and the outlooks behind the
+    estimates. The last columns are ``summed`` up from the others, which are asked."""
 
     columns: tuple[Column, ...]
     aims: tuple[Aim, ...]
@@ -124,7 +126,7 @@ class Found:
 
     @property
     def asked(self) -> int:
-        """How many columns are asked."""
+        """The number of columns that are asked."""
         return len(self.columns) - len(self.summed)
 
     def asked_of(self, rows: Rows) -> Rows:
@@ -132,13 +134,13 @@ class Found:
 
     @property
     def alone(self) -> bool:
-        """Whether one row was asked that history does not determine: then nothing recorded can
-        better its fresh answer, for in A H + a q = q the a is 1 and A has no part in it."""
+        """Whether one row was asked and history does not determine it. Then history cannot improve
+        a fresh answer: A H + a q = q requires a = 1, so A H = 0 and A = 0 is best."""
         return self.rows == ((None,),)
 
     def short(self, column: int) -> IntArray:
-        """The numbers of a column's rows that do not suffice; rows of one law of error are looked
-        at once."""
+        """The numbers of a column's rows that do not meet its aim. Each law of errors is checked
+        once."""
         rows = self.rows[column]
         if isinstance(rows, Alike) and rows:
             if Released.of(0, rows.law).suffices(self.aims[column]):
@@ -159,11 +161,11 @@ class Found:
         return np.array(found, dtype=np.int64)
 
     def scale(self, column: int, rows: IntArray, alone: float) -> float:
-        """The most noise with which some rows of a column, together with what is known of them,
-        meet the target: a scale at least ``alone``, at which they would without history.
+        """The largest scale at which fresh answers to these rows of a column, combined with what is
+        known about them, meet the target; at least ``alone``, the scale that meets it without
+        history.
 
-        One scale serves all rows; rows whose errors have one law are looked at once, those that
-        know least first.
+        All rows get one scale. Each law of errors is checked once, the widest first.
         """
         aim = self.aims[column]
         law = law_of(aim.mechanism.name, alone)

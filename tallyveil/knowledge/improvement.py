@@ -1,4 +1,4 @@
-"""Which of two answers to a row is what is known of it: by the laws of their errors alone."""
+"""Choose the better of two answers to a row, by the laws of their errors alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["all_improved", "as_reported", "in_range", "no_wider", "put_bought"]
 def put_bought(
     state: State, aims: Sequence[Aim], found: Bought, rows: list[Sequence[Known | None]]
 ) -> None:
-    """The answers that were bought, where they are better than what was known."""
+    """Replace rows by the bought answers where these are better."""
     for place, number in enumerate(found.columns):
         own, by = found.rows[place].tolist(), aims[number].criterion
         drawn = state.drawn_rows(state.of_charge(found.charge_id, place))
@@ -49,7 +49,7 @@ def put_bought(
 def all_improved(
     own: Sequence[Known | None], others: Sequence[Estimate | None], aim: Aim
 ) -> Sequence[Known | None]:
-    """As `_improved`, of each row."""
+    """Apply `_improved` to each row."""
     if not any(others):
         return own
     return [_improved(a, b, aim) for a, b in zip(own, others, strict=True)]
@@ -62,8 +62,8 @@ def as_reported(
     column: Column,
     aim: Aim,
 ) -> Sequence[Known | None]:
-    """The other estimates where they were reported at the confidence, with narrower intervals than
-    those of what is known."""
+    """Replace known answers by the other estimates that were reported at the aim's confidence with
+    narrower intervals."""
     if aim.criterion is not None or isinstance(known, Alike) or not any(others):
         return known
     found = list(known)
@@ -80,7 +80,7 @@ def as_reported(
 def no_wider(
     now: Sequence[Known | None], before: Sequence[Known | None], aim: Aim
 ) -> Sequence[Known | None]:
-    """What is known now, where its interval is no wider than that of what was known before."""
+    """What is known now, or what was known before where that has the narrower interval."""
     if aim.criterion is not None or now is before:
         return now
     kept: dict[tuple[Hashable, Hashable], bool] = {}
@@ -99,23 +99,23 @@ def no_wider(
 
 
 def _narrower(first: Known, second: Known, aim: Aim) -> Known:
-    """The one of the narrower interval, the first if they are equals."""
+    """The answer with the narrower interval, the first if they are equal."""
     at = aim.confidence
     return second if second.half_width(at) < first.half_width(at) else first
 
 
 def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known | None:
-    """The other answer, if it improves on one that may have been reported."""
+    """The other answer if it is better, else ``reported``, which may have been reported."""
     if other is None or (reported is not None and not reported.additive):
         return reported
     if reported is None or improves(other, reported, aim.criterion, aim.confidence):
         return Estimated(other)
-    return Estimated(other) if _agrees_better(other, reported, aim) else reported
+    return Estimated(other) if _preferred_as_consistent(other, reported, aim) else reported
 
 
-def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
-    """Whether it agrees with exact rows, is no less precise, and serves as well; the ends of its
-    interval are whole numbers."""
+def _preferred_as_consistent(other: Estimate, reported: Known, aim: Aim) -> bool:
+    """Whether it agrees with exact rows, has no greater variance, and meets the aim. Its interval
+    may be wider by less than 1: the ends are rounded."""
     exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
     if not exact or other.variance > reported.variance:
         return False
@@ -125,7 +125,7 @@ def _agrees_better(other: Estimate, reported: Known, aim: Aim) -> bool:
 
 
 def in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:
-    """A recorded answer of the mechanism itself, or an unbiased one that serves better."""
+    """The mechanism's own recorded answer, or the unbiased one if only that meets the aim."""
     if own is None or unbiased is None:
         return own or unbiased
     return own if own.suffices(aim) or not unbiased.suffices(aim) else unbiased

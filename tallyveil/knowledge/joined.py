@@ -1,4 +1,4 @@
-"""An outlook with what was bought of its rows, by what the first solve found."""
+"""Add bought answers to an outlook, reusing what its first solution found."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def joined(
     rows: Sequence[IntArray],
     work: int,
 ) -> Outlook | None:
-    """With what was bought of the outlook's columns ``mine``, which is recorded as ``used``: of
-    those that are ``asked``, and ``sums`` of these; a system of their own may have so much
-    ``work``."""
+    """Return the outlook with the answers bought to ``rows`` of its columns ``mine``, which are
+    recorded as the columns ``used``; None if it has no system, or its question is too large.
+
+    Its columns are those ``asked`` and ``sums`` of these. ``work`` bounds a system that is made
+    here."""
     system = outlook.system
     if system is None and outlook.outside:
         if len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height:
@@ -59,8 +61,8 @@ def joined(
 
 
 def _own_answers(state: State, outlook: Outlook, number: int) -> Outlook:
-    """Of one column, each of whose rows has its own answer in the recorded column ``number``; and
-    of its sums nothing else."""
+    """The outlook of one column whose rows all have their own answer in the recorded column
+    ``number``. Its sums keep their estimates."""
     drawn, sums = state.drawn_rows(number), outlook.rows[1:]
     if drawn is not None:
         estimates = tuple(one.estimate for one in drawn.known if isinstance(one, Estimated))

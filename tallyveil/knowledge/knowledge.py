@@ -1,16 +1,15 @@
-"""What is known of one table's rows, and how well: from all that was released, and what is exact.
+"""What is known about one table's rows, and how precisely, from released answers and exact rows.
 
-For each row there is the best recorded answer of this very row, and the best linear unbiased
-combination of the recorded answers that bear on it; the narrower of the two is what is known. Which
-of several estimates is taken is decided by the laws of their errors, never by their values. All of
-it is made of released answers and of public coefficients: it costs nothing, and what it takes in
-time depends on nothing confidential. An answer of a mechanism with a public range stands for
-itself: it has no part in a combination.
+A row has a best recorded answer of its own, and a best linear unbiased combination of the relevant
+recorded answers. The narrower of the two is what is known. The choice between estimates depends on
+the laws of their errors, never on their values. Everything is computed from released answers and
+public coefficients: it costs nothing, and its duration depends on nothing confidential. An answer
+of a mechanism with a public range is used by itself, never in a combination.
 
-What was once reported of a row is never worse later: before an estimate is reported, the ledger is
-told which answers it was made from, unless it knows (`reported`). Worse means of a wider interval
-at the same confidence: its ends are rounded, and may move by one step, and it is stretched where a
-value is reported outside of it, so that rows add up.
+What is reported about a row never gets worse: before an estimate is reported, the ledger records
+which answers it was made from (`reported`). Worse means a wider interval at the same confidence,
+except that its ends are rounded, and may move by one step, and that it is stretched where a value
+outside of it is reported so that rows add up.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ from tallyveil.workload.workload import Column, Summed
 
 __all__ = ["Knowledge"]
 
-_LONG: Final = 1_000  # releases that take long to learn
-_FEW: Final = 8  # columns that take whoever needs them next to no time
+_LONG: Final = 1_000  # releases that take long to read
+_FEW: Final = 8  # columns whose preparation takes next to no time
 
 
 class Knowledge:
-    """Of one table, by what the accountant records, in this process and others.
+    """What is known about one table, from what this and other processes recorded in the ledger.
 
-    Threads may share it. Its lock is held while answers are taken in, not while estimates are made.
+    Threads may share it. It locks while answers are read, not while estimates are computed.
     """
 
     def __init__(self, accountant: Accountant, table: str) -> None:
@@ -71,8 +70,8 @@ class Knowledge:
         self._reported = Reported(self._state)
 
     def declare(self, span: Span, values: Sequence[int]) -> None:
-        """What is published exactly: a value for each row of the span. It is said once, before
-        anything is asked."""
+        """Set what is published exactly: a value for each row of the span. Call it once, before any
+        query."""
         with self._lock:
             self._exact = ExactRows(span, values)
             for column, own in span.disjoint_columns(values):
@@ -80,7 +79,7 @@ class Knowledge:
 
     @property
     def recorded(self) -> int:
-        """How many columns of answers are recorded; it grows with every answer."""
+        """The number of recorded columns of answers; it grows with every answer."""
         return self._accountant.recorded(self._table)
 
     def find(
@@ -91,8 +90,8 @@ class Knowledge:
         fresh: bool = False,
         summed: Sequence[Summed] = (),
     ) -> Found:
-        """What is known of each row, and of those ``summed`` up from them; what is exact alone if
-        ``fresh`` answers are asked for."""
+        """What is known about each row, and about the rows ``summed`` up from them. If ``fresh``
+        answers are wanted, exact rows alone."""
         exact = self._exact
         columns = (*columns, *(one.column for one in summed))
         aims = (*aims, *(aims[one.of] for one in summed))
@@ -100,16 +99,16 @@ class Knowledge:
         if not fresh and not (bears and exact.knows_all(columns)):
             found = replace(self._found(columns, aims, len(summed)), summed=tuple(summed))
             return exact.put(found) if bears else found
-        nothing = tuple((None,) * column.height for column in columns)
-        found = Found(columns, aims, nothing, summed=tuple(summed))
+        unknown = tuple((None,) * column.height for column in columns)
+        found = Found(columns, aims, unknown, summed=tuple(summed))
         if fresh and exact.span is not None and not is_large(columns):
             found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
         return exact.put(found) if bears else found
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim], summed: int) -> Found:
-        """By what is recorded; so many of the columns, the last, are summed up from the others."""
+        """What the ledger's records give. The last ``summed`` columns are sums of the others."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        outlooks = self._looked_at(columns, aims, _estimated(aims), len(columns) - summed)
+        outlooks = self._outlooks(columns, aims, _estimated(aims), len(columns) - summed)
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
                 column, aim = columns[number], aims[number]
@@ -128,14 +127,16 @@ class Knowledge:
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
     ) -> tuple[Rows, bool]:
-        """What is known once something was bought, which ``analyst`` is about to be told: it can be
-        found again, in any process; and whether what is reported adds up, and to what is exact.
-        ``nonnegative``: what no record can make negative is reported as 0 at least.
+        """Return what to report to ``analyst`` after a purchase, if any, and whether the reported
+        values add up and agree with exact rows.
+
+        Records first how estimates were made, so that any process can make them again. If
+        ``nonnegative``, rows that no record can make negative are reported as at least 0.
         """
         rows = list(found.rows)
         outlooks = list(found.outlooks)
         if bought is not None:
-            self._take_in(bought)
+            self._add(bought)
             if not bought.indirect:
                 put_bought(self._state, found.aims, bought, rows)
             if bought.indirect or not (found.alone or bought.mechanism.needs_range):
@@ -148,7 +149,7 @@ class Knowledge:
             rows = [no_wider(now, before, aim) for now, before, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
         made_from: dict[int, Sequence[Basis]] = {}
-        told: dict[bytes, float] = {}
+        narrowest: dict[bytes, float] = {}
         for number, (column, aim) in enumerate(zip(found.columns, found.aims, strict=True)):
             known, total = rows[number], None
             sums: Mapping[int, Basis] = {}
@@ -161,7 +162,7 @@ class Knowledge:
                         made_from[of] = self._reported.made_from(found.columns[of], rows[of])
                     fine = found.columns[of]
                     sums = self._reported.sums(total, rows[number], fine, made_from[of], aim)
-            derivations += self._reported.unknown(column, known, aim, told, total, sums)
+            derivations += self._reported.unknown(column, known, aim, narrowest, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)
@@ -172,18 +173,19 @@ class Knowledge:
         return tuple(rows), agree
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
-        """Whether all rows of some columns can be estimated from ``rows`` and what is exact."""
+        """Whether ``rows`` and the exact rows determine all rows of the columns."""
         return System.determines(self._state, rows, columns)
 
     def _together(
         self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool
     ) -> Sequence[Outlook]:
-        """Whose rows are to add up: those of all columns, or if nothing is exact of not too many
-        rows. Columns that are known ``as_sums`` of the others add up anyway."""
+        """The outlooks whose rows must add up: one over all columns if these were not estimated
+        jointly, else those found that tie rows to each other or to exact rows. Columns known
+        ``as_sums`` of the others add up anyway."""
         exact, large = self._exact.span is not None, is_large(found.columns)
         which = _estimated(found.aims)
-        wholes = (one for one in outlooks if one.system and len(one.columns) == len(which))
-        apart = not as_sums and not any(wholes)
+        joint = (one for one in outlooks if one.system and len(one.columns) == len(which))
+        apart = not as_sums and not any(joint)
         if as_sums:
             which = [n for n in which if n < found.asked]
             outlooks = [one for one in outlooks if one.columns[0] < found.asked]
@@ -191,11 +193,11 @@ class Knowledge:
             return self._looks.agreeing(found.columns, which)
         return [one for one in outlooks if exact or (len(one.columns) > 1 and not large)]
 
-    def _looked_at(
+    def _outlooks(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int], asked: int
     ) -> tuple[Outlook, ...]:
-        """The best estimates of all rows of some columns, of which the first ``asked`` are no sums
-        of others; none has a wider interval than was reported."""
+        """The best estimates of all rows of the columns ``which``. None has a wider interval than
+        was reported before. Columns from number ``asked`` on are sums of the others."""
         if not which:
             return ()
         _, seen = self._learned()
@@ -213,7 +215,7 @@ class Knowledge:
     def over_all_looks(
         self, columns: Sequence[Column], rows: Rows, confidence: Fraction
     ) -> tuple[Sequences, ...]:
-        """The intervals of the columns' rows over all looks; they hold the answers too."""
+        """The intervals of the columns' rows over all looks, stretched to hold their answers."""
         state, seen = self._learned()
         return tuple(
             sequences(looks(state, column, seen), column, known, confidence)
@@ -221,20 +223,20 @@ class Knowledge:
         )
 
     def previews(self, charge: Charge) -> list[Preview]:
-        """How precisely counts would be known if ``charge`` were paid for (`preview`).
+        """How precisely counts would be known after ``charge`` (`preview`).
 
-        Raises StatementTooComplex where there is too much to look at, and TypeError if its noise is
-        not added.
+        Raises StatementTooComplex if there is too much to check, and TypeError if its noise is not
+        additive.
         """
         pending = self._accountant.pending(self._table)
         state, seen = self._learned()
-        # Some of them may have been recorded in between.
+        # Some may have been recorded in between.
         left = [answer for answer in pending if not state.answered(answer.charge_id)]
         return list(previews(charge, state, seen, left))
 
     def learn(self) -> None:
-        """Take in what is recorded, which takes long where that is much: before anybody asks. What
-        takes long is written down for the next process."""
+        """Read what is recorded, before the first query, since that may take long. If it does,
+        store a summary for the next process."""
         written = self._accountant.derived(self._table, self._written)
         with self._lock:
             known = self._state.resume(written) if written else 0
@@ -243,27 +245,27 @@ class Knowledge:
             self._accountant.summarise(0)
 
     def _written(self) -> Arrays:
-        """What `State.resume` takes, of what is learnt by now."""
+        """The current state, for `State.resume`."""
         with self._lock:
             return self._state.written()
 
     def _learned(self) -> tuple[State, int]:
-        """What is recorded, and how many columns of it are looked at."""
+        """Read what was recorded since; return the state, and the number of columns to use."""
         state = self._state
         with self._lock:
             start, first = state.releases, state.derivations
         releases, derivations = self._accountant.learned(self._table, start, first)
         with self._lock:
-            # Somebody else may have learnt the first of them meanwhile.
+            # Another thread may have added the first of them meanwhile.
             for release in releases[state.releases - start :]:
                 state.learn(release)
             for derivation in derivations[state.derivations - first :]:
                 state.derive(derivation)
             return state, state.recorded
 
-    def _take_in(self, bought: Bought) -> None:
-        """Learn what was bought, and prepare it if it is much: who bought it has that done, and not
-        the next who asks something else."""
+    def _add(self, bought: Bought) -> None:
+        """Read the recorded purchase, and prepare many columns now: otherwise the next statement
+        would have to wait for that."""
         state, _ = self._learned()
         columns = len(bought.values)
         for place in range(columns if columns > _FEW else 0):
@@ -271,5 +273,5 @@ class Knowledge:
 
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:
-    """The columns for which answers that are added up serve."""
+    """The columns for which estimates from additive noise may be used."""
     return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]

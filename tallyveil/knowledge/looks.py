@@ -94,7 +94,7 @@ class Looks:
                 middle = (len(part) + 1) // 2
                 parts += [part[middle:], part[:middle]]
                 continue
-            left -= height if one.looked_at else 0
+            left -= height if one.examined else 0
             found.append(one)
         return tuple(found)
 
@@ -226,7 +226,7 @@ class Looks:
     def _once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
         """The outlook once some of its rows are bought, or of other columns beside them."""
         state = self._state
-        if not outlook.looked_at and not any(map(any, outlook.rows)):
+        if not outlook.examined and not any(map(any, outlook.rows)):
             return outlook  # of too many rows
         columns = [found.columns[n] for n in outlook.columns]
         asked = sum(n < found.asked for n in outlook.columns)

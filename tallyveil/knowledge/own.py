@@ -1,8 +1,8 @@
-"""A row's own answers: what was released of this very row, or of a multiple of it.
+"""A row's own answers: those released for the row itself or a multiple of it.
 
-A row is known by its key whatever it is multiplied by (`workload.row_keys`). So an answer to sum(x)
-where x is 3 is one to the count of these records, in other units; divided by its content c it has a
-c²-th of the variance.
+All multiples of a row have one key (`workload.row_keys`). So an answer to sum(x) where x is 3 also
+answers the count of these records, in other units; divided by its content c, its variance is
+divided by c².
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from tallyveil.workload.workload import Column
 __all__ = ["looks", "own_answer", "own_answers", "released", "with_own"]
 
 _Shared: TypeAlias = dict[tuple[int, Fraction], NoiseWeights]
-"""By the object that is a law, and what its noise is multiplied by."""
+"""By the identity of a noise's law, and the factor of the noise."""
 
 
 def own_answers(state: State, column: Column, only: str | None = None) -> Sequence[Known | None]:
-    """The best answer of each row itself, the first among equals: of those whose noise is added, or
-    those by the mechanism ``only`` with a public range."""
+    """The best own answer of each row, the first among equals: an answer with additive noise or, if
+    ``only`` is given, one of that mechanism with a public range."""
     keys, held = column.row_keys, state.held(column)
     if held is None:
         return [None] * column.height
@@ -67,7 +67,7 @@ def own_answers(state: State, column: Column, only: str | None = None) -> Sequen
 
 
 def _best(state: State, numbers: Sequence[int], only: str | None) -> int | None:
-    """The one of the least spread, the first among equals."""
+    """The column of the least spread, the first among equals."""
     own = [number for number in numbers if _is_by(state, number, only)]
     return min(own, key=lambda number: spread_of(state.answer(number)), default=None)
 
@@ -78,7 +78,7 @@ def _is_by(state: State, number: int, only: str | None) -> bool:
 
 
 def _of_multiples(state: State, column: Column, held: Iterable[tuple[int, ...]]) -> bool:
-    """Whether some columns may have other multiples of a column's rows, which they hold."""
+    """Whether the columns ``held`` may have other multiples of the column's rows."""
     numbers = frozenset(itertools.chain.from_iterable(held))
     if column.row_contents is None and not state.has_multiples(numbers):
         return False
@@ -89,7 +89,7 @@ def _of_multiples(state: State, column: Column, held: Iterable[tuple[int, ...]])
 def _best_multiples(
     state: State, column: Column, held: Sequence[tuple[int, ...]], only: str | None
 ) -> Sequence[Known | None]:
-    """As `own_answers`; an answer with a public range is of the very row."""
+    """As `own_answers`, for multiples. An answer with a public range serves its own row only."""
     shared: _Shared = {}
     result: list[Known | None] = []
     every = zip(column.named_rows, held, strict=True)
@@ -115,15 +115,17 @@ def own_answer(
     content: int,
     shared: _Shared | None = None,
 ) -> Known:
-    """What column ``number`` by itself says of the row of this key and content; rows with
-    ``shared`` weights have one law of error."""
+    """The answer that column ``number`` alone gives for the row of this key and content.
+
+    ``shared`` caches weights, so that rows may share the law of their errors. Raises TypeError for
+    a multiple of a row that was answered with a public range."""
     answer, drawn = state.answer(number), state.drawn_rows(number)
     place, law = place_of(answer.column, key, guess), answer.law
     times = Fraction(content, content_at(answer.column, place))
     if times == 1:
         return answer_at(answer, place) if drawn is None else drawn.known[place]
     if law is None:
-        raise TypeError(f"an answer of {answer.mechanism} is of its own row alone")
+        raise TypeError(f"an answer of {answer.mechanism} cannot be multiplied")
     if drawn is None and (times == -1 or not law.scale):
         value = int(answer.values[place]) * times.numerator // times.denominator
         return Released.of(value, law)
@@ -137,8 +139,8 @@ def own_answer(
 def with_own(
     state: State, estimate: Estimate | None, number: int, key: bytes, content: int
 ) -> Estimate | None:
-    """The estimate of the row of this key and content together with the row's own answer in column
-    ``number``."""
+    """Combine the estimate of the row of this key and content with the row's own answer in column
+    ``number``, if it has one."""
     answer = state.answer(number)
     if answer.law is None or key not in answer.column.row_keys:
         return estimate
@@ -148,18 +150,20 @@ def with_own(
 
 
 def released(state: State, number: int, place: int, times: float = 1.0) -> Estimate:
-    """So many times what a column's row at this place was answered."""
+    """The answer of the column's row at this place as an estimate, multiplied by ``times``.
+
+    Raises TypeError if its noise is not additive."""
     noises = state.noises(number, place)
     if noises is None:
-        raise TypeError("an error that depends on the truth has no weight")
+        raise TypeError("an error that depends on the truth cannot be weighted")
     value = times * float(state.answer(number).values[place])
     noise = np.array([state.noise_number(number, place)])
     return Estimate(value, noise, NoiseWeights(np.full(1, times), noises), Basis(own=(number,)))
 
 
 def looks(state: State, column: Column, seen: int) -> list[list[Look]]:
-    """Of each row the answers of its own with independent noise, among the first ``seen`` recorded
-    columns, in the order they were charged."""
+    """Each row's own answers with independent noise among the first ``seen`` recorded columns, in
+    the order they were charged."""
     held = state.recorded_with(column)
     if held is None:
         return [[]] * column.height

@@ -1,8 +1,8 @@
-"""What a purchase would tell: previews of how precisely counts would be known.
+"""Previews of a purchase: how precisely counts would be known after it.
 
-It checks the rows to be bought, recorded rows that bear on them, and the differences of two
-nested groups of which one is to be bought: who knows a group, and the same group less a few
-records, knows these few.
+They check the rows to be bought, relevant recorded rows, and the differences of two nested groups
+of which one is to be bought: a group's count, and the count of the same group without a few
+records, give the count of these few.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["previews"]
 
-_ROWS: Final = 20_000  # that are looked at, differences included
-_ENTRIES: Final = 1_000_000  # of the differences
-_BESIDE: Final = 1_000  # rows, where recorded ones are neither of the same rows nor nested
-_TERMS: Final = 400_000  # of all rows
+_ROWS: Final = 20_000  # rows to check, differences included
+_ENTRIES: Final = 1_000_000  # entries of the differences
+_BESIDE: Final = 1_000  # rows in all, if optional recorded ones are added
+_TERMS: Final = 400_000  # entries of all rows
 
 
 def previews(
     charge: Charge, state: State, seen: int, pending: Sequence[Answer]
 ) -> Iterator[Preview]:
-    """What ``charge`` would add to the first ``seen`` recorded columns about its table and to what
-    is charged and ``pending``; none if nothing is bought.
+    """What ``charge`` would add to the first ``seen`` recorded columns and to ``pending`` answers,
+    which are charged but not recorded; nothing if it buys nothing.
 
-    It is looked at as a whole. Where not all recorded answers can be looked at with it, since they
-    tell too many cells apart, each of its columns is looked at by itself too: so that a column over
-    other attributes does not keep answers from sight that say something about this one.
+    The charge is checked as a whole. If not all relevant recorded answers fit beside it, because
+    they distinguish too many cells, each of its columns is also checked alone. So a column over
+    other attributes does not hide answers that are relevant to this one.
 
-    Raises StatementTooComplex where there is too much to look at, and TypeError if the noise is not
-    added.
+    Raises StatementTooComplex if there is too much to check, and TypeError if the noise is not
+    additive.
     """
     columns = zip(charge.workload.columns, charge.scales, strict=True)
     fresh = []
     for number, (column, scale) in enumerate(columns):
         law = law_of(charge.mechanism, scale)
         if law is None:
-            raise TypeError(f"{charge.mechanism} is no noise that is added")
+            raise TypeError(f"the noise of {charge.mechanism} is not additive")
         if scale and column.height:
             fresh.append(_Fresh(number, column, law))
     if not fresh:
@@ -77,7 +77,7 @@ def previews(
 
 @dataclass(frozen=True, eq=False)
 class _Fresh:
-    """A column of the charge, and the law of the noise that it would get."""
+    """A column of the charge, with the law of the noise it would get."""
 
     number: int
     column: Column
@@ -85,7 +85,7 @@ class _Fresh:
 
 
 class _Recorded:
-    """The first ``seen`` columns of a state, and after them those that are pending."""
+    """The first ``seen`` columns of a state, followed by the pending ones."""
 
     def __init__(self, state: State, seen: int, pending: Sequence[Answer]) -> None:
         self._state = state
@@ -97,13 +97,13 @@ class _Recorded:
                 self._relevance.add(number, answer.column, answer.law.variance)
 
     def relevant(self, fresh: Sequence[Column]) -> tuple[list[Answer], int]:
-        """Those that bear on the fresh columns, and how many of them, from the first, are needed:
-        without which too little would be looked at.
+        """The answers that are relevant to the fresh columns, and how many of them, from the first,
+        the check must include.
 
-        These are exact rows, columns with rows of the fresh ones, and those that have cells in
-        common with them and may hold one of their rows or lie within one; then come the nearest,
-        and of these the most precise, while there are few enough rows. So what is about other
-        people pushes nothing out.
+        It must include exact rows, columns with rows of the fresh ones, and columns that have cells
+        in common with them and may contain one of their rows or lie within one. The nearest others
+        follow, of these the most precise first, while there are few enough rows. So answers about
+        other people displace nothing.
         """
         keys = frozenset(key for column in fresh for key in column.row_keys)
         same = set(self._state.holding(fresh, self._seen))
@@ -136,13 +136,13 @@ class _Recorded:
 
 
 def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview], bool]:
-    """Of some of the charge's columns, and whether all that was chosen of history is in it."""
+    """The preview of these columns, and whether it includes all relevant answers."""
     others, needed = recorded.relevant([one.column for one in fresh])
     every = [
         *(PreparedColumn.of(one.column) for one in fresh),
         *prepared([answer.column for answer in others]),
     ]
-    # Columns bought together are looked at one by one as well, where this is not all.
+    # Of several fresh columns each is checked alone too, if this is not complete.
     found = _fitting(every, len(fresh) + (needed if len(fresh) == 1 else 0))
     laws = [_noises(one.law, one.column) for one in fresh]
     laws += [_recorded_noises(one) for one in others if one.law is not None]
@@ -160,7 +160,7 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     queries, used = _queries(rows, origins >= 0), np.unique(rows.indices)
     rows, answers = rows[:, used], np.concatenate([values[n] for n in found.used])[places]
     noises = Noises.concatenated([laws[n] for n in found.used]).take(places)
-    # What is charged and not recorded yet says how precise it will be, but nothing so far.
+    # Answers that are not recorded yet have a known precision, but no values so far.
     old = np.flatnonzero((origins < 0) & np.isfinite(answers))
     before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old)))
     return [Preview(rows, origins, answers, noises, queries[:, used], before)], complete
@@ -171,8 +171,8 @@ def _noises(law: NoiseLaw, column: Column) -> Noises:
 
 
 def _recorded_noises(answer: Answer) -> Noises:
-    """Noise that was drawn together counts as independent noise of its variances, which say as
-    much together with what is exact."""
+    """The noises of an answer's rows. Noise that was drawn together counts as independent noise of
+    its variances, which is as informative together with the exact rows."""
     noises = noises_of(answer)
     if noises.together is None:
         return noises
@@ -181,7 +181,9 @@ def _recorded_noises(answer: Answer) -> Noises:
 
 
 def _fitting(every: Sequence[PreparedColumn], needed: int) -> Related:
-    """The first columns, which are needed, with those of the others for which there is room."""
+    """The ``needed`` first columns, and as many of the others as fit.
+
+    Raises StatementTooComplex if the first do not fit."""
     others = len(every) - needed
     while True:
         found = related([every[0]], range(needed + others), every.__getitem__, _TERMS, needed)
@@ -193,7 +195,7 @@ def _fitting(every: Sequence[PreparedColumn], needed: int) -> Related:
 
 
 def _connected(rows: sparse.csr_matrix, fresh: BoolArray) -> BoolArray:
-    """Which rows have to do with a fresh one, through cells that rows have in common."""
+    """Which rows are connected to a fresh one through common cells."""
     together = (rows != 0).astype(np.int8)
     _, labels = csgraph.connected_components(
         sparse.bmat([[None, together], [together.T, None]]), directed=False
@@ -204,7 +206,7 @@ def _connected(rows: sparse.csr_matrix, fresh: BoolArray) -> BoolArray:
 
 
 def _queries(rows: sparse.csr_matrix, fresh: BoolArray) -> sparse.csr_matrix:
-    """The rows that are not empty, and the nested differences, each once."""
+    """The distinct rows that are not empty, and the nested differences."""
     filled = np.flatnonzero(np.diff(rows.indptr) > 0)
     every = sparse.vstack([rows[filled], *_differences(rows, fresh)], format="csr")
     if every.shape[0] > _ROWS:
@@ -216,9 +218,9 @@ def _queries(rows: sparse.csr_matrix, fresh: BoolArray) -> sparse.csr_matrix:
 
 
 def _differences(rows: sparse.csr_matrix, fresh: BoolArray) -> list[sparse.csr_matrix]:
-    """Of groups, one of which is fresh, of which one holds the other: the larger less the smaller.
+    """The larger less the smaller of two groups, of which one is fresh and one contains the other.
 
-    A group is a row whose coefficients are all the same.
+    A group is a row whose coefficients are all equal.
     """
     sizes = np.diff(rows.indptr)
     least = np.array([rows.data[a:b].min(initial=2**62) for a, b in stretches(rows)])

@@ -1,7 +1,7 @@
-"""What the ledger and the policy say of a table: answers, exact rows, and how estimates were made.
+"""A table's recorded answers, exact rows, and how reported estimates were made, in memory.
 
-Recorded columns are numbered from 0 in the order of the ledger, exact ones −1, −2, … in the order
-they were declared. An exact row is an answer of variance 0.
+Recorded columns are numbered from 0 in the order of the ledger, exact columns −1, −2, … in the
+order they were declared. An exact row is an answer of variance 0.
 """
 
 from __future__ import annotations
@@ -28,31 +28,32 @@ from tallyveil.workload.workload import Column
 __all__ = ["EXACT", "State"]
 
 EXACT = "exact"  # instead of a mechanism's name
-_BASES = 8  # of a row, for as many criteria: the latest
+_BASES = 8  # criteria kept for each row, the latest
 
 
 class State:
-    """Grows in the order of the ledger; whoever lets it grow sees to it that it is one thread."""
+    """Grows in the order of the ledger. The caller must ensure that one thread at a time adds to
+    it."""
 
     def __init__(self) -> None:
         self.exact: list[Answer] = []
         self.relevance = Relevance()
-        self._exact_spans: Spans | None = None  # before somebody looks
+        self._exact_spans: Spans | None = None  # None until first used
         self.derivations = 0
         self._releases: list[Release] = []
         self._places: dict[int, int] = {}  # by charge, among the releases
-        self._first = array("q")  # column of each release
-        self._release_of = array("q")  # each column
+        self._first = array("q")  # first column of each release
+        self._release_of = array("q")  # release of each column
         self._starts = array("q", [0])
         self._exact_starts = [0]
         self._holding = Holding()
         self._exact_holding = Holding()
         self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
-        self._drawn: dict[int, DrawnRows | None] = {}  # None before somebody looks
+        self._drawn: dict[int, DrawnRows | None] = {}  # None until first used
         self._multiples = set[int]()  # columns with rows that are not primitive
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
-        """The rows of a column are known exactly; before anything is learnt."""
+        """Add a column with exact values. Call it before `learn`."""
         self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self._exact_spans = None
@@ -61,7 +62,7 @@ class State:
             self._multiples.add(-len(self.exact))
 
     def learn(self, release: Release) -> None:
-        """The columns of the next release; without looking at it, if they are known (`resume`)."""
+        """Add the columns of the next release, unless `resume` has added them."""
         place = len(self._releases)
         self._places[release.charge_id] = place
         self._releases.append(release)
@@ -81,7 +82,7 @@ class State:
                 self.relevance.add(number, column, variance_of(answer.law))
 
     def written(self) -> Arrays:
-        """What was made of the releases so far, for `resume`."""
+        """The arrays computed from the releases so far, for `resume`."""
         numbers, keys = self._holding.written()
         return {
             "first": np.array(self._first),
@@ -95,7 +96,8 @@ class State:
         }
 
     def resume(self, written: Arrays) -> int:
-        """Know the columns of the first releases, which are still to be learnt: of how many."""
+        """Load the arrays of the first releases and return their number. `learn` must still get
+        these releases."""
         for name in ("first", "release_of", "starts"):
             setattr(self, f"_{name}", array("q", written[name].tobytes()))
         self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
@@ -105,12 +107,12 @@ class State:
         return len(self._first)
 
     def derive(self, derivation: Derivation) -> None:
-        """For each criterion the latest is the best: also for the confidence at which the interval
-        was reported."""
+        """Add the bases of reported estimates. For each criterion the latest replaces the others,
+        also for the confidence at which the interval was reported."""
         self.derivations += 1
         by, at, basis = derivation.by, derivation.at, derivation.basis
         alone = {by: basis} if at is None else {by: basis, at: basis}
-        for row in derivation.rows:  # one object for rows that have no other
+        for row in derivation.rows:  # rows without another basis share one object
             before = self._bases.get(row)
             if before is None:
                 self._bases[row] = alone
@@ -124,18 +126,18 @@ class State:
         return bool(self._bases)
 
     def bases(self, key: bytes) -> Mapping[Criterion, Basis]:
-        """What reported estimates of a row were made from, by its key: for each criterion the best,
-        and for each confidence that of the narrowest interval reported at it."""
+        """The bases of a row's reported estimates, by its key: of the best for each criterion, and
+        of the narrowest interval reported at each confidence."""
         return self._bases.get(key[:ROW_BYTES]) or {}
 
     @property
     def releases(self) -> int:
-        """How many were learnt."""
+        """The number of releases learnt."""
         return len(self._releases)
 
     @property
     def recorded(self) -> int:
-        """How many columns are recorded."""
+        """The number of recorded columns."""
         return len(self._release_of)
 
     def answer(self, number: int) -> Answer:
@@ -145,14 +147,14 @@ class State:
         return self._releases[place].answers[number - self._first[place]]
 
     def of_charge(self, charge_id: int, place: int) -> int:
-        """The number of a recorded charge's column."""
+        """The number of the column at this place of a recorded charge."""
         return self._first[self._places[charge_id]] + place
 
     def answered(self, charge_id: int) -> bool:
         return charge_id in self._places
 
     def held(self, column: Column) -> list[tuple[int, ...]] | None:
-        """For each row the columns that have it, exact ones first; None if no row is held."""
+        """For each row the columns that contain it, exact ones first; None if there are none."""
         keys = column.row_keys
         exact, recorded = self._exact_holding.find(keys), self._holding.find(keys)
         if exact is None or recorded is None:
@@ -160,12 +162,12 @@ class State:
         return [a + b for a, b in zip(exact, recorded, strict=True)]
 
     def recorded_with(self, column: Column) -> list[tuple[int, ...]] | None:
-        """For each row the recorded columns that have it; None if no row is recorded."""
+        """For each row the recorded columns that contain it; None if there are none."""
         return self._holding.find(column.row_keys)
 
     def holding(self, columns: Iterable[Column], seen: int) -> list[int]:
-        """Of the first ``seen`` recorded columns those with rows of some others, the latest first,
-        if their noise is added."""
+        """Those of the first ``seen`` recorded columns that have additive noise and a row of the
+        given columns, the latest first."""
         found = {
             n
             for column in columns
@@ -176,31 +178,31 @@ class State:
         return sorted((n for n in found if self.answer(n).law is not None), reverse=True)
 
     def outside(self, columns: Sequence[Column], recorded: Spans) -> bool:
-        """Whether it can be seen at once that no combination of the columns' rows, but for 0,
-        follows from some recorded columns and what is exact."""
+        """Whether a quick check proves that the recorded and the exact columns determine no
+        combination of the columns' rows but 0."""
         exact = [one.column for one in self.exact]
         if exact and self._exact_spans is None:
             self._exact_spans = Spans.of_columns(exact)
-        some = [one for one in (recorded, self._exact_spans) if one is not None]
-        return outside(columns, keys_of(columns), some)
+        known = [spans for spans in (recorded, self._exact_spans) if spans is not None]
+        return outside(columns, keys_of(columns), known)
 
     def bearing(
         self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int
     ) -> tuple[list[int], Spans]:
-        """As `Relevance.bearing`, also by way of exact rows."""
+        """As `Relevance.bearing`, where exact rows connect columns too."""
         exact = [one.column for one in self.exact]
         return self.relevance.bearing(same, columns, seen, exact, work, COLUMN)
 
     def has_multiples(self, numbers: Iterable[int]) -> bool:
-        """Whether some of these columns have rows that are not primitive."""
+        """Whether any of these columns has rows that are not primitive."""
         return not self._multiples.isdisjoint(numbers)
 
     def is_drawn_together(self, number: int) -> bool:
-        """Whether this is a recorded column whose noise is drawn together."""
+        """Whether this is a recorded column whose noise was drawn together."""
         return number in self._drawn
 
     def drawn_rows(self, number: int) -> DrawnRows | None:
-        """What a recorded column says by itself, if its noise is drawn together."""
+        """The answers of a recorded column's rows if their noise was drawn together, else None."""
         found = self._drawn.get(number)
         if found is None and number in self._drawn:
             answer, numbers = self.answer(number), self.noise_numbers(number)
@@ -208,18 +210,19 @@ class State:
         return found
 
     def noises(self, number: int, row: int = 0) -> Noises | None:
-        """Of one row of a column; None if they are not added."""
+        """The noise of one row of a column; None if it is not additive."""
         every = self._every(number)
         return every if every is None or number not in self._drawn else every.take(np.array([row]))
 
     def noise_numbers(self, number: int) -> IntArray:
-        """What tells the noises of a column's rows apart from all others."""
+        """Numbers that identify the noises of a column's rows in the table; negative for exact
+        rows."""
         starts, of = (self._starts, number) if number >= 0 else (self._exact_starts, -1 - number)
         found = np.arange(starts[of], starts[of + 1], dtype=np.int64)
         return found if number >= 0 else -1 - found
 
     def noise_number(self, number: int, row: int) -> int:
-        """As `noise_numbers`, of one row."""
+        """As `noise_numbers`, for one row."""
         return (
             self._starts[number] + row
             if number >= 0
@@ -227,15 +230,15 @@ class State:
         )
 
     def exact_columns(self, numbers: IntArray) -> IntArray:
-        """Which exact column has each row, by the numbers of their noises."""
+        """The place of the exact column of each row, by the rows' noise numbers."""
         return np.searchsorted(self._exact_starts, -1 - numbers, side="right") - 1
 
     def values(self, numbers: Sequence[int]) -> FloatArray:
-        """Of all rows of some columns."""
+        """The values of all rows of some columns."""
         return np.array([v for n in numbers for v in self.answer(n).values], dtype=np.float64)
 
     def all_noises(self, numbers: Sequence[int]) -> Noises:
-        """Of all rows of some columns, whose noise is added."""
+        """The noises of all rows of some columns, which must be additive."""
         each = [noises for n in numbers if (noises := self._every(n)) is not None]
         heights = [1 if n in self._drawn else self.answer(n).column.height for n in numbers]
         sizes = np.array([len(noises) for noises in each], dtype=np.int64)
@@ -243,6 +246,6 @@ class State:
         return Noises.concatenated(each).take(np.repeat(np.arange(len(times)), times))
 
     def _every(self, number: int) -> Noises | None:
-        """Of all rows of a column drawn together, else of one for all."""
+        """The noises of all rows if they were drawn together, else one that stands for each."""
         drawn = self.drawn_rows(number)
         return noises_of(self.answer(number)) if drawn is None else drawn.noises

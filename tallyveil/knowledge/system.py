@@ -1,4 +1,4 @@
-"""The linear system of a statement: recorded rows, their noisy answers, and the rows asked."""
+"""The linear system of a statement: recorded rows, their noisy answers, and the rows it asks."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ ANY_WORK: Final = 1 << 62
 ANY_KINDS: Final = 1 << 62
 
 WRITTEN_OUT: Final = 2_000_000
-"""Entries of a system that no statement's share bounds: one of exact rows alone, or one of all
-answers that a reported estimate was made from."""
+"""The most entries of a system that is not bounded by a statement's share: one of exact rows alone,
+or of all answers that a reported estimate was made from."""
 KINDS: Final = 64
-"""Of a question's estimates with more laws, the others' intervals are bounds."""
-_KINDS_TOGETHER: Final = 8  # where noises are drawn together, whose laws take longer
+"""The most laws of errors computed for one question. Further estimates get bounds as intervals."""
+_KINDS_TOGETHER: Final = 8  # where noises are drawn together: their laws take longer
 
 
 @dataclass(frozen=True, eq=False)
 class System:
     """``history`` (m×n) and ``question`` (k×n) are over the same cells. Row i of the history was
-    answered by ``values[i]`` with the noise ``noises[i]``, whose number is ``numbers[i]``; ``used``
-    are the recorded columns that the rows are of, and so many ``kinds`` of errors have their laws
-    worked out. All rows of the question that follow from one another linearly have estimates that
-    do so too (docs/mathematics.md, "Rows that add up")."""
+    answered by ``values[i]`` with the noise ``noises[i]``, whose number is ``numbers[i]``. ``used``
+    are the recorded columns of these rows. At most ``kinds`` laws of errors are computed. Linear
+    relations between the question's rows hold between their estimates too (docs/mathematics.md,
+    "Rows that add up")."""
 
     history: sparse.csr_matrix
     question: sparse.csr_matrix
@@ -56,7 +56,7 @@ class System:
     used: tuple[int, ...]
     kinds: int
     sums: int = 0
-    """So many of the question's rows, the last, are sums of others, and have as many kinds."""
+    """How many of the question's last rows are sums of others. These get ``kinds`` more laws."""
 
     @classmethod
     def of(
@@ -68,8 +68,8 @@ class System:
         kinds: int = KINDS,
         sums: int = 0,
     ) -> System | None:
-        """Of the rows of some columns, with exact rows and the recorded columns ``numbers`` as far
-        as there is the ``work`` for them, from the first; None if the question is too large."""
+        """The system of the columns' rows, with exact rows and those recorded columns ``numbers``,
+        from the first, that fit in ``work`` entries; None if the question is too large."""
         every = (*(-1 - n for n in range(len(state.exact))), *numbers)
         history = dict(zip(every, prepared([state.answer(n).column for n in every]), strict=True))
         found = related(prepared(columns), every, history.__getitem__, work, len(state.exact))
@@ -88,7 +88,7 @@ class System:
 
     @staticmethod
     def determines(state: State, rows: Column, columns: Sequence[Column]) -> bool:
-        """Whether noisy ``rows`` and what is exact determine all rows of some columns."""
+        """Whether noisy ``rows`` and the exact rows determine all rows of the columns."""
         exact = [-1 - n for n in range(len(state.exact))]
         history = [*(state.answer(n).column for n in exact), rows]
         own = dict(zip((*exact, 0), prepared(history), strict=True))
@@ -103,30 +103,31 @@ class System:
 
     @property
     def nbytes(self) -> int:
-        """Of its matrices and its noises."""
+        """About the bytes of its matrices and noises."""
         parts = [part for m in (self.history, self.question) for part in (m.data, m.indices)]
         matrices: int = sum(part.nbytes for part in parts)
         return matrices + 40 * len(self.values)
 
     def solved(self) -> tuple[list[Estimate | None], Solved]:
-        """The best estimate of each of the question's rows (`estimates`), None where it is not
-        determined, or not found out; and what is determined of all together, if they are so few
-        that each may have a law."""
+        """Return the question's `estimates`, and what the solver found. Its ``determined`` is kept
+        only for questions of at most ``kinds`` rows, each of which may have a law of its own."""
         found = solved(self.history, self.noises, self.question)
         few = self.question.shape[0] <= self.kinds
         return self.estimates(found.combinations), found if few else replace(found, determined=None)
 
     def from_exact(self) -> list[Estimate | None]:
-        """As `solved`, of the question's rows that follow from exact rows alone."""
+        """The estimates of those rows of the question that follow from exact rows alone."""
         combinations = best_combinations(self.history, self.noises, self.question)
         return self.estimates(combinations, exact=True)
 
     def estimates(
         self, combinations: Sequence[Combination | None], *, exact: bool = False
     ) -> list[Estimate | None]:
-        """The estimates of the question's rows by combinations of the history. Multiples of a row
-        have one law, in units of their own. A row that follows from exact rows alone has an
-        estimate only if ``exact``: to report it takes a certificate."""
+        """The estimates of the question's rows from combinations of the history; None for a row
+        that is not determined, or for which the search gave up.
+
+        Multiples of a row share one law, in their own units. Rows that follow from exact rows alone
+        are estimated only if ``exact``, and then no others are: reporting them needs a proof."""
         weights: dict[int, NoiseWeights] = {}
         laws = set[Hashable]()
         kinds = self.kinds
@@ -141,7 +142,7 @@ class System:
                 result.append(None)
                 continue
             from_exact = bool((self.numbers[found.places] < 0).all())
-            if from_exact != exact or (not exact and self._says_itself(len(result), found, *rows)):
+            if from_exact != exact or (not exact and self._is_own(len(result), found, *rows)):
                 result.append(None)
                 continue
             if found.kind not in weights:
@@ -158,10 +159,10 @@ class System:
             result.append(Estimate(value, numbers, own, rough if own.rough else basis, draws))
         return result
 
-    def _says_itself(self, row: int, found: Combination, *rows: sparse.csr_matrix) -> bool:
-        """Whether it is the row's own answer, and others of one charge whose noise was drawn
-        together: they add up as the rows do, so that all that combines to the row is the answer.
-        ``rows`` are the history's and the question's, `_in_order`."""
+    def _is_own(self, row: int, found: Combination, *rows: sparse.csr_matrix) -> bool:
+        """Whether the combination equals the row's own answer: it has only answers of one charge
+        whose noise was drawn together. These add up as the rows do, so any combination that gives
+        the row gives its answer. ``rows`` are the history's and the question's, `_in_order`."""
         if self.noises.together is None:
             return False
         noisy = self.numbers[found.places] >= 0
@@ -175,6 +176,7 @@ class System:
 
     @property
     def without_history(self) -> System:
+        """The system without answers."""
         nothing = np.zeros(0, dtype=np.int64)
         return replace(
             self,
@@ -193,8 +195,8 @@ class System:
         noises: Noises,
         numbers: IntArray,
     ) -> System:
-        """With answers of some of the question's own ``rows``, which are those of the recorded
-        columns ``used``."""
+        """Return the system with further answers, to the question's own ``rows``, which are those
+        of the recorded columns ``used``."""
         return System(
             sparse.vstack([self.history, self.question[rows]], format="csr"),
             self.question,
@@ -208,7 +210,7 @@ class System:
 
 
 def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """A copy whose rows are equal where their entries are."""
+    """A copy in canonical form, so that equal rows have equal entries."""
     copy = matrix.copy()
     copy.sum_duplicates()
     copy.eliminate_zeros()
