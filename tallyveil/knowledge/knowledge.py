@@ -95,15 +95,15 @@ class Knowledge:
         exact = self._exact
         columns = (*columns, *(one.column for one in summed))
         aims = (*aims, *(aims[one.of] for one in summed))
-        bears = exact.bears_on(columns)
-        if not fresh and not (bears and exact.knows_all(columns)):
+        may_be_exact = exact.may_answer(columns)
+        if not fresh and not (may_be_exact and exact.knows_all(columns)):
             found = replace(self._found(columns, aims, len(summed)), summed=tuple(summed))
-            return exact.put(found) if bears else found
+            return exact.put(found) if may_be_exact else found
         unknown = tuple((None,) * column.height for column in columns)
         found = Found(columns, aims, unknown, summed=tuple(summed))
         if fresh and exact.span is not None and not is_large(columns):
             found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
-        return exact.put(found) if bears else found
+        return exact.put(found) if may_be_exact else found
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim], summed: int) -> Found:
         """What the ledger's records give. The last ``summed`` columns are sums of the others."""

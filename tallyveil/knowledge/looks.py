@@ -206,7 +206,7 @@ class Looks:
         recorded = None if same else state.relevance.every(columns, seen)
         if recorded is not None and state.outside(columns[:asked], recorded):
             return None, work, True
-        every, spans = state.bearing(same, columns, seen, work)
+        every, spans = state.relevant(same, columns, seen, work)
         if not same and state.outside(columns[:asked], spans):
             return None, work, False
         fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))

@@ -186,12 +186,12 @@ class State:
         known = [spans for spans in (recorded, self._exact_spans) if spans is not None]
         return outside(columns, keys_of(columns), known)
 
-    def bearing(
+    def relevant(
         self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int
     ) -> tuple[list[int], Spans]:
-        """As `Relevance.bearing`, where exact rows connect columns too."""
+        """As `Relevance.relevant`, where exact rows connect columns too."""
         exact = [one.column for one in self.exact]
-        return self.relevance.bearing(same, columns, seen, exact, work, COLUMN)
+        return self.relevance.relevant(same, columns, seen, exact, work, COLUMN)
 
     def has_multiples(self, numbers: Iterable[int]) -> bool:
         """Whether any of these columns has rows that are not primitive."""

@@ -35,7 +35,7 @@ def test_the_first_that_bear_on_a_question_are_the_first_of_all(
         assert len(near) == len(every) or len(near[-1][1]) == most
         same = random.choice(np.arange(0, seen, 3), 3, replace=False).tolist()
         order = [*dict.fromkeys([*same, *(n for _, level in every for n in level)])][: work // 50]
-        taken, of_taken = found.bearing(same, asked, seen, exact, work, 50)
+        taken, of_taken = found.relevant(same, asked, seen, exact, work, 50)
         spans = found.spans(order, asked)
         room = spans.room(Spans.of_columns(asked, spans.cuts), work, 50)
         assert taken == order[:room]

@@ -32,7 +32,7 @@ class ExactRows:
         self.values = tuple(values)
         self._known: WeakKeyDictionary[Column, _Answers] = WeakKeyDictionary()
 
-    def bears_on(self, columns: Sequence[Column]) -> bool:
+    def may_answer(self, columns: Sequence[Column]) -> bool:
         """Whether any row of the columns may be exact."""
         return self.span is not None or any(len(column.zeros) for column in columns)
 

@@ -68,7 +68,7 @@ class Layout:
 
 
 class ExpandedColumns:
-    """Columns as products of their factors' entries, where each distinct factor is expanded once."""
+    """Columns as products of their factors' entries. Each distinct factor is expanded once."""
 
     def __init__(self, layout: Layout, columns: Sequence[PreparedColumn]) -> None:
         self.layout = layout

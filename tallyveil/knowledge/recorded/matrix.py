@@ -23,6 +23,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
+from tallyveil.knowledge.recorded.distinct_cells import Products, mixed
 from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
@@ -32,7 +33,6 @@ from tallyveil.knowledge.recorded.prepared import (
     distinct,
     marks,
 )
-from tallyveil.knowledge.recorded.unlike import Products, mixed
 from tallyveil.workload.workload import Factor
 
 __all__ = ["COLUMN", "Related", "related"]
@@ -149,13 +149,13 @@ class _Trial:
         used = tuple(self._columns[place][0] for place in taken)
         own, others = range(asked), [asked + place for place in taken]
         products = Products(self._expanded, [*own, *others])
-        cells = products.unlike()
+        cells = products.distinct_cells()
         rows = None if cells is None else products.at(cells)
         if rows is not None:
             height = sum(one.column.height for one in self._questions)
             return Related(_compressed(rows[height:]), _compressed(rows[:height]), used)
         history, question = self._expanded.matrix(others), self._expanded.matrix(own)
-        cells = _unlike(history, question) if cells is None else cells
+        cells = _distinct_cells(history, question) if cells is None else cells
         return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
 
 
@@ -170,7 +170,7 @@ def _compressed(rows: IntArray) -> sparse.csr_matrix:
     return found
 
 
-def _unlike(*matrices: sparse.csc_matrix) -> IntArray:
+def _distinct_cells(*matrices: sparse.csc_matrix) -> IntArray:
     """The first of each set of cells that are equal in all rows, compared by a sum of marks for
     each row and coefficient."""
     random = np.random.default_rng([SEED, 2])

@@ -127,7 +127,7 @@ class Relevance:
         kinds = [kind.before(seen) for kind in tuple(self._kinds)]
         return Ranking.of(axes, kinds, self._cuts(questions), seen)
 
-    def bearing(
+    def relevant(
         self,
         same: Sequence[int],
         questions: Sequence[Column],

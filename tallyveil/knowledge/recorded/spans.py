@@ -117,7 +117,8 @@ class Spans:
         return np.flatnonzero(met)
 
     def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
-        """Whether any column may be nonzero or, with ``change``, may change at a point (`outside`)."""
+        """Whether any column may be nonzero at a point, or with ``change`` may change there
+        (`outside`)."""
         cuts = self.cuts
         if change and any(at for axis, at in point.items() if axis not in cuts.place):
             return False
@@ -160,6 +161,6 @@ def sizes_of(column: Column) -> Iterator[tuple[str, int]]:
 
 
 def inserted(array: NDArray[T], place: int, other: NDArray[T], most: int) -> NDArray[T]:
-    """Insert the one entry of another array at a place of the last axis; keep the first ``most``."""
+    """Insert the one entry of ``other`` at a place of the last axis; keep the first ``most``."""
     parts = [array[..., :place], other, array[..., place:]]
     return np.concatenate(parts, axis=-1)[..., :most]

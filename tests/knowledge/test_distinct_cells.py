@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallyveil.knowledge.recorded import matrix, unlike
+from tallyveil.knowledge.recorded import distinct_cells, matrix
 from tallyveil.knowledge.recorded.matrix import Related, related
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Column, Factor
@@ -49,13 +49,13 @@ def test_the_same_cells_are_found_and_written_out(
     for _ in range(20):
         columns = [_column(random, others) for _ in range(8)]
         with monkeypatch.context() as patched:
-            patched.setattr(matrix, "_unlike", None)  # nothing is written out for it
+            patched.setattr(matrix, "_distinct_cells", None)  # nothing is written out for it
             found = _related(columns)
         with monkeypatch.context() as patched:
-            patched.setattr(unlike.Products, "unlike", lambda _: None)
+            patched.setattr(distinct_cells.Products, "distinct_cells", lambda _: None)
             expected = _related(columns)
         with monkeypatch.context() as patched:
-            patched.setattr(unlike.Products, "at", lambda _, cells: None)
+            patched.setattr(distinct_cells.Products, "at", lambda _, cells: None)
             looked_up = _related(columns)
         for one in (found, looked_up):
             assert one.used == expected.used

@@ -49,7 +49,7 @@ class Products:
             _Kind(kind, [tables[axes] for axes in kind], some) for kind, some in kinds.items()
         ]
 
-    def unlike(self) -> IntArray | None:
+    def distinct_cells(self) -> IntArray | None:
         """The first of each set of cells that are equal in all rows; None if products cannot tell,
         or are slower than expanding all entries."""
         sizes = self._layout.sizes
@@ -75,7 +75,7 @@ class Products:
         return np.sort(np.unique(sums.ravel(), return_index=True)[1])
 
     def at(self, cells: IntArray) -> IntArray | None:
-        """The coefficients of all rows at cells that `unlike` found; None if expanding the entries
+        """The coefficients of all rows at `distinct_cells`; None if expanding the entries
         is faster."""
         if self._height * len(cells) > _LOOKED_UP * self._entries:
             return None
@@ -120,7 +120,8 @@ class _Table:
         return np.add.reduceat(rows, self.expanded.starts[:-1]) > 0
 
     def mark(self, factor: np.uint64, marks: Signs) -> None:
-        """Set each factor's number for each cell: equal where all its rows are, 0 where all are 0."""
+        """Give each factor a number for each cell: equal where all its rows are, 0 where they are
+        0."""
         found = mixed(self.rows.view(np.uint64) * factor)
         found *= marks[:, None]
         if self.height > len(self.expanded.starts) - 1:
@@ -198,7 +199,7 @@ class _Kind:
 
     @property
     def _rows(self) -> tuple[IntArray, IntArray | None, IntArray]:
-        """The rows' places, their numbers in their columns (None if all are 0), and their columns."""
+        """The rows' places, their numbers in their columns (None if all 0), and their columns."""
         heights = np.array([column.height for column in self._columns], dtype=np.int64)
         starts = np.array(self._starts, dtype=np.int64)
         of = np.arange(len(starts))
