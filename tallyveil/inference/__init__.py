@@ -1,8 +1,8 @@
 """Estimates from public history: pure numerics, no data, no files, no budget.
 
-What lives here takes noisy answers, noise laws and public facts, and says what follows from them
-and how surely. Every bound is rounded to the honest side: an interval is never too narrow, a
-scale that must meet a target is never too large.
+This room takes noisy answers, noise laws and public facts, and computes estimates and intervals
+from them. Every bound is rounded to the safe side: an interval is never too narrow, and a scale
+that must meet a target is never too large.
 """
 
 from tallyveil.inference.confidence_sequence import confidence_sequence

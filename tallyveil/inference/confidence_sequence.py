@@ -60,7 +60,7 @@ def confidence_sequence(
     law of the i-th answer's noise, in every row, and ``contents[i]`` its c_i, 1 without any.
 
     With probability ≥ confidence a row's intervals after 1, 2, 3, … answers all hold its θ, if that
-    is an integer. Sums are rounded to the honest side, so that no interval is too narrow.
+    is an integer. Sums are rounded to the safe side, so that no interval is too narrow.
 
     Raises InvalidParameterValue without answers, for a scale of 0, or unless 0 < confidence < 1.
     """
@@ -68,7 +68,7 @@ def confidence_sequence(
         raise InvalidParameterValue("a confidence sequence is one of noisy answers")
     times = contents or [1] * len(laws)
     origins = [row[0] // times[0] for row in answers]
-    # Differences of noises: what is large about the answers themselves is left out of floats.
+    # Floats hold only differences of answers, which are small even where the answers are large.
     offsets = np.array(
         [
             [float(y - c * origin) for y, c in zip(row, times, strict=True)]
@@ -87,7 +87,7 @@ def confidence_sequence(
             bounds.append(_likely(looks.since(start), math.log(level / 2)))
         low = np.maximum.reduce([low, *(ends[0] for ends in bounds)])
         high = np.minimum.reduce([high, *(ends[1] for ends in bounds)])
-        # Where intervals do not meet, one of them does not hold; the latest is as good as any.
+        # Where intervals do not meet, one of them misses the truth; the latest is as good as any.
         empty = low > high
         low, high = np.where(empty, bounds[-1][0], low), np.where(empty, bounds[-1][1], high)
         level *= _SHARE
@@ -128,7 +128,7 @@ class _Likelihood:
 
     @property
     def starts(self) -> list[int]:
-        """Where a sequence starts. It depends on the laws up to there alone."""
+        """The answers at which a sequence starts; each start depends only on the laws up to it."""
         starts, deviations = [0], self.deviations
         for number, deviation in enumerate(deviations):
             if deviation * _FINER < deviations[starts[-1]]:
@@ -194,7 +194,7 @@ def _log_sum(terms: FloatArray) -> FloatArray:
 def _farthest(
     likelihood: _Likelihood, mode: FloatArray, least: FloatArray, sign: int
 ) -> FloatArray:
-    """The integer farthest from the mode, on one side of it, where the logarithm is ``least``."""
+    """The integer farthest from the mode, on one side of it, where it is at least ``least``."""
     reach = np.ones_like(mode)
     for _ in range(_HALVINGS):
         inside = likelihood.at(mode + sign * reach) >= least
@@ -206,8 +206,8 @@ def _farthest(
 
 
 def _last(holds: Callable[[FloatArray], Holds], low: FloatArray, high: FloatArray) -> FloatArray:
-    """Of each row the last integer from ``low`` on, below ``high``, up to which it holds; ``low``
-    if there is none."""
+    """For each row the last integer from ``low`` on, below ``high``, up to which ``holds`` is true;
+    ``low`` if there is none."""
     for _ in range(_HALVINGS):
         if not (high - low > 1).any():
             break
@@ -218,5 +218,5 @@ def _last(holds: Callable[[FloatArray], Holds], low: FloatArray, high: FloatArra
 
 
 def _slack(end: float) -> float:
-    """What an end so far out may have lost as a float."""
+    """How much an end this far from 0 may have lost to rounding as a float."""
     return _ROUNDING + abs(end) * 1e-12

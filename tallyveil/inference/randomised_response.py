@@ -25,7 +25,7 @@ def debiased(
 
         |Y − tq − (N−t)p| − ½ ≤ z √(t q(1−q) + (N−t) p(1−p)),  z = Φ⁻¹((1 + confidence)/2),
 
-    by the normal law of Y at each t; its ends are rounded outwards. t̂ is not cut off.
+    by the normal law of Y at each t; its ends are rounded outwards. t̂ is not clipped.
 
     Raises ValueError unless 0 ≤ p < q ≤ 1 and 0 < confidence < 1.
     """
@@ -37,14 +37,14 @@ def debiased(
     v0, v1 = base * (1 - change), kept * (1 - kept) - change * (1 - change)
 
     def end(a: FloatArray, side: int) -> FloatArray:
-        """Where (a − t·gap)² = z² (v0 + t·v1) on that side of a/gap; at 0 or N if nowhere."""
+        """The t with (a − t·gap)² = z² (v0 + t·v1) on that side of a/gap; 0 or N if none exists."""
         middle = (2 * a * gap + z2 * v1) / (2 * gap**2)
         square = z2 * (4 * gap * a * v1 + z2 * v1**2 + 4 * gap**2 * v0)
         root = middle + side * np.sqrt(np.maximum(square, 0.0)) / (2 * gap**2)
         nowhere = rows if side < 0 else 0
         return np.clip(np.where(square < 0, nowhere, root), 0, rows)
 
-    # Y ∓ ½ − Np; a count that no t from 0 to N makes surprising has no end on that side.
+    # Y ∓ ½ − Np; a count that is likely under every t from 0 to N has no end on that side.
     below, above = counts - 0.5 - base, counts + 0.5 - base
     low = np.where(below <= 0, 0, end(below, -1))
     high = np.where(above >= rows * gap, rows, end(above, 1))

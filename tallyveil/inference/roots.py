@@ -1,7 +1,7 @@
-"""Roots and linear algebra, by libraries that are set up with care.
+"""Roots of functions, and linear algebra in one thread.
 
-scipy.optimize is imported when a root is first looked for: it takes as long as a sixth of all else
-that a server imports, and most statements need no root.
+scipy.optimize is imported when the first root is searched for: importing it takes a sixth of the
+time of all other imports of a server, and most statements need no root.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def root_between(
     xtol: float = 2e-12,
     rtol: float = 1e-14,
 ) -> float:
-    """An x within xtol + rtol |x| of a root."""
+    """Return an x within xtol + rtol |x| of a root."""
     from scipy.optimize import brentq
 
     return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """While it lasts, linear algebra runs in the thread that asks for it."""
+    """A context in which linear algebra runs in the calling thread only."""
     limited: AbstractContextManager[object] = _controller().limit(limits=1)
     return limited
 

@@ -6,11 +6,11 @@ variance v. Their best combination has the error
 
     w X + (1−w) K,   w = v / (V + v),
 
-and the half-width of that grows with b, from 0 to that of X. The largest b is sought for which the
-half-width at the confidence is at most the target: what it costs, sensitivity / b, is the least.
-Beside it stands the scale at which the fresh answer alone would do (BAYES Theorem 5.3, for the
-discrete law); the larger of the two is taken. That is the latter where the history says next to
-nothing, for an answer on the integers keeps within a whole half-width up to its very end.
+whose half-width grows with b, from 0 to that of X. The largest b is sought for which the half-width
+at the confidence is at most the target: its cost, sensitivity / b, is the least. It is compared
+with the scale at which the fresh answer alone meets the target (BAYES Theorem 5.3, for the discrete
+law), and the larger of the two is used. That is the latter where the history adds next to nothing,
+since an answer on the integers may use a whole half-width up to its very end.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def top_up(
     confidence: float | Fraction,
     law: type[NoiseLaw] = DiscreteLaplaceLaw,
 ) -> float | None:
-    """The scale of the widest fresh noise with which the target is met, or None if it is met
-    without any.
+    """The scale of the widest fresh noise that meets the target, or None if ``known`` meets it by
+    itself.
 
     ``half_width`` is in units of the query's integer lattice.
 
@@ -75,7 +75,7 @@ def top_up(
 
 
 def _largest(excess: Callable[[float], float], low: float) -> float:
-    """The largest scale without excess, within `_PRECISION`: there is none at ``low``."""
+    """The largest scale without excess, within `_PRECISION`; there is no excess at ``low``."""
     high = 2 * low
     while excess(high) <= 0:
         low, high = high, 2 * high

@@ -1,1 +1,1 @@
-"""Noises that were drawn given that they add up as the counts of a hierarchy do."""
+"""Noises drawn under the condition that they add up as the counts of a hierarchy do."""

@@ -1,7 +1,7 @@
-"""Sums of whole numbers on a circle: how likely they are, by their discrete Fourier transforms.
+"""Probabilities of sums of integers on a circle, by their discrete Fourier transforms.
 
-Arrays by s have s = 0 first, and then 1, 2, …, −2, −1; transforms are of all θ = 2πj/M, or
-where all is symmetric about 0 of those up to π.
+Arrays by s have s = 0 first, and then 1, 2, …, −2, −1. Transforms are at all θ = 2πj/M, or only at
+those up to π where the masses are symmetric about 0.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ __all__ = [
     "with_noise",
 ]
 
-AT_ONCE: Final = 1 << 19  # numbers of an array
-_BEYOND: Final = 1e-22  # how likely a sum is beyond the circle
+AT_ONCE: Final = 1 << 19  # entries of one array
+_BEYOND: Final = 1e-22  # the probability of a sum beyond the circle
 _BLOCK: Final = 64
-_LEAST: Final = 1e-15  # of φ: what is less is 0 but for rounding errors
+_LEAST: Final = 1e-15  # of φ: smaller values are rounding errors of 0
 
 
 @lru_cache(maxsize=1024)
 def circle(law: NoiseLaw, leaves: int) -> int:
-    """Sums of the leaves are beyond half of it with a chance of `_BEYOND`."""
+    """The size M of a circle: sums of the leaves exceed half of it with probability `_BEYOND`."""
     every = WeightedNoise.of(np.ones(leaves), Noises.of(type(law), np.full(leaves, law.scale)))
     size: int = next_fast_len(2 * math.ceil(every.reach(_BEYOND)) + 3)
     return size
 
 
 def transformed(masses: FloatArray) -> FloatArray:
-    """Of what is symmetric about 0."""
+    """The transform of masses that are symmetric about 0."""
     return np.real(np.fft.rfft(masses))
 
 
@@ -61,7 +61,7 @@ def back(transform: FloatArray, size: int) -> FloatArray:
 
 
 def others(every: Sequence[FloatArray]) -> list[FloatArray | float]:
-    """For each the product of all others."""
+    """For each array the product of all others."""
     before: list[FloatArray | float] = [1.0]
     after: list[FloatArray | float] = [1.0]
     for first, last in zip(every, reversed(every), strict=True):
@@ -84,7 +84,7 @@ def product(one: Jet, other: Jet) -> Jet:
 
 
 def with_noise(jet: Jet, own: FloatArray) -> Jet:
-    """Times how likely the noise of its own is to be each sum."""
+    """Multiply by the probability ``own`` that a count's own noise equals each sum."""
     value, first, second = (np.fft.fft(np.fft.ifft(one) * own) for one in jet)
     return value, first, second
 

@@ -1,22 +1,21 @@
 """The law of independent noises given that they add up as the counts of a hierarchy do.
 
 In an atom of a tree (`tree.Tree.atoms`) the noises u_i of the leaves are independent of law f, and
-those of some inner counts v have laws g_v; what is known is that each u_v is the sum of those
+those of some inner counts v have laws g_v. The condition is that each u_v is the sum of the noises
 inside it, and that the root is 0 if it is exact (INVARIANTS §5.1):
 
     P(u) ∝ ∏_leaves f(u_i) ∏_v g_v(Σ_{i in v} u_i).
 
-On a circle of M whole numbers, of which no sum comes near the ends, all that is asked of it is made
-of f̂(θ) = E e^{iθu}, with θ in steps of 2π/M. A sum of n leaves has f̂ⁿ; weights a_i on the leaves
-turn that into ∏ f̂(a_i t + θ), g_v convolves it with ĝ_v, and an exact root is the mean over θ. So φ
-is a mean of products of positive numbers. Where only p leaves of one count have a weight, and all
-the same, P(S = s) is the product of how likely p leaves are s and all else is −s.
+Everything is computed on a circle of M integers, so large that no sum comes near its ends, from
+f̂(θ) = E e^{iθu}, with θ in steps of 2π/M. A sum of n leaves has f̂ⁿ; weights a_i on the leaves make
+it ∏ f̂(a_i t + θ), g_v convolves it with ĝ_v, and an exact root is the mean over θ. So φ is a mean
+of products of positive numbers. Where only p leaves of one count have a weight, all the same one,
+P(S = s) is proportional to P(p leaves sum to s) times P(all else sums to −s).
 
 The independent noises dominate it (`weighted_draw`). Discrete Laplace noise mixes discrete
 Gaussians, whose law on a sublattice has a smaller E e^{Σ a_i u_i} than on the whole lattice (Regev
-& Stephens-Davidowitz 2017, "An Inequality for Gaussians on Lattices", Theorem 1.1); and that the
-sums are what they are makes narrow ones more likely, for which it is smaller too (Harris'
-inequality).
+& Stephens-Davidowitz 2017, "An Inequality for Gaussians on Lattices", Theorem 1.1). Conditioning on
+the sums makes narrow Gaussians more likely, for which it is smaller too (Harris' inequality).
 """
 
 from __future__ import annotations
@@ -51,21 +50,21 @@ from tallyveil.inference.laws.noise import JointNoise, Noises
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 
-_LARGE: Final = 20_000  # numbers of all tables
-_DEAD: Final = -48.0  # the logarithm of a transform that is nothing
+_LARGE: Final = 20_000  # entries of all tables together
+_DEAD: Final = -48.0  # the logarithm of a transform that is negligible
 
 _numbers = itertools.count()
 
-# What is too large to be kept beside others is kept until the next that is.
+# A table too large to be cached beside others is cached until the next such one.
 _ROOM: Final = 1 << 28
 _SUMS: Final[Cache[TreeSums]] = Cache(4096, _ROOM, lambda _, sums: min(sums.nbytes, _ROOM))
 
 
 class ConditionalLaw:
-    """Of an atom: ``parents[i]`` is the count around count i, after which it comes, −1 for the
-    root 0; ``laws[i]`` is None for one without noise of its own. Places are those of the counts,
-    the first of the leaves in one count standing for all of these. Equal laws have one ``number``,
-    in this process.
+    """The law of an atom. ``parents[i]`` < i is the count around count i, −1 for the root 0;
+    ``laws[i]`` is None for a count without noise of its own. A place is the number of a count; all
+    leaves of one count share the place of the first. Within a process equal laws have one
+    ``number``.
 
     Raises ValueError for leaves of several laws.
     """
@@ -97,9 +96,9 @@ class ConditionalLaw:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """By place, those of independent noises which, given what is exact, have the covariance
-        of these, as nearly as independent noises can; weights of estimates are chosen by them. Of
-        leaves whose sum alone is known c(I − J/n), as of independent ones of variance c."""
+        """By place, variances of independent noises whose covariance, given the exact counts, is as
+        near as possible to that of these. Weights of estimates are chosen by them. Leaves of which
+        only the sum is exact have covariance c(I − J/n), as independent ones of variance c do."""
         own = self._alone.copy()
         if self._flat and self._leaves[0] > 1:
             own[1:] = self._spread
@@ -107,7 +106,7 @@ class ConditionalLaw:
 
     @cached_property
     def _alone(self) -> FloatArray:
-        """By count, of its own noise if it were independent."""
+        """By count, the variance of its own noise if it were independent."""
         each = {law: 0.0 if law is None else law.variance for law in set(self._laws)}
         return np.array([each[law] for law in self._laws])
 
@@ -117,7 +116,7 @@ class ConditionalLaw:
         return variance_of(self.masses(0, 1)) * n / (n - 1)
 
     def scaled(self, factor: float) -> ConditionalLaw:
-        """Of noises that are so many times as wide."""
+        """The law of noises that are ``factor`` times as wide."""
         wider = {law: law and type(law)(law.scale * factor) for law in set(self._laws)}
         return _law(self._parents, tuple(wider[law] for law in self._laws))
 
@@ -130,11 +129,11 @@ class ConditionalLaw:
 
     @cached_property
     def marginals(self) -> IntArray:
-        """By count one of the same law by itself: the first of trees that are alike."""
+        """For each count the first place whose noise has the same marginal law."""
         return self.places[first_alike(self._parents, self._laws)]
 
     def functional(self, places: IntArray, weights: FloatArray) -> Weighted:
-        """Σ weights · noises, each of a noise of its own."""
+        """Σ weights · noises, over distinct noises at these places."""
         added = dict.fromkeys(self._inside, 0.0)
         own: dict[int, list[tuple[float, int]]] = {v: [] for v in self._inside}
         for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
@@ -151,11 +150,12 @@ class ConditionalLaw:
 
     @property
     def large(self) -> bool:
-        """Whether it has so many levels that only bounds of most sums are worked out."""
+        """Whether it has so many levels that most sums get only bounds."""
         return not self._flat and self.size * len(self._leaves) > _LARGE
 
     def whole_or_part(self, groups: WeightedGroups) -> tuple[int, int] | None:
-        """Which p leaves right inside a count the groups are, or of p = 0 all leaves inside it."""
+        """The count v and the number p if the groups are p leaves directly inside v, or for p = 0
+        all leaves anywhere inside v; None otherwise."""
         if len(groups) == 1:
             [(v, own)] = groups.items()
             if len(own) == 1:
@@ -185,11 +185,12 @@ class ConditionalLaw:
         return steps(self.size)
 
     def masses(self, v: int, leaves: int) -> FloatArray:
-        """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
+        """P(S = s), s = 0, 1, …, for the sum S of this number of leaves directly inside count v, or
+        for 0 of all leaves inside it."""
         return self._sums.masses(v, leaves)
 
     def log_phi(self, groups: WeightedGroups, points: FloatArray) -> FloatArray:
-        """Of Σ a_i u_i, by θ."""
+        """ln φ of Σ a_i u_i at ``points``."""
         at_once = max(1, AT_ONCE // (self.work(groups) if self._flat else self.size))
         found = [np.zeros(0)]
         total = self._mean(groups, np.zeros(1))[0]
@@ -200,11 +201,11 @@ class ConditionalLaw:
 
     @cached_property
     def _flat(self) -> bool:
-        """Whether it is leaves of which the sum is exact."""
+        """Whether it has only leaves, whose sum is exact."""
         return self.exact and len(self._leaves) == 1
 
     def work(self, groups: WeightedGroups) -> int:
-        """About how many operations `log_phi` takes for each point."""
+        """About the number of operations of `log_phi` for each point."""
         if self._flat:
             left = self._leaves[0] - sum(count for _, count in groups.get(0, ()))
             return len(self._angles(left)) * (len(groups.get(0, ())) + 1) * 8
@@ -212,7 +213,7 @@ class ConditionalLaw:
         return self.size * factors * 16
 
     def _angles(self, leaves: int) -> FloatArray:
-        """Those θ at which the transform of so many leaves is not nothing."""
+        """The θ at which the transform of a sum of this number of leaves is not negligible."""
         angles = 2 * math.pi / self.size * np.arange(self.size, dtype=np.float64)
         return angles[leaves * np.log(np.maximum(self._phi(angles), 1e-300)) > _DEAD]
 
@@ -248,7 +249,7 @@ class ConditionalLaw:
         return self.law.phi(around.ravel()).reshape(angles.shape)
 
     def variance(self, groups: WeightedGroups) -> float:
-        """E (Σ a_i u_i)²: with each sum go the first two derivatives of its transform by t."""
+        """E (Σ a_i u_i)², from the first two derivatives by t of each sum's transform."""
         if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
             return max(0.0, self._spread * (sums[1] - sums[0] ** 2 / self._leaves[0]))
@@ -270,7 +271,7 @@ class ConditionalLaw:
         return max(0.0, -float(at[2] / at[0]))
 
     def _at_root(self, sums: Complex) -> FloatArray:
-        """The sum over the last axis, which goes through θ, of what the root lets through."""
+        """Sum over θ, the last axis, given the root: 0 if it is exact, else with its own noise."""
         own = self._sums.own_of(0)
         if self.exact:
             return np.real(sums.mean(axis=-1))
@@ -278,7 +279,7 @@ class ConditionalLaw:
 
 
 def laws_of_atoms(tree: Tree) -> list[tuple[Node, ConditionalLaw, dict[int, int]]]:
-    """Of each atom of several counts its root, its law, and the place there of each count."""
+    """For each atom of several counts: its root, its law, and the place of each count in it."""
     found = []
     for root in deadline.stoppable(tree.atoms, 50):
         if root.children:

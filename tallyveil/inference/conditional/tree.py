@@ -1,4 +1,4 @@
-"""A hierarchy of counts: which count is inside which, and the noise that each has of its own."""
+"""A hierarchy of counts: which count is inside which, and each count's own noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Node", "Tree", "first_alike"]
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a tree, or what is left of it in an atom; ``exact``: its sum is 0."""
+    """A node of a tree, or its remainder in an atom. An ``exact`` node's noises add up to 0."""
 
     number: int
     law: NoiseLaw | None
@@ -34,10 +34,10 @@ class Node:
 @dataclass(frozen=True)
 class Tree:
     """Each count is the sum of those inside it. ``parents[i]`` is the number of the count around
-    count i, −1 for none. ``laws[i]`` is the law of noise of its own: of scale 0 where the count is
-    exact, None where it has none. A count with none inside it is a leaf, and has a law.
+    count i, −1 for none. ``laws[i]`` is the law of its own noise: of scale 0 where the count is
+    exact, None where it has none. A count with no other inside it is a leaf, and has a law.
 
-    Raises ValueError for a tree that is none.
+    Raises ValueError if the parents make no tree, or a leaf has no law.
     """
 
     parents: tuple[int, ...]
@@ -66,7 +66,7 @@ class Tree:
 
     @cached_property
     def inside_out(self) -> tuple[int, ...]:
-        """Every count after all that are inside it; fewer where some are inside themselves."""
+        """All counts, each after those inside it; counts on or below a cycle are missing."""
         found = [number for number, parent in enumerate(self.parents) if parent < 0]
         for number in deadline.stoppable(found):
             found.extend(self.children[number])
@@ -74,8 +74,9 @@ class Tree:
 
     @cached_property
     def atoms(self) -> tuple[Node, ...]:
-        """Trees whose noise is independent, each of leaves with noise: what is exact is a tree of
-        its own, and counts 0 in the one around it. Only their roots can be exact."""
+        """The trees whose noises are independent of each other. Each exact count is the root of a
+        tree of its own, and left out of the one around it; so only roots can be exact. Counts
+        without noise below them are left out."""
         found: list[Node] = []
         built: dict[int, Node | None] = {}
         for number in deadline.stoppable(self.inside_out):
@@ -90,7 +91,7 @@ class Tree:
         return tuple(found)
 
     def sums(self, values: Sequence[int]) -> list[int]:
-        """Of each count, from the values of the leaves in their order."""
+        """The sum for each count, from the values of the leaves in their order."""
         result = [0] * len(self.parents)
         for leaf, value in zip(self.leaves, values, strict=True):
             result[leaf] = value
@@ -101,8 +102,8 @@ class Tree:
 
 
 def first_alike(parents: Sequence[int], laws: Sequence[NoiseLaw | None]) -> list[int]:
-    """Of each count of a tree, in which each comes after the one around it, the first that lies in
-    it as this one does: with the same laws inside it, and around it."""
+    """For each count of a tree the first count in the same position: with the same laws inside it
+    and around it. Each count comes after the one around it."""
     inside: list[list[int]] = [[] for _ in parents]
     kinds, known = [0] * len(inside), dict[tuple[NoiseLaw | None, tuple[int, ...]], int]()
     for count in reversed(range(len(inside))):

@@ -1,6 +1,6 @@
-"""How likely the sums of noises are that add up in a tree, on a circle of whole numbers.
+"""Probabilities of sums of noises that add up in a tree, on a circle of integers.
 
-Arrays are of all s on the circle, 0 first, or their transforms, of θ ≥ 0 (`conditional`).
+Arrays are over all s on the circle, 0 first, or transforms at θ ≥ 0 (`conditional`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def steps(size: int) -> FloatArray:
 
 
 class Levels(NamedTuple):
-    """By count the counts right ``inside`` it that have others inside, and the number of its own
-    ``leaves``; ``laws`` are those of the counts' noise. If ``exact`` the root, 0, is 0."""
+    """For each inner count the inner counts directly ``inside`` it and the number of ``leaves``
+    directly inside it; ``laws`` are those of the counts' own noise. If ``exact``, the noise of
+    count 0, the root, is 0."""
 
     inside: dict[int, list[int]]
     leaves: dict[int, int]
@@ -37,8 +38,8 @@ class Levels(NamedTuple):
 
 
 class TreeSums:
-    """Of leaves with noise of one ``law``, on a circle of this ``size``: by count the transform of
-    its sum, as what is inside it alone has it, in ``sums``."""
+    """Sums of leaves with noise of one ``law``, on a circle of this ``size``. ``sums`` has for each
+    inner count the transform of its sum, given only the noise inside it."""
 
     def __init__(self, law: NoiseLaw, levels: Levels, size: int) -> None:
         self._levels, self._size = levels, size
@@ -55,17 +56,18 @@ class TreeSums:
             self.sums[v] = found
             own = levels.laws[v]
             if own is not None and own.scale:
-                # The product of hundreds of these chances would be less than any float.
+                # Normalised, since a product of hundreds of these would underflow.
                 masses = np.exp(own.log_mass(line))
                 self._own[v] = masses / float(back(found, size) @ masses)
 
     @property
     def nbytes(self) -> int:
-        """Once all is worked out."""
+        """The bytes once everything is computed."""
         return 8 * self._size * (3 * len(self.sums) + 4)
 
     def own_of(self, v: int) -> FloatArray | None:
-        """How likely a count's own noise is s, over how likely that is such a sum; None without."""
+        """P(its own noise is s) for a count, over the probability that it equals the count's sum;
+        None if it has no noise of its own."""
         return self._own.get(v)
 
     def _noisy(self, v: int) -> FloatArray:
@@ -74,7 +76,7 @@ class TreeSums:
 
     @cached_property
     def _outside(self) -> dict[int, FloatArray]:
-        """By count how likely all else makes its sum, by s."""
+        """For each count the likelihood of its sum s by the noise outside it."""
         root = np.zeros(self._size)
         root[0] = 1
         own = self._own.get(0)
@@ -90,7 +92,8 @@ class TreeSums:
         return found
 
     def masses(self, v: int, leaves: int) -> FloatArray:
-        """P(S = s), s = 0, 1, …, of so many leaves right inside a count, or of all inside it."""
+        """P(S = s), s = 0, 1, …, for the sum S of this number of leaves directly inside count v, or
+        for 0 of all leaves inside it."""
         found = self._masses.get((v, leaves))
         if found is None:
             found = self._masses[v, leaves] = self._massed(v, leaves)

@@ -1,12 +1,12 @@
-"""Sums of noises that were drawn given that they add up, each times a weight.
+"""Weighted sums of noises that were drawn under the condition that they add up.
 
-Their joint law is symmetric about 0. Each of the noises also has a law of its own, as if it were
-independent (`noise.Noises`), which *dominates*: for all weights a
+Their joint law is symmetric about 0. `noise.Noises` also gives each noise an independent law N_i,
+and these *dominate*: for all weights a
 
     E e^{Σ a_i u_i} ≤ Π E e^{a_i N_i},
 
-so that bounds of tails may take the noises for independent. Variances, intervals and probabilities
-are those of the joint law itself.
+so that tail bounds may treat the noises as independent. Variances, intervals and probabilities are
+those of the joint law itself.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["Weighted", "WeightedGroups"]
 _ALIKE: Final = 1e-10  # weights that differ by less, of the largest, differ by rounding errors
 
 WeightedGroups: TypeAlias = Mapping[int, Sequence[tuple[float, int]]]
-"""By count the weights of the leaves right inside it, and how many leaves have each."""
+"""For each count the weights of the leaves directly inside it, and how many leaves have each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
     """X = Σ a_i u_i with the ``groups`` of weights of the leaves, without those of weight 0; its φ
     is not negative. ``bound`` is the variance of the independent noises that dominate it, which is
-    no less than its own. ``slack``: what was left out of X is no more, but for a chance of 1e-20.
+    no less than its own. ``slack`` bounds the part left out of X, except with probability 1e-20.
     """
 
     law: ConditionalLaw
@@ -50,8 +50,8 @@ class Weighted:
 
     @classmethod
     def of(cls, law: ConditionalLaw, groups: WeightedGroups, bound: float) -> Weighted:
-        """Weights that differ by rounding errors are made the same; where all leaves add up to 0,
-        the most frequent is made 0."""
+        """Make weights that differ only by rounding errors equal. Where all leaves add up to 0,
+        subtract the most frequent weight from all."""
         every = [one for own in groups.values() for one in own if one[1]]
         room = _ALIKE * max((abs(a) for a, _ in every), default=0.0)
         nearest, head = {0.0: 0.0}, -math.inf
@@ -75,7 +75,7 @@ class Weighted:
 
     @cached_property
     def variance(self) -> float:
-        """Of a large law the bound, where the sum is not tabled."""
+        """Var X, or for a large law the ``bound`` where the sum has no table."""
         known = self.masses() if self.groups else (0.0, np.ones(1))
         if known is not None:
             return known[0] ** 2 * variance_of(known[1])
@@ -83,7 +83,7 @@ class Weighted:
 
     @cached_property
     def _leaves(self) -> Mapping[float, int]:
-        """How many have each weight, but for its sign."""
+        """The number of leaves by the absolute value of their weight."""
         found = Counter[float]()
         for a, count in itertools.chain.from_iterable(self.groups.values()):
             found[abs(a)] += count
@@ -96,11 +96,11 @@ class Weighted:
 
     @property
     def scales(self) -> FloatArray:
-        """By step, at least that of a noise as wide as the sum it is on."""
+        """For each step at least the scale of a noise as wide as the sum of its leaves."""
         return self.law.law.scale * np.array(list(self._leaves.values()))
 
     def in_units(self, step: float) -> Weighted:
-        """X/step, of which the steps are whole but for rounding errors, which are taken away."""
+        """X/step, whose steps are integers; rounding errors are removed."""
         groups = {
             v: [(float(round(a / step)), count) for a, count in own]
             for v, own in self.groups.items()
@@ -109,15 +109,15 @@ class Weighted:
 
     @cached_property
     def work(self) -> int:
-        """About how many operations `log_phi` takes for each point."""
+        """About the number of operations of `log_phi` for each point."""
         if not self.groups:
             return 0
         known = self.masses()
         return self.law.work(self.groups) if known is None else 8 * len(known[1])
 
     def masses(self) -> tuple[float, FloatArray] | None:
-        """A step g and P(X = kg), k = 0, 1, …, to 1e-13 of 1; None where X is on no such lattice,
-        or only `log_phi` is known."""
+        """A step g and P(X = kg), k = 0, 1, …, to within 1e-13; None where X is on no such lattice,
+        or only `log_phi` can be computed."""
         found = self.law.whole_or_part(self.groups) if len(self.steps) == 1 else None
         signs = {a > 0 for own in self.groups.values() for a, _ in own}
         if found is None or len(signs) > 1:
@@ -125,7 +125,7 @@ class Weighted:
         return float(self.steps[0]), self.law.masses(*found)
 
     def log_phi(self, points: FloatArray) -> FloatArray:
-        """ln E e^{itX} at t = ``points``, −∞ where that is nothing, to 1e-13 of 1."""
+        """ln E e^{itX} at t = ``points``, −∞ where that is negligible; φ is within 1e-13."""
         if not self.groups:
             return np.zeros(len(points))
         known = self.masses()

@@ -1,7 +1,7 @@
-"""The blocks of a history, and the parts that queries have in them.
+"""The blocks of a history, and the parts of queries in them.
 
-Rows and cells that are connected, through cells that rows touch, make a block. Blocks with the same
-rows, in order, are one problem; and so are parts with the same query.
+A block is a connected component of rows and cells, where a row is connected to the cells it
+touches. Blocks with the same rows, in order, are one problem, and so are parts with the same query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Blocks", "Parts"]
 
 
 class Grouped:
-    """Numbers 0 … in groups 0 …: those of each in order, and the rank of each in its group."""
+    """Numbers 0 … in groups 0 …: the numbers of each group in order, and their ranks in it."""
 
     def __init__(self, group: IntArray, groups: int) -> None:
         self.order = np.argsort(group, kind="stable")
@@ -61,7 +61,7 @@ class Blocks:
         ranked = Entries(
             self.rows.rank[entries.rows], self.cells.rank[entries.cells], entries.coefficients
         )
-        order = np.argsort(block, kind="stable")  # by row and cell they are in order
+        order = np.argsort(block, kind="stable")  # within a block by row, then cell
         self.entries = ranked.take(order)
         self.starts = np.searchsorted(block[order], np.arange(number + 1))
         laws = noises.numbers[self.rows.order]
@@ -72,7 +72,7 @@ class Blocks:
         )
 
     def _drawn_together(self, block: IntArray) -> list[IntArray]:
-        """For each row, by block, the rank there of the first row whose noise is of its draw."""
+        """For each row of each block, the rank there of the first row of the same draw of noise."""
         if self.noises.together is None:
             return []
         owners = self.noises.together.owners[self.rows.order]
@@ -92,8 +92,8 @@ class Blocks:
 
 
 class Parts:
-    """The parts of each query in the blocks it touches; ``sorts[part]`` is the first part with the
-    same coefficients in a block that is like its own."""
+    """The parts of each query in the blocks it touches. ``sorts[part]`` is the first part with the
+    same coefficients in an equal block."""
 
     def __init__(self, question: sparse.csr_matrix, blocks: Blocks) -> None:
         entries = entries_of(question)
@@ -116,7 +116,7 @@ class Parts:
         return [slice(a, b) for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)]
 
     def queries(self, parts: Sequence[int], cells: int) -> sparse.csr_matrix:
-        """A row for each of some parts, over the cells of their block."""
+        """A row for each of these parts, over the cells of their block."""
         rows, own = stretches(self.starts, np.array(parts))
         starts = np.searchsorted(rows, np.arange(len(parts) + 1))
         entries = self.coefficients[own], self.ranks[own], starts

@@ -1,19 +1,21 @@
 """The best linear unbiased combinations of a history for many queries at once (BAYES §3).
 
-History: y = H x + noise, independent noise of a known law on each row. For each query q: the A with
-A H = q of least Σ A_i² Var_i, or that there is none. The groups of a GROUP BY make this the same
-small problem many times over, so the work is cut down to the problems that differ:
+History: y = H x + noise, independent noise of a known law on each row. For each query q, find the A
+with A H = q of least Σ A_i² Var_i, or that none exists. With the groups of a GROUP BY this is the
+same small problem many times over, so only problems that differ are solved:
 
-1. A recorded row that alone touches some cell nobody asks for has A_i = 0, and is left out; a query
-   that touches a cell no row is left for is not determined; and one that is a recorded row, with a
-   cell that no other touches, is answered by this row. This is repeated while it finds some.
-2. Rows and cells that are connected, through cells that rows touch, make a block. A = Σ over the
-   blocks a query touches, and each part is the best for its block.
+1. A recorded row that alone touches some cell outside all queries has A_i = 0 and is dropped. A
+   query is not determined if it touches a cell that no remaining row touches. A query that equals
+   a recorded row, with a cell that no other row touches, is answered by this row. This is repeated
+   as long as it applies.
+2. Connected components of rows and the cells they touch are blocks. A is the sum over the blocks a
+   query touches of the best A for its part in each.
 3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`).
-4. Blocks with the same rows, in order, are one problem; and so are parts with the same query.
+4. Blocks with the same rows, in order, are one problem, and so are parts with the same query.
 
-What is solved is solved in floating point, and taken only if A H = q on every cell, to 1e-11 of the
-largest term. Anything else counts as not determined, which costs precision and never honesty.
+Solutions are computed in floating point, and accepted only if A H = q on every cell, to 1e-11 of
+the largest term. Otherwise the query counts as not determined, which costs precision but keeps
+every interval valid.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Solved", "best_combinations", "solved"]
 
-_ALONE: Final = 4e6  # of one query solved by itself, about
+_ALONE: Final = 4e6  # of one query solved by itself, roughly
 _TOGETHER: Final = 3
 _FEW: Final = 64  # rows of a question that take a block update
 
@@ -48,20 +50,20 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """For each row of a question the best combination, if any; and what the history determines of
-    all of them together, where that was found out beside it."""
+    """For each row of a question the best combination, if any. ``determined`` is what the history
+    determines of all rows together, if that was found on the way."""
 
     combinations: list[Combination | None]
     determined: Determined | None = None
     given_up: bool = False
-    """Whether it took too much work to find out of some row."""
+    """Whether some row was given up because it took too much work."""
 
 
 def best_combinations(
     history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix
 ) -> list[Combination | None]:
     """For each row of ``question`` (k×n) the best combination of the rows of ``history`` (m×n), or
-    None where these do not determine it, or it would take too much work to find out.
+    None where these do not determine it, or finding out would take too much work.
 
     Entries are integers below 2⁵³, none of those stored is zero; a row of ``question`` without
     entries gives None.
@@ -90,7 +92,7 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
             continue
         used = [one for one in found if one is not None]
         parts_weights = [weights for _, weights in used]
-        # Of several blocks noises may be of one draw, and of others not.
+        # Noises of several blocks may be of one draw or not, so their kind depends on it.
         apart = number if len(used) > 1 and noises.together is not None else -1
         key = (apart, *map(id, parts_weights))
         if key not in kinds:
@@ -107,9 +109,9 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
 
 
 def _by_answers(question: sparse.csr_matrix, pruned: Pruned, noises: Noises) -> Determined | None:
-    """Where no combination of the rows but 0 follows from the history, what follows from answers
-    of their own alone; None where that is not seen at once. None does if on the cells that the
-    history cannot touch the rows are as independent as on all."""
+    """What follows from the rows' own answers alone, if the history determines no combination of
+    the rows except 0. It does not if the rows are as independent on the cells that it cannot touch
+    as on all cells; None if that cannot be seen at once."""
     asked = np.flatnonzero(np.diff(question.indptr))
     if not 0 < len(asked) <= _FEW or noises.together is not None or not noises.variances.all():
         return None
@@ -121,8 +123,8 @@ def _by_answers(question: sparse.csr_matrix, pruned: Pruned, noises: Noises) -> 
 def _determined(
     solutions: _Solutions, rows: _Ints, asked: _Ints, noises: Noises
 ) -> Determined | None:
-    """Of all rows of a question that have cells, ``asked``, by the ``rows`` of a history. None if
-    that was not found out, and where there are answers that are exact or drawn together."""
+    """What ``rows`` of a history determine of ``asked``, all rows of a question that have cells.
+    None if that was not found, or if some answers are exact or drawn together."""
     if noises.together is not None or not noises.variances.all():
         return None
     if solutions.too_large:
@@ -139,7 +141,7 @@ def _determined(
                 return None
             weights[row, rows[blocks.rows.of(block)]], own_off, shapes[block] = nearest
             off.setdefault(block, np.zeros((number, len(own_off))))[row] = own_off
-    # With answers of all rows, all blocks that are asked for are one, which is to be solved too.
+    # Once all rows are answered, all their blocks are one, which must then be solvable too.
     height, width = np.sum([*shapes.values()], axis=0).tolist()
     cells = sum(each.shape[1] for each in off.values())
     entries = len(blocks.entries.rows) + len(parts.ranks)
@@ -156,9 +158,9 @@ _Solution = tuple[_Ints, FloatArray] | None
 
 
 class _Solutions:
-    """By sort of part: what was ``found``, and of those solved together the weights of all rows of
-    the block and what they are off by on each of its cells, told apart: the ``nearest``. That took
-    so much ``work``; ``too_large``: for all of it there was not enough."""
+    """The solutions ``found`` by sort of part, and for parts solved together the ``nearest``
+    combinations of all rows of the block, with their errors on its distinguishable cells. ``work``
+    is the amount used; ``too_large`` if it was not enough for everything."""
 
     def __init__(self, blocks: Blocks, parts: Parts) -> None:
         self.blocks, self.parts = blocks, parts
@@ -179,7 +181,7 @@ class _Solutions:
                 self._solve(block, own)
 
     def _solve(self, block: int, own: Sequence[int]) -> None:
-        """The parts of some sorts in one block."""
+        """Solve the parts of these sorts, all in one block."""
         matrix = self.blocks.matrix(block)
         noises = self.blocks.noises.take(self.blocks.rows.of(block))
         cells = matrix.shape[1]
@@ -206,7 +208,7 @@ class _Solutions:
         queries: sparse.csr_matrix,
         own: Sequence[int],
     ) -> Sequence[FloatArray | None]:
-        """Of each of some queries of one block; None for all of them if there is not the work."""
+        """The weights for each query of one block; None for all if that takes too much work."""
         number, variances = queries.shape[0], noises.variances
         small = Together.small(matrix, queries)
         if small is not None and self.work + small.work <= WORK:

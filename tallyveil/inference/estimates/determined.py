@@ -1,19 +1,19 @@
-"""What a history determines of a question, and estimates once its rows have answers of their own.
+"""What a history determines of a question, and estimates once its rows are answered directly.
 
 History: y = H x + noise of variances V (m×m). Of the rows Q x (k) of a question it determines those
 combinations g Q that lie in the row space of H: with a basis N (r×k) of these g, N Q = B H for the
-B (r×m) of least variance, C = B V Bᵀ. Let rows be answered afresh, z = Q x + noise of variances D.
-What combines to a row e of the question, A H + a Q = e Q, has a = e − g N for some g, since
+B (r×m) of least variance, C = B V Bᵀ. Let rows get fresh answers z = Q x + noise of variances D.
+Each combination A H + a Q = e Q for a row e of the question has a = e − g N for some g, since
 (e − a) Q = A H; and the A of least variance is g B. So the variance is
 
     g C gᵀ + (e − g N) D (e − g N)ᵀ,    least at  g = e D Nᵀ (N D Nᵀ + C)⁻¹,
 
 the gain of a Kalman filter (Kalman 1960, "A New Approach to Linear Filtering and Prediction
-Problems"): a system of at most k unknowns instead of m + k. Where the rows T have no answers, a is
-0 there: with D = 0 for these, g is the least under g N_T = e_T, by Lagrange's multipliers. Whatever
+Problems"): a system of at most k unknowns instead of m + k. Where the rows T are not answered, a
+is 0: with D = 0 for these, g is the least under g N_T = e_T, by Lagrange's multipliers. Whatever
 g is, A H + a Q = e Q holds as exactly as N Q = B H and g N_T = e_T do.
 
-N is found by what the nearest combinations W H of the rows Q are off by: it spans the g with
+N is found from the errors of the nearest combinations W H of the rows Q: it spans the g with
 g (Q − W H) = 0, and B = N W, as the nearest combination of least variance is linear in the query.
 """
 
@@ -31,8 +31,8 @@ from tallyveil.inference.roots import one_thread
 
 __all__ = ["Combination", "Determined"]
 
-_NONE: Final = 1e-14  # a squared length this small is nothing, beside rows of length 1
-_CLEAR: Final = 1e-6  # and from this on it is something
+_NONE: Final = 1e-14  # a squared length this small is 0, beside rows of length 1
+_CLEAR: Final = 1e-6  # from here on it is not 0; between the two it is unclear
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class Combination:
 
 @dataclass(frozen=True, eq=False)
 class Determined:
-    """Of the rows ``asked`` (k) of a question: N is ``basis`` and B is ``weights``; on no cell is
-    N Q off B H by more than ``off`` (r). B has no columns if the history has no part in it."""
+    """For the rows ``asked`` (k) of a question, N is ``basis`` and B is ``weights``. N Q and B H
+    differ on no cell by more than ``off`` (r). B has no columns if the history is not used."""
 
     asked: IntArray
     basis: FloatArray
@@ -59,8 +59,8 @@ class Determined:
 
     @classmethod
     def of(cls, asked: IntArray, weights: FloatArray, off: FloatArray) -> Determined | None:
-        """By the nearest combinations ``weights`` (k×m) of the rows, which are ``off`` (k×cells);
-        None if it is not clear which combinations are determined."""
+        """From the nearest combinations ``weights`` (k×m) of the rows and their errors ``off``
+        (k×cells); None if it is not clear which combinations are determined."""
         number = len(asked)
         basis = np.eye(number)
         if np.abs(off).max(initial=0) > EXACT:
@@ -76,7 +76,7 @@ class Determined:
 
     @classmethod
     def nothing(cls, asked: IntArray) -> Determined:
-        """By no rows."""
+        """No combination of the rows is determined."""
         return cls(asked, np.zeros((0, len(asked))), np.zeros((0, 0)), np.zeros(0))
 
     @property
@@ -86,9 +86,9 @@ class Determined:
     def combined(
         self, noises: Noises, answered: IntArray, questions: int
     ) -> list[Combination | None] | None:
-        """For each row of the question the best combination of the history and, after its rows, of
-        answers of the rows ``answered``, all with ``noises``; None where that takes a solve: if a
-        row has two answers, or the result would not be exact."""
+        """For each row of the question the best combination of the history and, placed after its
+        rows, the answers to the rows ``answered``; ``noises`` are those of all. None if a system
+        must be solved instead: if a row has two answers, or the result would not be exact."""
         height = self.weights.shape[1]
         places = np.full(questions, -1, dtype=np.int64)
         places[answered] = height + np.arange(len(answered))
@@ -115,8 +115,8 @@ class Determined:
         return result
 
     def _gain(self, before: FloatArray, fresh: FloatArray) -> FloatArray | None:
-        """g for each row (k×r), by the history's variances and those of the answers, 0 where there
-        is none; None if it is not exact."""
+        """g for each row (k×r), from the history's variances and those of the answers, 0 for rows
+        without answers; None if it is not exact."""
         if not len(self.basis):
             return np.zeros((len(fresh), 0))
         rest = np.flatnonzero(fresh == 0)

@@ -1,12 +1,12 @@
-"""The best linear unbiased combination of many answers, most of which are alike (BAYES §3).
+"""The best linear unbiased combination of many answers, most of which are exchangeable (BAYES §3).
 
-History: y = H x + noise, independent noise of variance v_i on row i. For a query q: the A with
-A H = q of least Σ A_i² v_i, quick where rows and cells are many but of few sorts, as the groups of
-a GROUP BY are. Several queries are one problem as long as their colours together are not too many.
+History: y = H x + noise, independent noise of variance v_i on row i. For a query q, find the A with
+A H = q of least Σ A_i² v_i. This is quick for many rows and cells of few sorts, such as the groups
+of a GROUP BY. Several queries are one problem as long as their joint colours are not too many.
 
-Colour refinement makes the sorts: rows have one colour only if they have equal variance and, for
-each colour of cells, the same coefficients in sum; cells only if q is the same and, for each colour
-of rows, the coefficients in sum. Averaging A over the rows of a colour keeps A H = q and makes no
+Colour refinement finds the sorts. Rows have one colour only if they have equal variance and, for
+each colour of cells, equal sums of coefficients; cells only if q is equal and, for each colour of
+rows, the sums of coefficients. Averaging A over the rows of a colour keeps A H = q and makes no
 variance larger (Grohe, Kersting, Mladenov & Selman 2014, "Dimension Reduction via Colour
 Refinement", for linear programs; here for a convex quadratic one). So the best A is constant on
 colours, A = α[colour], and with S[r, c] = Σ_{i of r} H[i, j], any cell j of colour c, and n_r rows
@@ -14,8 +14,8 @@ of colour r,
 
     α S = q,   least Σ_r α_r² n_r v_r.
 
-Colours are found by random sums, which could make two colours one by chance; whatever was found,
-A H = q is checked on every cell. What does not pass counts as not determined by the history.
+Colours are found by random sums, which could merge two colours by chance. So A H = q is checked on
+every cell, and a query that does not pass counts as not determined by the history.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _ROUNDS: Final = 50
 
 _Colours = IntArray
 _Colouring = tuple[_Colours, _Colours]
-"""Of rows, and of cells."""
+"""The colours of rows, and of cells."""
 
 
 class Exchangeable:
-    """A history ``rows`` (m×n) of integers below 2⁵³, of ``variances``, 0 for an exact answer; with
-    what does not depend on the query."""
+    """A history ``rows`` (m×n) of integers below 2⁵³ with ``variances``, 0 for exact answers, and
+    everything that does not depend on the query."""
 
     def __init__(self, rows: sparse.csr_matrix, variances: FloatArray) -> None:
         self._rows = rows
@@ -59,15 +59,15 @@ class Exchangeable:
 
     @cached_property
     def too_large(self) -> bool:
-        """Whether no query can be solved: its colours are no fewer than the history's own."""
+        """Whether no query can be solved, as it has at least as many colours as the history."""
         if least_norm_work(*self._rows.shape) <= LARGEST:
             return False
         return _work(self._own_colours) > LARGEST
 
     def combinations(self, queries: IntArray) -> Sequence[FloatArray | None]:
-        """For each of some queries (k×n), integers below 2⁵³, its A; None if the history does not
-        determine it, or not in few enough colours. They are found by the colours of all queries
-        together, unless it is less work one by one."""
+        """The A of each query (k×n, integers below 2⁵³); None if the history does not determine it,
+        or it has too many colours. All queries are solved with their joint colours, unless one by
+        one is less work."""
         if not len(self._variances) or self.too_large or not queries.any():
             zero = np.zeros(len(self._variances))
             return [None if query.any() else zero for query in queries]
@@ -77,8 +77,8 @@ class Exchangeable:
         return [None] if nearest is None else nearest.combinations
 
     def nearest(self, queries: IntArray) -> Nearest | None:
-        """Of all of some queries, by their colours together; None if these are too many, or it is
-        less work one by one."""
+        """The nearest combinations for all queries, by their joint colours; None if these are too
+        many, or one by one is less work."""
         deadline.check()
         colours = self._colours(queries)
         most = LARGEST
@@ -87,7 +87,7 @@ class Exchangeable:
         return None if _work(colours) > most else self._solved(colours, queries)
 
     def _solved(self, colours: _Colouring, queries: IntArray) -> Nearest:
-        """Of queries that have these colours."""
+        """Solve queries that have these colours."""
         sorts, cells = colours
         sizes, rows = np.bincount(sorts), self._rows
         _, first = np.unique(cells, return_index=True)
@@ -114,16 +114,17 @@ class Exchangeable:
 
     @cached_property
     def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-        """For sums of 64 random bits, modulo 2⁶⁴, which stand for multisets."""
+        """The matrix and its transpose for sums of 64 random bits modulo 2⁶⁴, which identify
+        multisets."""
         own = _unsigned(self._rows)
         return own, own.T.tocsr()
 
-    # Colours are numbers to tell public coefficients apart, and no noise. They are the same in all
-    # processes, so that estimates are; whether their solution is one is checked.
+    # Random numbers that distinguish public coefficients; they are not noise. They are equal in all
+    # processes, so that estimates are too. The solution that they lead to is checked.
 
     @cached_property
     def _own_colours(self) -> _Colouring:
-        """Without a query."""
+        """The colours of the history without a query."""
         cells = np.zeros(self._rows.shape[1], dtype=np.int64)
         return self._refined(np.random.default_rng(0), _numbered(self._variances), cells)
 
@@ -136,7 +137,7 @@ class Exchangeable:
         return self._refined(random, sorts, _split(own, marks @ queries.view(np.uint64)))
 
     def _refined(self, random: np.random.Generator, sorts: _Colours, cells: _Colours) -> _Colouring:
-        """The coarsest equitable colours that are finer than these."""
+        """The coarsest equitable colours that refine these."""
         matrix, across = self._marked
         for _ in range(_ROUNDS):
             before = int(sorts.max()), int(cells.max())
@@ -148,13 +149,13 @@ class Exchangeable:
 
 
 def _work(colours: _Colouring) -> float:
-    """Of the system that is left of them."""
+    """The work to solve the system of these colours."""
     sorts, cells = colours
     return least_norm_work(int(sorts.max()) + 1, int(cells.max()) + 1)
 
 
 def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """With coefficients modulo 2⁶⁴."""
+    """The matrix with coefficients modulo 2⁶⁴."""
     data = matrix.data.astype(np.int64).view(np.uint64)
     return sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 

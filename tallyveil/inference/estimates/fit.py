@@ -1,15 +1,15 @@
 """Best linear unbiased estimates of many queries at once, by one decomposition (BAYES §3).
 
 History: y = H x + noise, independent noise of variance v_i on row i, Σ = diag(v). With
-Σ^−½ H = U S Vᵀ, S of the r singular values that are not nothing: a query q in the row space,
+Σ^−½ H = U S Vᵀ, S of the r singular values that are not negligible: a query q in the row space,
 q = q V Vᵀ, has the estimate A y with A = q V S⁻¹ Uᵀ Σ^−½, and its variance is |q V S⁻¹|².
 
-Where cells are many more than rows, H R takes the place of H and q R that of q, with a random R
-(n×k) of some more columns than H has rows: almost surely, what combines to nothing in the one does
-so in the other, and that is all that A depends on.
+Where cells are many more than rows, H R replaces H and q R replaces q, with a random R (n×k) of
+some more columns than H has rows. Almost surely the same combinations are 0 in both, and A
+depends on nothing else.
 
-`combinations` are right to the last digits, for answers. Here all variances of thousands of queries
-come together, to about eight digits, for questions about precision.
+`combinations` computes weights to the last digits, for answers. `Fit` computes the variances of
+thousands of queries at once, to about eight digits, for questions about precision.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tallyveil.solver_threads import aside
 
 __all__ = ["Fit"]
 
-_RANK: Final = 1e-10  # a singular value this small beside the largest is none
-_DETERMINED: Final = 1e-7  # of a query's squared length, what may lie outside the row space
-_NEARLY_EXACT: Final = 1e-9  # of the least variance, that of exact answers here
+_RANK: Final = 1e-10  # a singular value this small beside the largest counts as 0
+_DETERMINED: Final = 1e-7  # share of a query's squared length that may lie outside the row space
+_NEARLY_EXACT: Final = 1e-9  # the variance of exact answers here, as a share of the least
 _DIGITS: Final = 1e8  # of weights, relative to the largest
-_MORE: Final = 64  # columns of R than rows of H
+_MORE: Final = 64  # columns of R beyond the rows of H
 _PLACES: Final = 4
-_SEED: Final = secrets.randbits(128)  # nobody who writes SQL may know it
-_LONG: Final = 200_000  # entries: what more takes longer than a cancel may
+_SEED: Final = secrets.randbits(128)  # unknown to authors of SQL
+_LONG: Final = 200_000  # entries: a decomposition of more would delay a cancel for too long
 _COARSE: Final = 16  # steps of a weight, of the power of two below the largest
 
 
@@ -53,10 +53,11 @@ class Fit:
 
     @classmethod
     def of(cls, rows: sparse.csr_matrix, noises: Noises) -> Fit:
-        """Of ``rows`` H (m×n), integers, with a noise each; of scale 0 for exact answers.
+        """The decomposition for ``rows`` H (m×n) of integers, with one noise each, of scale 0 for
+        exact answers.
 
-        Raises numpy.linalg.LinAlgError if the decomposition does not converge, and what
-        `deadline.check` raises.
+        Raises numpy.linalg.LinAlgError if it does not converge, and whatever `deadline.check`
+        raises.
         """
         height, cells = rows.shape
         if not rows.nnz:
@@ -74,7 +75,7 @@ class Fit:
         return cls(inverse[:, None] * (u[:, :rank].T * roots), vt[:rank].T, inverse, mix)
 
     def variances(self, queries: sparse.csr_matrix) -> FloatArray:
-        """Of the estimates of queries (k×n); infinite where the rows do not determine them."""
+        """The variances of the estimates of queries (k×n); infinite for those not determined."""
         queries = self._mixed(queries)
         along = queries @ self.right
         length = np.asarray(queries.multiply(queries).sum(axis=1)).ravel()
@@ -83,18 +84,18 @@ class Fit:
         return np.where(outside <= _DETERMINED * length, own, np.inf)
 
     def weights(self, query: sparse.csr_matrix) -> FloatArray:
-        """A, of one query (1×n) that the rows determine; less than 1e-8 of the largest is 0."""
+        """A for one query (1×n) that the rows determine; those below 1e-8 of the largest are 0."""
         weights = self._weights(query)
         largest = float(format(np.abs(weights).max(initial=0), ".11g"))
         result: FloatArray = np.rint(weights / (largest or 1.0) * _DIGITS) / _DIGITS * largest
         return result
 
     def lesser_weights(self, query: sparse.csr_matrix) -> FloatArray:
-        """As |`weights`|, rounded down to few different values, which many queries share.
+        """|`weights`| rounded down to a few values, which many queries share.
 
         Intervals with these are no wider: the sum of independent, symmetric and unimodal noises is
-        the more peaked the less the weight on any of them (Birnbaum 1948, "On Random Variables
-        with Comparable Peakedness"); where the laws are made of points, by a point or so at most.
+        more peaked the smaller the weight on any of them (Birnbaum 1948, "On Random Variables with
+        Comparable Peakedness"). For laws on points this holds up to about one point.
         """
         weights = np.abs(self._weights(query))
         largest = float(weights.max(initial=0))
@@ -119,7 +120,7 @@ def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _mix(cells: int, columns: int) -> sparse.csr_matrix:
-    """Normal numbers in a few places of each row."""
+    """R, with normal numbers in a few places of each row."""
     random = np.random.default_rng(_SEED)
     places = random.integers(0, columns, (cells, _PLACES))
     values = random.standard_normal((cells, _PLACES))

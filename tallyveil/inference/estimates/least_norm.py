@@ -1,6 +1,6 @@
-"""The combinations of rows of least variance that are nearest to some queries, by dense matrices.
+"""The combinations of rows that are nearest to some queries, with dense matrices.
 
-For a query q: the w with w M nearest to q, and of these the one of least Σ w_i² v_i.
+For a query q, find the w with w M nearest to q, and of these the one of least Σ w_i² v_i.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = [
     "without_dust",
 ]
 
-EXACT: Final = 1e-11  # what A H may differ from q, relative to the largest |q| and |A_i H_ij|
-LARGEST: Final = 5e7  # system that is solved, by the work it makes
+EXACT: Final = 1e-11  # how far A H may differ from q, relative to the largest |q| and |A_i H_ij|
+LARGEST: Final = 5e7  # work of the largest system that is solved
 _NEAR: Final = 1e-13  # a difference from q that needs no correction, relative to the largest |q|
-_DUST: Final = 1e-14  # of the largest share of the error; what is less is left by rounding
+_DUST: Final = 1e-14  # of the largest share of the error; smaller shares are rounding errors
 _NOTHING: Final = 1e-12
-_MANY: Final = 2  # times as many cells as rows, for what is solved by products of rows
-_FAR: Final = 1e4  # from each other, of standard deviations: those are not
+_MANY: Final = 2  # times as many cells as rows, at least, to solve by products of rows
+_FAR: Final = 1e4  # ratio of standard deviations from which products are not used
 _CLEAR: Final = 1e-4  # a row this far from the others, relative to itself, is independent
-_SAME: Final = 1e-13  # one whose squared distance is no more is taken to be one of them,
-_SHOWN: Final = 1e-11  # if its products with random lines show no more
+_SAME: Final = 1e-13  # one whose squared distance is at most this counts as dependent,
+_SHOWN: Final = 1e-11  # if its products with random lines differ by at most this
 _LINES: Final = 3
 _ROUGH: Final = 1e-12  # dust by products
 _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the longest, is one of them
@@ -44,8 +44,8 @@ _DEPENDENT: Final = 1e-12  # a row this near to the others, relative to the long
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """Of some queries the ``weights`` of the nearest combinations, what these are ``off`` by on
-    each cell, and which of them ``combine`` to the query; found by a system of this ``shape``."""
+    """For each query the ``weights`` of the nearest combination, its error ``off`` on each cell,
+    and whether it ``combine``s exactly to the query; ``shape`` is that of the system solved."""
 
     weights: FloatArray
     off: FloatArray
@@ -78,11 +78,11 @@ def best_weights(
     targets: FloatArray,
     numbers: IntArray | int = 1,
 ) -> FloatArray | None:
-    """For each target t (a row) the w with w M nearest to t of least Σ w_i² n_i v_i, without dust,
-    as ``solve`` finds it; there are ``numbers`` n_i of each row.
+    """For each target t (a row) the w with w M nearest to t of least Σ w_i² n_i v_i, found by
+    ``solve`` and without dust. ``numbers`` n_i counts the copies of each row.
 
-    Each row is taken in units of about its largest coefficient, which is a power of two: rows of
-    sums in fine units would else be so long beside others that these seemed to depend on them.
+    Each row is scaled by a power of two near its largest coefficient. Otherwise rows of sums in
+    fine units would be so long that shorter ones seemed to depend on them.
     """
     most = np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0))
     units = np.ldexp(1.0, np.frexp(most)[1])
@@ -95,14 +95,14 @@ def best_weights(
 
 
 def _spreads(variances: FloatArray) -> FloatArray:
-    """Standard deviations; exact answers are given one that is nothing beside the others."""
+    """Standard deviations; those of exact answers are negligible beside the others."""
     result: FloatArray = np.sqrt(np.maximum(variances, _NOTHING * (variances.max() or 1.0)))
     return result
 
 
 def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
-    """Weights, or rows of them, without what rounding leaves of rows that have no part: it would
-    only burden the error's law. ``spreads`` is 0 for exact answers, which burden nothing."""
+    """Weights, or rows of them, with rounding errors set to 0, which would only complicate the
+    error's law. ``spreads`` is 0 for exact answers, which are compared by size."""
     shares, sizes = np.abs(weights) * spreads, np.abs(weights)
     exact = spreads == 0
     for measure, looked_at in ((shares, ~exact), (sizes, exact)):
@@ -112,7 +112,7 @@ def without_dust(weights: FloatArray, spreads: FloatArray) -> FloatArray:
 
 
 def least_norm_work(rows: int, cells: int) -> float:
-    """About the multiplications that `least_weighed` makes for a matrix of this size."""
+    """About the number of multiplications of `least_weighed` for a matrix of this size."""
     return float(rows * cells * min(rows, cells))
 
 
@@ -134,14 +134,14 @@ def least_weighed(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) 
     off = targets - weights @ matrix
     far = np.abs(off).max(axis=-1, initial=0.0) > _NEAR * np.abs(targets).max(axis=-1, initial=0.0)
     if far.any():
-        # Where variances lie far apart, rounding is corrected by whichever rows do it best.
+        # Where variances differ widely, rounding errors are corrected by the rows that do it best.
         weights[far] += _least_norm(matrix, off[far])
     return weights
 
 
 def by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -> FloatArray | None:
-    """As `least_weighed` and quicker, or None: where cells are not many more than rows, spreads lie
-    far apart, or it is not clear which rows are independent."""
+    """As `least_weighed`, but quicker. None if there are not many more cells than rows, spreads
+    differ widely, or it is not clear which rows are independent."""
     with one_thread():
         return _by_products(matrix, spreads, targets)
 
@@ -169,14 +169,14 @@ def _by_products(matrix: FloatArray, spreads: FloatArray, targets: FloatArray) -
         found: FloatArray = linalg.solve_triangular(lower[:rank], own, lower=True)
         return found
 
-    # Rows that all but depend on others differ from what these say of some lines of cells. These
-    # lines test public coefficients, and are no noise: the same in all processes, as estimates are.
+    # Random lines of cells show whether a row only nearly depends on others. They test public
+    # coefficients and are not noise; they are equal in all processes, so that estimates are too.
     lines = np.random.default_rng(0).normal(size=(_LINES, matrix.shape[1]))
     off = np.abs((matrix @ lines.T)[order] - lower @ along(lines)).max(axis=1)
     if (off > _SHOWN * lengths[order]).any():
         return None
     weights, left = np.zeros((len(targets), len(matrix))), targets
-    for _ in range(2):  # what the first leaves is corrected by the second
+    for _ in range(2):  # the second round corrects the error that the first leaves
         weights[:, order] += (
             basis @ linalg.solve_triangular(triangle, along(left), trans=1)
         ).T / of

@@ -1,4 +1,4 @@
-"""Covariances with which several rows can be told at a cost: that of least trace, and SUBSPACE's.
+"""Noise covariances for several rows at a given cost: the one of least trace, and SUBSPACE's.
 
     min tr Σ   over Σ and Λ, with (a_j − Λc_j)ᵀ Σ⁻¹ (a_j − Λc_j) ≤ 1 for every cell j,
 
@@ -11,12 +11,12 @@ where a_j and c_j are the columns of the rows asked and of rows that are exact. 
 found by p ← p √q, q_j = r_jᵀ M^−½ r_j / tr M^½ of the residuals r_j = a_j − Λc_j. At every step
 Σ = max_j q_j · tr M^½ · M^½ is feasible, so that it is within max_j q_j of the least.
 
-The correlated noise of SUBSPACE (Algorithms 2 and 3) is for reproduction. Of the columns a_j of A
-the ellipsoid of least volume around all ±a_j is found, the half of its axes that are shorter are
-split off, and the rest is looked at again, projected on the others. With U_i the axes of part i of
-m, and r_i the greatest ‖U_iᵀ a_j‖, Σ = m Σ_i r_i² U_i U_iᵀ costs a_jᵀ Σ⁻¹ a_j ≤ 1. Where the
-ellipsoid is a ball, which axes are split off is arbitrary. It is worse than the least trace always,
-and for GROUP BY than noise of one σ.
+The correlated noise of SUBSPACE (Algorithms 2 and 3) is for reproduction. It finds the ellipsoid of
+least volume around all ±a_j, the columns of A, splits off the shorter half of its axes, and repeats
+with the columns projected on the other axes. With U_i the axes of part i of m, and r_i the greatest
+‖U_iᵀ a_j‖, Σ = m Σ_i r_i² U_i U_iᵀ costs a_jᵀ Σ⁻¹ a_j ≤ 1. Where the ellipsoid is a ball, the
+choice of axes is arbitrary. It is always worse than the least trace, and for GROUP BY worse than
+noise of one σ.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["correlated", "least_trace"]
 
 _STEPS: Final = 500
 _TINY: Final = 1e-9  # of the largest root
-_LEAST: Final = 1e-6  # of all weight: so that Λ is found of cells that bear nothing, too
-_DEPENDENT: Final = 1e-12  # of the largest: what exact rows that follow from others leave
+_LEAST: Final = 1e-6  # of all weight: so that Λ is determined on cells without weight, too
+_DEPENDENT: Final = 1e-12  # of the largest: below it an exact row follows from others
 
 _ELLIPSOID_STEPS: Final = 20_000
 _CLOSE: Final = 1e-4
@@ -42,8 +42,7 @@ _AGAIN: Final = 50  # steps between two factorisations
 
 
 class LeastTrace(NamedTuple):
-    """``covariance`` Σ (k×k) and ``factors`` Λ (k×r); ``bound``: no covariance has a lesser
-    trace."""
+    """``covariance`` Σ (k×k) and ``factors`` Λ (k×r). No covariance has a trace below ``bound``."""
 
     covariance: FloatArray
     factors: FloatArray
@@ -51,7 +50,8 @@ class LeastTrace(NamedTuple):
 
 
 def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> LeastTrace:
-    """For ``rows`` A (k×n) and ``exact`` ones C (r×n), up to a factor ``within``."""
+    """Σ and Λ for ``rows`` A (k×n) and ``exact`` rows C (r×n), within a factor ``within`` of the
+    least trace."""
     p = np.full(rows.shape[1], 1 / rows.shape[1])
     for _ in range(_STEPS):
         deadline.check()
@@ -75,8 +75,8 @@ def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> Le
 
 
 def correlated(rows: FloatArray, exact: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Σ (k×k) and Λ (k×r), for ``rows`` A (k×n) of which what ``exact`` ones C (r×n) determine of
-    their combinations is taken out."""
+    """SUBSPACE's Σ (k×k) and Λ (k×r) for ``rows`` A (k×n), without the combinations of them that
+    ``exact`` rows C (r×n) determine."""
     _, sizes, free = np.linalg.svd(exact)
     rank = int((sizes > _TINY * sizes.max(initial=0)).sum())
     axes, lengths, _ = np.linalg.svd(rows @ free[rank:].T, full_matrices=False)
@@ -92,7 +92,7 @@ def correlated(rows: FloatArray, exact: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _parts(basis: FloatArray, columns: FloatArray) -> Iterator[FloatArray]:
-    """The axes of each part, of ``columns`` in this ``basis``."""
+    """The axes of each part, for ``columns`` given in this ``basis``."""
     while basis.shape[1] > 1:
         values, vectors = np.linalg.eigh(_moments(columns))
         half = -(-len(values) // 2)
@@ -103,7 +103,7 @@ def _parts(basis: FloatArray, columns: FloatArray) -> Iterator[FloatArray]:
 
 
 def _moments(columns: FloatArray) -> FloatArray:
-    """M = Σ p_j a_j a_jᵀ of the weights p for which dM is the ellipsoid, a D-optimal design."""
+    """M = Σ p_j a_j a_jᵀ for the D-optimal design p, for which dM gives the ellipsoid."""
     size, number = columns.shape
     p = np.full(number, 1 / number)
     for step in range(_ELLIPSOID_STEPS):

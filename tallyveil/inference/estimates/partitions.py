@@ -1,9 +1,9 @@
 """The best combinations where noisy rows add up to one exact row, by a formula.
 
-Rows r_1 … r_m are disjoint, of noise of variances v_i, and e = Σ r_i is known exactly. All that
-combines to r_i is r_i + t (e − Σ r_k), of variance (1 − t)² v_i + t² Σ_{k≠i} v_k, which is least at
-t = v_i / Σ v_k. So what the rows miss the exact sum by is shared out by their variances: it is the
-projection onto the sum, SUBSPACE Cor. 11 in the metric of the variances.
+Rows r_1 … r_m are disjoint, with noise of variances v_i, and e = Σ r_i is known exactly. Every
+combination to r_i is r_i + t (e − Σ r_k), of variance (1 − t)² v_i + t² Σ_{k≠i} v_k, which is least
+at t = v_i / Σ v_k. So the difference from the exact sum is divided by the rows' variances: this is
+the projection onto the sum, SUBSPACE Cor. 11 in the metric of the variances.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tallyveil.inference.laws.noise import Noises
 
 __all__ = ["Partition"]
 
-_MOST: Final = 32  # noisy rows: of more the exact sum says next to nothing of any one
+_MOST: Final = 32  # noisy rows: with more, the exact sum hardly improves any one
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """``owner`` is the row that each cell is in, beside the row ``exact``."""
+    """``owner`` is the noisy row of each cell; ``exact`` is the number of the exact row."""
 
     owner: IntArray
     sizes: IntArray
@@ -34,7 +34,7 @@ class Partition:
 
     @classmethod
     def of(cls, rows: sparse.csr_matrix, noises: Noises) -> Partition | None:
-        """None if ``rows`` (m×n) are something else."""
+        """The partition, or None if ``rows`` (m×n) are not one."""
         m, n = rows.shape
         exact = np.flatnonzero(noises.variances == 0)
         if len(exact) != 1 or m < 2 or rows.nnz != 2 * n or (rows.data != 1).any():
@@ -51,9 +51,9 @@ class Partition:
         self, queries: sparse.csr_matrix
     ) -> Sequence[tuple[IntArray, FloatArray] | None] | None:
         """The rows and weights of each query's best combination: its own row, the others, and the
-        exact one. Where all noises are of one law the weights are one array. None if a query is
-        none of the noisy rows; and for each of them, if they are so many that the variance would
-        fall by a share of less than 1/32."""
+        exact one. Queries share one array of weights where all noises have one law. None if some
+        query is not a noisy row. A list of None if there are so many rows that the variance would
+        fall by less than 1/32."""
         ends = queries.indptr
         if (queries.data != 1).any() or (np.diff(ends) == 0).any():
             return None

@@ -4,8 +4,8 @@
 
 which is x = v + V Rᵀμ, raised to 0 for counts, for the μ with R x = b: the gradient of a convex
 function of μ, found by Newton's method. Without counts it is linear in μ, so that R V Rᵀ is
-factored once, and what is left of R x − b after rounding is moved again. It is diagonal where no
-two relations have a value in common.
+factored once, and a second step corrects the rounding errors in R x − b. R V Rᵀ is diagonal where
+no two relations share a value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tallyveil.arrays import BoolArray, FloatArray
 __all__ = ["projected"]
 
 _STEPS: Final = 100
-_SHORTER: Final = 40  # times a step is halved
-_OFF: Final = 1e-8  # of a relation, in units of `_unit`
+_SHORTER: Final = 40  # times that a step is halved at most
+_OFF: Final = 1e-8  # the error that a relation may have, in units of `_unit`
 _REACH: Final = 20  # bits by which values are moved in such units, at most at first
 _DESCENT: Final = 1e-4
 _RIDGE: Final = 1e-10  # of the largest pivot, since relations may follow from one another
 _REFINED: Final = 20
-_DENSE: Final = 2_000  # relations that are solved as a dense system
-_FILLED: Final = 50  # if one of so many pairs of them has a value in common
+_DENSE: Final = 2_000  # the most relations solved as a dense system
+_FILLED: Final = 50  # and if at least one in this number of pairs shares a value
 
 
 def projected(
@@ -45,7 +45,7 @@ def projected(
     counts: BoolArray | None = None,
 ) -> FloatArray | None:
     """``relations`` (r×k) of ``totals`` (r), for ``values`` (k) of ``variances`` V. A value of
-    variance 0 stays. None if nothing was found that satisfies the relations, or nothing does.
+    variance 0 stays. None if no solution of the relations was found, or none exists.
     """
     relations = relations.astype(np.float64, copy=False)
     unit = _unit(relations, totals, values, counts)
@@ -62,8 +62,8 @@ def projected(
 def _unit(
     relations: sparse.csr_matrix, totals: FloatArray, values: FloatArray, counts: BoolArray | None
 ) -> float:
-    """A power of 2: larger than 1 where values are moved so far that doubles have no digits left
-    for what `_OFF` asks."""
+    """A power of 2, greater than 1 where values are moved so far that doubles cannot be precise to
+    `_OFF`."""
     start = values if counts is None else np.where(counts, np.maximum(values, 0), values)
     off = float(np.abs(totals - relations @ start).max(initial=0))
     return math.ldexp(1, max(0, math.frexp(off)[1] - _REACH)) if math.isfinite(off) else 1.0
@@ -76,7 +76,7 @@ def _at_least_0(
     variances: FloatArray,
     counts: BoolArray,
 ) -> FloatArray | None:
-    """With counts, of which none is negative."""
+    """As `projected`, with counts, none of which becomes negative."""
     system = _System(relations, values, variances, counts)
     before = system.relations @ values - totals
     dual = np.zeros(len(totals))
@@ -92,7 +92,7 @@ def _at_least_0(
             further = dual + length * step
             found = system.moved(further)
             left = before + system.relations @ found
-            # Near the end the function no longer tells one value from another.
+            # Near the end, values of the function differ by less than rounding.
             lower = system.height(further, found) + before @ further
             if 2 * np.abs(left).max() <= np.abs(off).max():
                 break
@@ -106,7 +106,7 @@ def _at_least_0(
 def _linear(
     relations: sparse.csr_matrix, totals: FloatArray, values: FloatArray, variances: FloatArray
 ) -> FloatArray | None:
-    """Without counts."""
+    """As `projected`, without counts."""
     solve = _solver(relations, variances)
     before = totals - relations @ values
     off, moved = before, np.zeros(len(values))
@@ -122,7 +122,7 @@ def _linear(
 def _solver(
     relations: sparse.csr_matrix, variances: FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
-    """About (R V Rᵀ)⁻¹."""
+    """A function that multiplies by about (R V Rᵀ)⁻¹."""
     if np.bincount(relations.indices, minlength=1).max() <= 1:
         pivots = relations.power(2) @ variances
         noisy = pivots >= np.finfo(np.float64).tiny
@@ -140,7 +140,7 @@ def _solver(
 
 
 class _System:
-    """In deviations d = x − v, so that large counts lose no digits."""
+    """The problem in deviations d = x − v, so that large counts lose no digits."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _System:
         return found
 
     def height(self, dual: FloatArray, moved: FloatArray) -> float:
-        """Σ d (Rᵀμ) − d² / 2V, which has the gradient R d."""
+        """Σ d (Rᵀμ) − d² / 2V, whose gradient is R d."""
         some = self._variances > 0
         own, slope = moved[some], (self.relations.T @ dual)[some]
         return float((own * slope - own * own / (2 * self._variances[some])).sum())

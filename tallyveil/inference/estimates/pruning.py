@@ -1,9 +1,9 @@
-"""What of a history can have a part in the answers to some queries, decided cell by cell.
+"""Which rows of a history can be used to answer some queries, decided cell by cell.
 
-Rows of integers, as in `combinations`. A recorded row that alone touches some cell nobody asks for
-has no part in a combination that is to leave this cell out. A query that touches a cell no row is
-left for is not determined. A query that is a recorded row, with a cell that no other touches, is
-answered by this row alone. Each of these may make way for the next.
+Rows are of integers, as in `combinations`. A recorded row that alone touches some cell outside
+all queries cannot be used. A query that touches a cell that no remaining row touches is not
+determined. A query that equals a recorded row, with a cell that no other row touches, is answered
+by this row alone. Each of these steps may enable others.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def entries_of(matrix: sparse.csr_matrix) -> Entries:
 
 
 class Pruned:
-    """``rows`` of the history can have a part in the queries ``open``, which may be determined;
-    ``own[i]`` is the row that is query i and the only one that can answer it. No row that can have
-    a part in any combination of the queries touches the cells ``untouched``."""
+    """``rows`` of the history can be used for the queries ``open``, which may be determined.
+    ``own[i]`` is the row that equals query i and is the only one that can answer it. No row that
+    can be used in any combination of the queries touches the cells ``untouched``."""
 
     def __init__(self, history: sparse.csr_matrix, question: sparse.csr_matrix) -> None:
         self._history, question = (_in_order(matrix) for matrix in (history, question))
         self._entries, cells = entries_of(self._history), history.shape[1]
         self._touched = np.bincount(self._entries.cells, minlength=cells)
-        # Of the rows that touch a cell: of one, its number.
+        # The sum of the numbers of the rows that touch a cell: for a single row, its number.
         self._sums = _sums(self._entries.cells, self._entries.rows, cells)
         self._kept = np.ones(history.shape[0], dtype=bool)
         self.own: dict[int, int] = {}
@@ -69,7 +69,7 @@ class Pruned:
         self.rows, self.open = np.flatnonzero(self._kept), np.flatnonzero(open_)
 
     def _dropped(self, asked: IntArray) -> int:
-        """Leave out the rows that alone touch some cell that is not asked: how many there are."""
+        """Drop the rows that alone touch some cell outside ``asked``, and return their number."""
         lone = self._touched == 1
         lone[asked] = False
         useless = np.unique(self._sums[lone])
@@ -83,7 +83,7 @@ class Pruned:
     def _own_rows(
         self, question: sparse.csr_matrix, left: Entries, open_: BoolArray
     ) -> dict[int, int]:
-        """By open query, the row of the history that is the same, if it alone touches some cell."""
+        """For open queries, the equal row of the history, if it alone touches some cell."""
         lone = left.take((self._touched[left.cells] == 1) & open_[left.rows])
         asked, first = np.unique(lone.rows, return_index=True)
         history, rows = self._history, self._sums[lone.cells[first]]
@@ -97,10 +97,10 @@ class Pruned:
 
 
 def _in_order(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """With the cells of each row ascending."""
+    """The matrix with the cells of each row ascending."""
     return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
 
 
 def _sums(cells: IntArray, rows: IntArray, number: int) -> IntArray:
-    """Of the numbers of rows, by cell."""
+    """For each cell the sum of the numbers of its rows."""
     return np.bincount(cells, rows, number).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Several queries of one block of a history that are solved by one dense system."""
+"""Several queries of one block of a history, solved by one dense system."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tallyveil.inference.estimates.least_norm import (
 __all__ = ["WORK", "Together", "is_small"]
 
 WORK: Final = 2e8  # floating point operations for all rows of a question, roughly
-_PRODUCTS: Final = 1.5e8  # of rows, multiplications at most
-_SMALL: Final = 1_000_000  # entries up to which it takes longer to find cells that are alike
+_PRODUCTS: Final = 1.5e8  # the most multiplications for products of rows
+_SMALL: Final = 1_000_000  # entries up to which to merge equal cells takes longer than it saves
 
 
 def is_small(rows: int, cells: int, queries: int) -> bool:
@@ -39,15 +39,16 @@ def is_small(rows: int, cells: int, queries: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several queries of one block, solved at once, over cells that rows and queries tell apart,
-    or all cells of a small block: cells that are alike ask the same of A."""
+    """Several queries of one block, solved at once over the cells that are distinguishable by
+    rows and queries, or over all cells of a small block. Equal cells are one condition on A."""
 
     matrix: FloatArray
     queries: FloatArray
 
     @classmethod
     def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
-        """Over all cells, of a small block; None if that is too much work even by products."""
+        """The problem over all cells, for a small block; None if that takes too much work even by
+        products of rows."""
         rows, cells = matrix.shape
         if not is_small(rows, cells, queries.shape[0]):
             return None
@@ -55,9 +56,10 @@ class Together:
 
     @classmethod
     def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
-        """None if that is too much work. Cells that are equal have equal sums, so that by sums
-        there are no more cells than by comparing them, and the sums alone can show it."""
-        marks = scrambled(np.arange(1, matrix.shape[0] + 1))  # that of 0 is 0
+        """The problem over distinguishable cells; None if that takes too much work. Equal cells
+        have equal random sums, so there are no more different sums than cells: they can show early
+        that there are too many."""
+        marks = scrambled(np.arange(1, matrix.shape[0] + 1))  # from 1, since the mark of 0 is 0
         least = len(np.unique(matrix.T.astype(np.uint64) @ marks))
         if least_norm_work(matrix.shape[0], least) > LARGEST:
             return None
@@ -82,7 +84,8 @@ class Together:
         return least_norm_work(*self.matrix.shape) > LARGEST
 
     def solve(self, variances: FloatArray) -> Nearest | None:
-        """None where it would be too much work, and by products of rows it is not clear."""
+        """The nearest combinations, or None where products of rows give no clear result and
+        anything else takes too much work."""
         solve = by_products if self._only_by_products else least_weighed
         weights = best_weights(solve, self.matrix, variances, self.queries)
         if weights is None:
@@ -93,7 +96,7 @@ class Together:
 
 
 def _dense(matrix: sparse.csr_matrix) -> FloatArray:
-    """Without a matrix of floats in between."""
+    """The dense matrix, made without a sparse one of floats."""
     found = np.zeros(matrix.shape)
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     found[rows, matrix.indices] = matrix.data

@@ -1,4 +1,4 @@
-"""The discrete Gaussian law, and what one observation with it says about the truth (MATH §3).
+"""The discrete Gaussian law, and intervals for the truth from one observation (MATH §3).
 
 K has P(K = k) = e^{−k²/2σ²} / N, N = Σ_k e^{−k²/2σ²}, with σ > 0 the scale in lattice units
 (Canonne, Kamath & Steinke 2020, Definition 1). Its variance is at most σ².
@@ -8,7 +8,7 @@ from σ on, each term is at most the integral over the unit interval around it:
 
     P(|K| > h) ≤ erfc((h + ½) / (σ√2)),   with h instead of h + ½ where h + ½ < σ.
 
-That is too large by less than one lattice step in 4096. Everything is rounded to the honest side.
+That is too large by less than one lattice step in 4096. Everything is rounded to the safe side.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DiscreteGaussianLaw(NoiseLaw):
     name: ClassVar[str] = "discrete_gaussian"
     least: ClassVar[float] = 1 / math.sqrt(128)
     heavy: ClassVar[bool] = False
-    series_from: ClassVar[float] = 2.0  # from it φ is the normal law's as far as a series can tell
+    series_from: ClassVar[float] = 2.0  # from here on φ is the normal law's to a series' precision
 
     @property
     def epsilon_of_step(self) -> None:
@@ -92,8 +92,8 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def widest(cls, half: int, miss: Fraction) -> float:
-        """By less than one part in 10¹⁰: P(|K| > half) rises with σ, so this is the root of one
-        increasing function."""
+        """Rounded down by less than one part in 10¹⁰. P(|K| > half) rises with σ, so this is the
+        root of one increasing function."""
         most = _rounded_down(miss)
 
         def tail(scale: float) -> float:
@@ -111,7 +111,7 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def variances(cls, scales: FloatArray) -> FloatArray:
-        """Σ k² e^{−k²/2σ²} / N where σ < 4, else σ², from which it then differs by less than
+        """Σ k² e^{−k²/2σ²} / N where σ < 4, otherwise σ², which then differs from it by less than
         e^{−2π²σ²} · 4π²σ⁴ < 1e-100."""
         result = scales**2
         for place in np.flatnonzero((scales < 4) & (scales > 0)):
@@ -146,8 +146,8 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def log_phi_bounds(cls, scales: FloatArray, angles: FloatArray) -> FloatArray:
-        """At most 2.01 e^{−σ²s²/2}: of its sum's other terms one is at most as large as the
-        first."""
+        """At most 2.01 e^{−σ²s²/2}: one other term of the sum is at most as large as the first, and
+        the rest are far less."""
         result: FloatArray = np.minimum(0.0, 0.7 - 0.5 * (scales * angles) ** 2)
         return result
 
@@ -162,7 +162,7 @@ class DiscreteGaussianLaw(NoiseLaw):
 
 
 def _log_phi(points: FloatArray, sigma: float) -> FloatArray:
-    """ln of Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; else, by Poisson's summation formula, of
+    """ln of Σ_k e^{−k²/2σ²} cos kt / N for σ < 1; otherwise, by Poisson's summation formula, of
     Σ_m e^{−σ²(t − 2πm)²/2} / Σ_m e^{−σ²(2πm)²/2}. Terms beyond |k| = 12σ are less than 1e-31 of
     the whole, those beyond |m| = 1 less than 1e-17."""
     if sigma < 1:

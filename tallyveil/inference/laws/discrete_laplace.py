@@ -1,4 +1,4 @@
-"""The discrete Laplace law, and what one observation with it says about the truth (MATH §3, §4).
+"""The discrete Laplace law, and intervals for the truth from one observation (MATH §3, §4).
 
 K has P(K = k) = (1−a)/(1+a) · a^|k|, a = e^{−1/b}, with b > 0 the scale in lattice units. Hence
 
@@ -31,12 +31,12 @@ __all__ = ["DiscreteLaplaceLaw"]
 _CONTEXT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _MARGIN = Decimal("1e-40")
 _TWO = Decimal(2)
-_PRODUCT: Final = 700.0  # the logarithm of what a float can be
-_KEPT: Final = 256  # scales whose variances are kept
+_PRODUCT: Final = 700.0  # about the logarithm of the largest float
+_KEPT: Final = 256  # scales whose variances are cached
 
 
 def _rounded_down(miss: Fraction) -> Decimal:
-    """In the precision of the context."""
+    """The decimal in the context's precision, rounded down."""
     return Decimal(miss.numerator) / Decimal(miss.denominator) * (1 - _MARGIN)
 
 
@@ -56,7 +56,7 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
     @property
     def rho_of_step(self) -> Fraction:
-        """ε²/2 = 1/(2b²), as of all that is ε-DP (Bun & Steinke 2016, Proposition 1.4)."""
+        """ε²/2 = 1/(2b²), as for every ε-DP mechanism (Bun & Steinke 2016, Proposition 1.4)."""
         return self.epsilon_of_step**2 / 2
 
     def least_half(self, miss: Fraction) -> int:
@@ -125,7 +125,7 @@ class DiscreteLaplaceLaw(NoiseLaw):
         np.square(excess, out=excess)
         excess *= spread[:, None]
         if (times == 1).all() and float(np.log1p(spread).sum()) < _PRODUCT:
-            excess += 1  # so that one logarithm does
+            excess += 1  # so that one logarithm is enough
             product: FloatArray = np.multiply.reduce(excess, axis=0)
             return np.negative(np.log(product, out=product), out=product)
         result: FloatArray = -times @ np.log1p(excess, out=excess)
@@ -152,7 +152,7 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return a / -np.expm1(-1 / scales), factors
 
 
-@lru_cache(maxsize=256)  # a law's numbers are asked of the same scales again and again
+@lru_cache(maxsize=256)  # cumulants of the same scales are needed again and again
 def _variances(scales: bytes) -> FloatArray:
     with np.errstate(divide="ignore", over="ignore"):
         u = 1 / np.frombuffer(scales)

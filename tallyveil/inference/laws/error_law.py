@@ -1,10 +1,10 @@
 """The law of the error of a linear estimate, Σ A_k N_k, symmetric about zero (BAYES §4 and §5.2).
 
-Every probability comes as a pair of bounds with the numerical error inside, and every width is
-decided by the bound that makes it wider. The bounds are within `TOLERANCE` of each other where all
-coefficients are in whole-number proportion. Elsewhere the law is made of points that are nowhere
-in particular, and a width can be too wide by about R/8,000, where R is the reach: no less than the
-half-width at 1 − 10⁻¹⁰, some 6 to 17 standard deviations.
+Every probability is a pair of bounds that include the numerical error, and every width follows from
+the bound that makes it wider. The bounds are within `TOLERANCE` of each other where all
+coefficients are in whole-number proportion. Otherwise the law's points lie on no lattice, and a
+width can be too wide by about R/8,000, where R is the reach: no less than the half-width at
+1 − 10⁻¹⁰, some 6 to 17 standard deviations.
 
 The estimate is θ̂ = θ + X, and so θ = θ̂ − X, whose law is the posterior under a flat prior on the
 reals. The interval θ̂ ± h is the narrowest symmetric one of its probability (BAYES Algorithm 3, on
@@ -42,12 +42,12 @@ __all__ = ["ErrorLaw"]
 TOLERANCE: Final = 1e-9
 _NEGLECTED: Final = TOLERANCE / 10
 _LEAST_MISS: Final = 1e-6  # below it Chernoff's bound is used
-_FURTHER: Final = 1.04  # than for a normal law the half-width mostly is
-_TABLED: Final = 1e-11  # that sums of tabled probabilities can be off by
+_FURTHER: Final = 1.04  # factor by which half-widths mostly exceed a normal law's
+_TABLED: Final = 1e-11  # the largest error of sums of tabled probabilities
 
 
 class ErrorLaw:
-    """The law of X = Σ A_k N_k. Immutable; what is expensive is computed at the first use.
+    """The law of X = Σ A_k N_k. Immutable; expensive parts are computed at the first use.
 
     Raises InvalidParameterValue unless there is one finite coefficient for each noise.
     """
@@ -58,7 +58,7 @@ class ErrorLaw:
 
     @classmethod
     def of_sum(cls, laws: Mapping[NoiseLaw, int]) -> ErrorLaw:
-        """The law of the sum of independent noises, so many of each law."""
+        """The law of the sum of independent noises; ``laws`` has the number of noises of each."""
         each = np.repeat(np.arange(len(laws)), np.array([*laws.values()], dtype=np.int64))
         numbers = np.array([law.number for law in laws], dtype=np.int8)
         noises = Noises(numbers, np.array([law.scale for law in laws], dtype=np.float64))
@@ -82,8 +82,8 @@ class ErrorLaw:
 
     @cached_property
     def _single(self) -> _Discrete | _Tabled | None:
-        """The form of its own that the law of a single noise has, or of a sum of noises drawn
-        together."""
+        """The direct form of the law, if it is that of a single noise or of a tabled sum of noises
+        drawn together."""
         law = self._law
         if law.joint:
             tabled = law.joint[0].masses() if len(law.steps) == 1 else None
@@ -114,9 +114,9 @@ class ErrorLaw:
         return self._spectrum.within(h, strict)
 
     def half_width(self, confidence: float | Fraction) -> float:
-        """The least h, as far as the bounds can tell, with P(|X| ≤ h) ≥ confidence.
+        """The least h for which the bounds show P(|X| ≤ h) ≥ confidence; never too small.
 
-        Never less. Raises InvalidParameterValue unless 0 < confidence < 1.
+        Raises InvalidParameterValue unless 0 < confidence < 1.
         """
         miss = exact_miss(confidence)
         if not len(self._law.sizes):
@@ -167,8 +167,8 @@ class ErrorLaw:
         return ProbabilityBounds(1 - miss, 1.0) if x >= 0 else ProbabilityBounds(0.0, miss)
 
     def quantile(self, probability: float) -> float:
-        """An x with P(X ≤ x) ≥ probability, the least the bounds can tell, from 1/2 on; below it
-        the opposite of that of 1 − probability.
+        """From 1/2 on the least x for which the bounds show P(X ≤ x) ≥ probability; below 1/2 the
+        negative of the quantile of 1 − probability.
 
         Raises InvalidParameterValue unless 0 < probability < 1.
         """
@@ -221,9 +221,8 @@ class _Tabled:
 def _least(
     lower: Callable[[float], float], target: float, guess: float, end: float, precision: float
 ) -> float:
-    """An h ≤ end at which the continuous ``lower`` has come up to the target, as it has at ``end``:
-    by secants, or by halves where these lead out of what is known to hold it. The guess is where to
-    look first."""
+    """About the least h ≤ ``end`` at which the continuous ``lower`` reaches the target, as it does
+    at ``end``. Uses secants, or bisection where these leave the bracket, starting at ``guess``."""
     low, high, step = 0.0, end, precision * end
     last, here = guess, min(_FURTHER * guess, end)
     off = lower(last) - target

@@ -1,8 +1,8 @@
-"""What sums, intervals and estimates have to know of a law of additive integer noise.
+"""The interface of a law of additive integer noise, for sums, intervals and estimates.
 
-A law is symmetric about 0 and lives on the integers. Its characteristic function is positive and
-falls on [0, π], which every inversion relies on. Each law has a file of its own, which makes it
-known by defining the class; `Noises` calls it by its ``number``.
+A law is symmetric about 0, on the integers. Its characteristic function is positive and falls on
+[0, π], which every inversion relies on. Each law has a file of its own; defining the class
+registers it in `LAWS`, and `Noises` refers to it by its ``number``.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ LAWS: list[type[NoiseLaw]] = []
 
 @dataclass(frozen=True)
 class NoiseLaw(ABC):
-    """The law of a noise K of this scale; scale 0 is no noise at all.
+    """The law of a noise K of this scale; scale 0 means no noise.
 
-    Class methods are about many noises A_k K_k at once, ``a`` being the A_k > 0, ``scales`` > 0,
-    and ``times`` n_k how many independent ones there are of each.
+    Class methods compute for many noises A_k K_k at once: ``a`` are the A_k > 0, ``scales`` > 0,
+    and ``times`` the numbers n_k of independent noises of each kind.
     """
 
     scale: float
-    name: ClassVar[str]  # what a ledger calls it, for good
-    least: ClassVar[float]  # a lesser scale counts as this one: E K² is next to no float else
+    name: ClassVar[str]  # its name in ledgers, which never changes
+    least: ClassVar[float]  # smaller scales count as this one, lest E K² underflow
     heavy: ClassVar[bool]  # whether E e^{λAK} is infinite from λ = 1/(A scale) on
     series_from: ClassVar[float]  # the scale from which its cumulants give ln φ up to A t = 1/5
     number: ClassVar[int]
@@ -69,22 +69,23 @@ class NoiseLaw(ABC):
 
     @property
     def variance(self) -> float:
-        """0 for the exact scale 0."""
+        """Var K; 0 for scale 0."""
         return _variance(self)
 
     @property
     @abstractmethod
     def epsilon_of_step(self) -> Fraction | None:
-        """The largest ln P(K = k)/P(K = k + 1): what a count moved by 1 loses; None if none is."""
+        """The largest ln P(K = k)/P(K = k + 1), the loss of a count that moves by 1; None if
+        unbounded."""
 
     @property
     @abstractmethod
     def rho_of_step(self) -> Fraction:
-        """The ρ in zCDP that a count moved by 1 loses at most."""
+        """An upper bound of the ρ in zCDP that is lost when a count moves by 1."""
 
     @property
     def widest_rate(self) -> float:
-        """The λ from which on E e^{λK} is infinite."""
+        """The λ from which E e^{λK} is infinite."""
         return 1 / self.scale if self.heavy and self.scale else math.inf
 
     def half_width(self, confidence: float | Fraction) -> int:
@@ -106,7 +107,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def _tail(self, half: int) -> float:
-        """For a scale above 0, and half ≥ 0."""
+        """As `tail`, for a scale above 0 and half ≥ 0."""
 
     @abstractmethod
     def log_mass(self, steps: FloatArray) -> FloatArray:
@@ -144,7 +145,7 @@ class NoiseLaw(ABC):
 
     @classmethod
     def proxies(cls, scales: FloatArray) -> FloatArray:
-        """At least Var K_k, and with which E e^{λK} ≤ e^{λ² proxy/2} for small λ."""
+        """Bounds of Var K_k from above, with E e^{λK} ≤ e^{λ² proxy/2} for small λ."""
         return cls.variances(scales)
 
     @classmethod

@@ -1,8 +1,8 @@
-"""Noises of known laws, many at a time: independent, but for those that are drawn together.
+"""Noises of known laws, many at a time: independent, except those that are drawn together.
 
-A noise with next to no scale is 0 but for a chance of about 2e^{−1/b}, or 2e^{−1/2σ²}, and its
-variance is less than any float. It counts as the noise of the scale at which these are e^{−64}: a
-wider one, so that intervals are not narrower.
+A noise of a very small scale is 0 except with probability about 2e^{−1/b}, or 2e^{−1/2σ²}, and its
+variance underflows. It counts as noise of the scale at which these are e^{−64}: that is wider, so
+intervals do not become narrower.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Signature: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class JointNoise:
-    """Noise k is in place ``places[k]`` of the draw with the number ``owners[k]``, which has the
-    joint law ``laws[owners[k]]``; or it is independent, and its owner is −1."""
+    """Noise k has place ``places[k]`` in the draw ``owners[k]``, whose joint law is
+    ``laws[owners[k]]``. The owner of an independent noise is −1."""
 
     owners: IntArray
     places: IntArray
@@ -48,15 +48,15 @@ class JointNoise:
 
     @property
     def draws(self) -> Iterator[tuple[ConditionalLaw, npt.NDArray[np.intp]]]:
-        """The law of each draw, and which noises are of it."""
+        """The law of each draw, and the noises that belong to it."""
         for owner in np.unique(self.owners[self.owners >= 0]).tolist():
             yield self.laws[owner], np.flatnonzero(self.owners == owner)
 
 
 @dataclass(frozen=True, eq=False)
 class Noises:
-    """``laws[k]`` (a law's number) with ``scales[k]``, its least at least; of those drawn
-    ``together`` the laws that dominate.
+    """Noise k has the law with the number ``laws[k]`` and at least the law's least scale,
+    ``scales[k]``. For noises drawn ``together`` these are the dominating independent laws.
 
     Raises InvalidParameterValue unless every scale is finite and not negative.
     """
@@ -100,7 +100,7 @@ class Noises:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Var N_k; of those drawn together `ConditionalLaw.variances`."""
+        """Var N_k, or `ConditionalLaw.variances` for noises drawn together."""
         result = np.zeros(len(self.scales))
         for law in LAWS:
             own = self.laws == law.number
@@ -113,7 +113,7 @@ class Noises:
 
     @cached_property
     def numbers(self) -> IntArray:
-        """Equal for noises of one law; of those drawn together, in one place of one joint law."""
+        """Equal for noises of one law, or drawn together in one place of one joint law."""
         keys = [self.laws.astype(np.int64), self.scales]
         if self.together is not None:
             number = {owner: law.number for owner, law in self.together.laws.items()} | {-1: -1}
@@ -128,7 +128,7 @@ class Noises:
 
     @property
     def alike(self) -> bool:
-        """Whether to exchange any two changes nothing."""
+        """Whether all noises are exchangeable."""
         owners = [] if self.together is None else self.together.owners.tolist()
         return len({*self.numbers.tolist()}) <= 1 and len({*owners}) <= 1
 
@@ -163,14 +163,14 @@ class Noises:
         return own + sum(one.variance for one in self.functionals(weights))
 
     def functionals(self, weights: FloatArray) -> list[Weighted]:
-        """Of the noises of each draw, times their weights."""
+        """For each draw the weighted sum of its noises."""
         if self.together is None:
             return []
         places = self.together.places
         return [law.functional(places[of], weights[of]) for law, of in self.together.draws]
 
     def drawn(self, owners: IntArray) -> Noises:
-        """Of other draws, by the same laws."""
+        """The same noises, drawn in other draws of the same laws."""
         if self.together is None:
             return self
         pairs = zip(owners.tolist(), self.together.owners.tolist(), strict=True)
@@ -185,7 +185,7 @@ class Noises:
 def _of_checked(
     laws: npt.NDArray[np.int8], scales: FloatArray, together: JointNoise | None
 ) -> Noises:
-    """Of some entries of noises: what was checked of all holds for these."""
+    """Noises whose entries were already validated, without checks."""
     result = object.__new__(Noises)
     laws.setflags(write=False)
     scales.setflags(write=False)

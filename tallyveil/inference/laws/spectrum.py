@@ -5,16 +5,16 @@ P(|X| > R) ≤ η. On the circle of length P, with t_j = 2πj/P, X wrapped aroun
 
     P(|X| ≤ h mod P) = 2h/P + (2/π) Σ_{j≥1} φ(t_j) sin(t_j h)/j,
 
-which for h ≤ R is at least P(|X| ≤ h) and at most η more. Two ways to end the sum:
+which for h ≤ R is at least P(|X| ≤ h) and at most η more. Two ways end the sum:
 
 `Lattice`: all X lies on the multiples of a step g, and the sum is finite and exact: with P = gN,
     N = 2M+1,  P(|X| ≤ ng mod P) = (1/N) (2n+1 + 2 Σ_{j≤M} φ(t_j) sin((n+½) g t_j)/sin(g t_j/2)).
-`Bracket`: else, Selberg's trigonometric polynomials of degree N−1, which lie above and below the
+`Bracket`: otherwise Selberg's trigonometric polynomials of degree N−1, above and below the
     indicator of [−h, h] on the circle (Montgomery 1994, Ten Lectures, ch. 1), with
     f(u) = −(1−u) cot πu − 1/π:
     E S± = 2h/P − (2/N) Σ_{j<N} f(j/N) φ(t_j) sin(t_j h)
            ± (1/N) (1 + 2 Σ_{j<N} (1−j/N) φ(t_j) cos(t_j h)).
-    Nothing is left out; they differ by what lies within about P/N of ±h.
+    No term is left out; the two differ by the probability within about P/N of ±h.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _FEWEST_POINTS: Final = 2**9
 _WORK: Final = 3_000_000  # operations, where noises are drawn together
 _FIRST_BLOCK: Final = 16
 _SHORT: Final = 128  # block
-_PIECES: Final = 32  # a longer one is taken into
-_FEW_RUNS: Final = 4  # of blocks, each worked out by itself
+_PIECES: Final = 32  # into which a longer one is divided
+_FEW_RUNS: Final = 4  # of blocks, which are computed one by one
 _ROUNDING: Final = 2e-11  # of sums of up to 10⁵ terms below 1 in double precision
 _LARGEST_RATIO: Final = 1000
 _ROUNDED: Final = 1e-9
@@ -48,7 +48,7 @@ _OFF_THE_LATTICE: Final = 1e-6
 
 
 class ProbabilityBounds(NamedTuple):
-    """A probability lies between them."""
+    """Bounds of a probability."""
 
     lower: float
     upper: float
@@ -68,7 +68,7 @@ class Spectrum(ABC):
     phi: FloatArray
 
     def within(self, h: float, strict: bool = False) -> ProbabilityBounds:
-        """ProbabilityBounds of P(|X| ≤ h), of P(|X| < h) if strict."""
+        """Bounds of P(|X| ≤ h), or of P(|X| < h) if strict."""
         if h < 0:
             return ProbabilityBounds(0.0, 0.0)
         if h >= self.reach:
@@ -76,18 +76,18 @@ class Spectrum(ABC):
         return self._within(h, strict)
 
     def at_least(self, h: float) -> float:
-        """No more than P(|X| ≤ h); it may be less than 0."""
+        """A lower bound of P(|X| ≤ h), which may be negative."""
         return self.within(h).lower
 
     @abstractmethod
     def _within(self, h: float, strict: bool) -> ProbabilityBounds:
-        """For 0 ≤ h < reach."""
+        """As `within`, for 0 ≤ h < reach."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice(Spectrum):
-    """X on the multiples of ``step``; ``slack`` is how far X may be off the lattice, but for a
-    probability of ``neglected``."""
+    """X on the multiples of ``step``. Except with probability ``neglected``, X is within ``slack``
+    of the lattice."""
 
     step: float
     slack: float
@@ -99,7 +99,7 @@ class Lattice(Spectrum):
         return self._at(math.floor(low), math.floor(high))
 
     def lower(self, n: int) -> float:
-        """No more than P(|X| ≤ n · step)."""
+        """A lower bound of P(|X| ≤ n · step)."""
         return self._mass(n) - _ROUNDING - 2 * self.neglected
 
     def _at(self, low: int, high: int) -> ProbabilityBounds:
@@ -124,7 +124,7 @@ class Lattice(Spectrum):
 
 @dataclass(frozen=True, eq=False)
 class Outer(Spectrum):
-    """Nothing is summed: Chernoff's bound of what lies beyond."""
+    """No sum: Chernoff's bound of the tails."""
 
     law: WeightedNoise
 
@@ -154,7 +154,7 @@ class Bracket(Spectrum):
         return middle - off - self.neglected
 
     def _middle(self, h: float) -> tuple[float, float]:
-        """The centre of the bounds, and how far they are off."""
+        """The centre of the bounds, and their distance from it."""
         waves = self._waves.at(2 * math.pi / self.period * h)
         middle = 2 * h / self.period - 2 / self.degree * float(waves[0].imag)
         return middle, (1 + 2 * float(waves[1].real)) / self.degree + _ROUNDING
@@ -162,7 +162,7 @@ class Bracket(Spectrum):
 
 @lru_cache(maxsize=4)
 def _selberg(degree: int) -> FloatArray:
-    """f(j/N) and 1 − j/N for j < N; f(0), which there is not, as 0."""
+    """f(j/N) and 1 − j/N for j < N; f(0), which is undefined, as 0."""
     share = np.arange(degree) / degree
     f = np.zeros(degree)
     f[1:] = -(1 - share[1:]) / np.tan(math.pi * share[1:]) - 1 / math.pi
@@ -180,7 +180,7 @@ def spectrum(law: WeightedNoise, neglected: float) -> Spectrum:
 
 
 def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | None:
-    """None where too few points can be worked out."""
+    """A `Bracket`, or None where too few points can be computed."""
     number = _BRACKET_POINTS
     while number * law.work > _WORK:
         number //= 2
@@ -192,14 +192,14 @@ def _bracket(law: WeightedNoise, reach: float, neglected: float) -> Bracket | No
 
 
 def _level(number: int, neglected: float) -> float:
-    """ln φ, below which φ may be left out at N points: that is at most Σ_j (2/π + 2j/N) φ/j, with a
-    `Lattice` Σ_j φ/j, which is η/10."""
+    """The ln φ below which φ may be left out at N points. The error is at most
+    Σ_j (2/π + 2j/N) φ/j, or Σ_j φ/j with a `Lattice`, which is η/10."""
     return math.log(neglected / (10 * (2 + math.log(number))))
 
 
 def _phi(law: WeightedNoise, count: int, unit: float, level: float) -> FloatArray:
-    """φ(j · unit) for j ≤ count up to the last that is of the level at least; 0 for lesser ones and
-    at j = 0."""
+    """φ(j · unit) for j ≤ count, up to the last value of at least the level; 0 for smaller values
+    and at j = 0."""
     starts, stops = _alive(law, count, unit, level)
     phi = np.zeros(max(stops, default=1))
     joints = np.flatnonzero(starts[1:] == stops[:-1])
@@ -211,8 +211,8 @@ def _phi(law: WeightedNoise, count: int, unit: float, level: float) -> FloatArra
 
 
 def _alive(law: WeightedNoise, count: int, unit: float, level: float) -> tuple[IntArray, IntArray]:
-    """The starts and stops of blocks of 1 … count with every j at which φ may be of the level: by
-    ever shorter ones, as far as some turn out to be dead."""
+    """The starts and stops of blocks of 1 … count that hold every j at which φ may reach the level.
+    Blocks are halved as long as some turn out to be below it."""
     starts = np.append(1, _FIRST_BLOCK << np.arange(count.bit_length()))
     starts = starts[starts <= count]
     stops = np.append(starts[1:], count + 1)
@@ -229,7 +229,7 @@ def _alive(law: WeightedNoise, count: int, unit: float, level: float) -> tuple[I
 
 
 def _common_denominator(ratios: FloatArray) -> int | None:
-    """The least D ≤ 1000 of which all ratios are multiples of 1/D, but for rounding errors."""
+    """The least D ≤ 1000 with all ratios multiples of 1/D, except for rounding errors."""
     parts = 1
     while True:
         off = np.abs(ratios - np.rint(ratios * parts) / parts)
@@ -243,7 +243,7 @@ def _common_denominator(ratios: FloatArray) -> int | None:
 
 
 def _denominator(ratio: float) -> int | None:
-    """The least q ≤ 1000 for which the ratio is a p/q but for a rounding error. It is among the
+    """The least q ≤ 1000 for which the ratio is p/q except for a rounding error. p/q is among the
     convergents of its continued fraction, as every p/q nearer than 1/2q² is."""
     before, here, rest = 0, 1, ratio
     while abs(ratio * here - round(ratio * here)) > _ROUNDED * here:
@@ -255,7 +255,7 @@ def _denominator(ratio: float) -> int | None:
 
 
 def _lattice(law: WeightedNoise, reach: float, neglected: float) -> Lattice | None:
-    """X on a lattice, if the coefficients are whole multiples of a step but for rounding errors."""
+    """X on a lattice, if its coefficients are multiples of a step except for rounding errors."""
     if not len(law.steps):
         return None
     largest = float(law.steps.max())

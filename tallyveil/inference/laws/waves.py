@@ -1,4 +1,4 @@
-"""Sines, and sums of them, at many evenly spaced angles: by few of them and products."""
+"""Sines and sums of waves at many evenly spaced angles, by products of a few of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tallyveil.arrays import FloatArray, IntArray
 
 __all__ = ["Waves", "sines"]
 
-_FEW = 48  # points, of which each is worked out by itself
-_DIRECT = 512  # weights, whose sum is
-_EVEN = 2e-15  # of the last point, by which others are off as they are rounded
+_FEW = 48  # points up to which each is computed by itself
+_DIRECT = 512  # weights up to which the sum is computed directly
+_EVEN = 2e-15  # of the last point: the rounding error of the others
 
 
 def sines(factors: FloatArray, points: FloatArray) -> FloatArray:
@@ -33,8 +33,8 @@ def sines(factors: FloatArray, points: FloatArray) -> FloatArray:
 
 
 class Waves:
-    """Of some rows of weights w_j, the sums Σ_j w_j e^{ija} at any angle a: by the few that are not
-    zero; else, w_{dp+q} in a table d wide, Σ_p e^{idpa} Σ_q w_{dp+q} e^{iqa}."""
+    """The sums Σ_j w_j e^{ija} of rows of weights w_j at any angle a: directly if few are not
+    zero; otherwise, with w_{dp+q} in a table of width d, as Σ_p e^{idpa} Σ_q w_{dp+q} e^{iqa}."""
 
     def __init__(self, weights: FloatArray) -> None:
         self._numbers = np.flatnonzero(weights.any(axis=0))
@@ -67,5 +67,5 @@ def _as_table(weights: FloatArray) -> FloatArray:
 
 
 def _width(number: int) -> int:
-    """Of a table for so many entries that is about square."""
+    """The width of an about square table for this number of entries."""
     return 1 << (number.bit_length() + 1) // 2

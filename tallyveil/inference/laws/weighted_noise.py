@@ -1,12 +1,12 @@
-"""Linear combinations of noises, independent but for those drawn together (`weighted_draw`).
+"""Linear combinations of noises, independent except those drawn together (`weighted_draw`).
 
-For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file has
+For a combination X = Σ A_k N_k of independent noises, with real coefficients, this file computes
 
     K(λ)     = ln E e^{λX}, finite for |λ| below `WeightedNoise.limit`, or a bound of it,
     ln φ(t)  = ln E e^{itX}, where every factor of φ is positive,
 
-and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}. Of noises drawn together K is that of
-the independent ones that dominate them.
+and a bound of P(|X| > x), Chernoff's 2 min_λ e^{K(λ) − λx}. For noises drawn together, K is that
+of the independent ones that dominate them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _Terms: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class WeightedNoise:
-    """X = Σ A_k N_k with ``coefficients`` A; without the terms that are zero.
+    """X = Σ A_k N_k with ``coefficients`` A, without the terms that are zero.
 
-    Terms are sorted by |A_k| × scale, the largest first. Independent terms that are alike are one,
-    which is there several ``times``. Terms of less than 1e-12 of the largest, such as rounding
-    errors leave, are left out, and ``slack`` bounds |Σ A_k N_k| over them but for a probability of
-    1e-20. ``joint`` are the sums of those drawn together.
+    Terms are sorted by |A_k| × scale, the largest first. Equal independent terms are merged, and
+    ``times`` counts them. Terms below 1e-12 of the largest, as rounding errors leave, are left out;
+    ``slack`` bounds |Σ A_k N_k| over them except with probability 1e-20. ``joint`` are the sums of
+    the noises drawn together.
     """
 
     coefficients: FloatArray
@@ -77,7 +77,7 @@ class WeightedNoise:
 
     @classmethod
     def _merged(cls, a: FloatArray, noises: Noises, slack: float = 0.0) -> WeightedNoise:
-        """Of independent terms in their order."""
+        """From independent terms in order; equal neighbours are merged."""
         columns = (a, noises.scales, noises.laws)
         differ = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])
         first = np.flatnonzero(np.append(True, differ)[: len(a)])
@@ -86,7 +86,7 @@ class WeightedNoise:
 
     @cached_property
     def independent(self) -> WeightedNoise:
-        """The terms that are."""
+        """X without the noises drawn together."""
         together = self.noises.together
         if together is None and not self.joint:
             return self
@@ -103,18 +103,18 @@ class WeightedNoise:
 
     @cached_property
     def scales(self) -> FloatArray:
-        """By step, at least that of a noise as wide as the sum it is on."""
+        """For each step at least the scale of a noise as wide as the sum of its terms."""
         own = self.independent
         scales = own.noises.scales * np.sqrt(own.times)
         return np.concatenate([scales, *(one.scales for one in self.joint)])
 
     @property
     def work(self) -> int:
-        """About how many operations φ takes for each point, beside those for independent terms."""
+        """About the number of operations of φ for each point, without the independent terms."""
         return sum(one.work for one in self.joint)
 
     def in_units(self, step: float) -> WeightedNoise:
-        """X/step, of which the coefficients are whole but for rounding errors."""
+        """X/step, whose coefficients are integers except for rounding errors."""
         own = self.independent
         joint = tuple(one.in_units(step) for one in self.joint)
         return WeightedNoise(np.rint(own.coefficients / step), own.noises, own.times, 0.0, joint)
@@ -126,7 +126,7 @@ class WeightedNoise:
 
     @cached_property
     def variance(self) -> float:
-        """Σ A_k² Var N_k of the independent terms, and what the others have."""
+        """Var X: Σ A_k² Var N_k of the independent terms, plus the variance of the others."""
         own = self.independent
         alone = float((own.times * own.coefficients**2 * own.noises.variances).sum())
         return alone + sum(one.variance for one in self.joint)
@@ -134,7 +134,7 @@ class WeightedNoise:
     def _terms(
         self, chunk: slice | npt.NDArray[np.intp] = slice(None)
     ) -> Iterator[tuple[type[NoiseLaw], _Terms]]:
-        """By law the coefficients and scales of some terms, and how often each is there."""
+        """For each law the coefficients, scales and numbers of these terms."""
         laws = self.noises.laws[chunk]
         every = self.coefficients[chunk], self.noises.scales[chunk], self.times[chunk]
         for law in self._laws if len(laws) else ():
@@ -158,8 +158,8 @@ class WeightedNoise:
         return 1 / float(max(largest)) if largest else math.inf
 
     def cumulant_generating(self, rates: FloatArray) -> FloatArray:
-        """K(λ) (a bound of it with discrete Gaussian terms) at rates 0 ≤ λ < limit, within a
-        relative 1e-12. Terms far below their limit are summed up by their cumulants."""
+        """K(λ), or a bound of it with discrete Gaussian terms, at rates 0 ≤ λ < limit, within a
+        relative 1e-12. Terms far below their limit are summed by their cumulants."""
         split = self._small_from(float(rates.max()))
         total = np.zeros(len(rates))
         for law, terms in self._terms(slice(split)):
@@ -178,7 +178,7 @@ class WeightedNoise:
         return float(bounds.min()) * (1 + 1e-9)
 
     def tail(self, x: float) -> float:
-        """At least P(X ≥ x), x > 0, by Chernoff: min_λ e^{K(λ) − λx}; and no more than 1/2."""
+        """An upper bound of P(X ≥ x), x > 0, by Chernoff, min_λ e^{K(λ) − λx}; at most 1/2."""
         if not len(self.sizes):
             return 0.0
         rates = self._rates(x / self._spread)
@@ -187,23 +187,23 @@ class WeightedNoise:
 
     @cached_property
     def _spread(self) -> float:
-        """At least the variance."""
+        """An upper bound of the variance."""
         every = self._terms()
         return float(sum(times * a**2 @ law.proxies(scales) for law, (a, scales, times) in every))
 
     def _rates(self, normal: float) -> FloatArray:
-        """Some λ to try for Chernoff's bound: about what it is for a normal law, and near the
-        limit if that is beyond."""
+        """The λ to try for Chernoff's bound: near the best one for a normal law, and near the limit
+        if that is exceeded."""
         rates = normal * np.array([0.55, 0.7, 0.85, 1.0, 1.15])
         if rates[-1] > 0.5 * self.limit:  # elsewhere K is nearly that of a normal law
             rates = np.concatenate([rates[rates < 0.999 * self.limit], _NEAR * self.limit])
         return rates
 
     def log_phi(self, points: FloatArray, level: float = _DEAD) -> FloatArray:
-        """ln φ(t) at ascending t ≥ 0, −∞ where it is below ``level``; otherwise within 1e-12, of φ
-        or of 1.
+        """ln φ(t) at ascending t ≥ 0, −∞ where it is below ``level``. Elsewhere the error is within
+        1e-12, of φ or of 1.
 
-        The terms for which t is small are summed up by their cumulants, the others one by one.
+        The terms for which t is small are summed by their cumulants, the others one by one.
         """
         own = self.independent
         if own is not self:
@@ -229,7 +229,7 @@ class WeightedNoise:
         """For each i whether ln φ(t) < level for all t from first_i to last_i follows from how far
         A_k t is from the multiples of 2π, where the term's φ is 1.
 
-        A term counts if it passes none of them, and none of those drawn together does.
+        A term is used only if A_k t passes none of these; noises drawn together are never used.
         """
         own = self.independent
         if own is not self:
@@ -269,7 +269,7 @@ class WeightedNoise:
 
     def _series(self, start: int, points: FloatArray, sign: float) -> FloatArray:
         """Σ_r c_r (±t²)^r, r ≤ 10, of the terms from ``start`` on, for ln φ and K: with τ = 4t
-        below their limits, what it leaves out is at most 4^{−22} K(τ), as cumulants are positive.
+        below their limits, the rest is at most 4^{−22} K(τ), as cumulants are positive.
         """
         unit, terms = self._cumulants
         squares = np.broadcast_to(sign * (points * unit) ** 2, (len(terms), len(points)))
@@ -278,7 +278,7 @@ class WeightedNoise:
 
 
 def _stretch(chosen: BoolArray) -> slice:
-    """From the first that is chosen to the last: evenly spaced points stay so."""
+    """The slice from the first chosen to the last, so that evenly spaced points stay so."""
     some = np.flatnonzero(chosen)
     return slice(int(some[0]), int(some[-1]) + 1) if len(some) else slice(0, 0)
 
