@@ -1,8 +1,8 @@
-"""Budgets: what has been spent, whether more may be, and what was answered.
+"""Budgets: what has been spent, whether more may be spent, and what was answered.
 
-What lives here composes the losses of releases (`mechanisms` says what one release costs), keeps
-the append-only ledger of charges and noisy answers, and issues receipts once a charge is written.
-It sees workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
+This room composes the losses of releases (`mechanisms` has the cost of one release), keeps the
+append-only ledger of charges and noisy answers, and issues receipts once a charge is written. It
+handles workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
 from tallyveil.accountant.accountant import Accountant, Draw, Overtaken

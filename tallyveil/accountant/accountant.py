@@ -1,4 +1,4 @@
-"""The accountant: may this be asked, what does it cost, and what is known already."""
+"""The accountant: what a charge costs, whether it is allowed, and what was answered before."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
 
-_LONG: Final = 1_000  # charges that a summary may lack: they take half a second to work out
+_LONG: Final = 1_000  # charges that a summary may lack: composing them takes half a second
 _PART: Final = 100  # of a long ledger it may lack one charge in so many
 
 
 Draw: TypeAlias = Callable[[int, Receipt], Noisy]
-"""Of a charge, by its number among others, the noisy answer to a column each."""
+"""Return the noisy answer to each column of the charge with this number."""
 
 
 class Overtaken(Exception):
-    """More was charged or answered than a charge was decided on. Nothing was charged for it."""
+    """More was charged or answered since a charge was decided on. The charge was not made."""
 
 
 @dataclass(frozen=True)
 class Sale:
-    """Charges that are paid for, as ``quote`` says: a receipt for each, which is used where
-    ``answers`` has its noisy answer."""
+    """Charges made as in ``quote``, with a receipt for each. A receipt is used up where ``answers``
+    has the noisy answer."""
 
     quote: Quote
     receipts: tuple[Receipt, ...]
@@ -53,12 +53,13 @@ class Accountant(Balances):
     """Keeps the budgets of the tables in ``accounts`` by ``ledger``, and the analysts' shares of
     them. Threads may share it.
 
-    Whatever other processes append to the ledger is taken in before anything is decided. What is
-    spent is a function of the ledger alone (`Books`).
+    It reads what other processes appended to the ledger before it decides anything. What is spent
+    is a function of the ledger alone (`Books`).
 
     Its lock covers the ledger's transactions, which use one connection, and what follows from
-    them. It waits for the disk, as durable means; and where `sell` is told so, for the drawing of a
-    few answers, which takes less than a second wait for the disk. Estimates are no part of it.
+    them. The lock is held while the disk makes charges durable, and with a ``draw`` for `sell`
+    while a few answers are drawn, which takes less time than a second wait for the disk. It is not
+    held while estimates are made.
     """
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
@@ -74,9 +75,9 @@ class Accountant(Balances):
         self.summarise()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
-        """Vouch that the table's answers are about the data ``digest`` is of, now and for good.
+        """Bind the table's answers for good to the data whose digest is given.
 
-        ``digest`` takes a key, and gives the digest of the counts under it.
+        ``digest`` takes a key and returns the digest of the counts under it.
 
         Raises LedgerMismatch if the ledger knows other data of the table.
         """
@@ -84,8 +85,8 @@ class Accountant(Balances):
             remember_data(self._ledger, table, digest)
 
     def declare_exact(self, table: str, counts: Mapping[str, Workload]) -> list[Receipt]:
-        """Write down counts that are to be exact, by their SQL, before they are counted: they have
-        no charge. A receipt for each, durable when it returns."""
+        """Record counts that are to be exact, by their SQL, before they are counted; they are not
+        charged. Return a receipt for each; durable when it returns."""
         with self._lock:
             write_invariants(self._ledger, table, DECLARED, counts)
         return [
@@ -94,20 +95,20 @@ class Accountant(Balances):
         ]
 
     def publish_exact(self, table: str, counts: Mapping[str, Workload]) -> None:
-        """Write down that they are published, which is for good."""
+        """Record that the counts are published, which is permanent."""
         with self._lock:
             write_invariants(self._ledger, table, PUBLISHED, counts)
 
     def published(self, table: str) -> tuple[Column, ...]:
-        """The columns of all that was published of a table: what translates are by."""
+        """The columns of all published counts of a table, by which charges are translated."""
         with self._lock, self._ledger.reading():
             self._published[table] = published_columns(self._ledger, table)
             return self._published[table]
 
     def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
-        """What ``derive`` gave before the last summary was written, without arrays if there is
-        none: it follows from some of a table's first releases, and from nothing else. From now on
-        ``derive`` is asked for it before a summary is written."""
+        """Return the result of ``derive`` in the last summary, empty if there is none. It must
+        follow only from some first releases of the table. From now on ``derive`` is called before a
+        summary is written."""
         with self._lock:
             self._derive[table] = derive
             return self._books.derived.pop(table, {})
@@ -123,7 +124,7 @@ class Accountant(Balances):
             least = max(_LONG, len(self._books.readings) // _PART)
         if self._ledger.path is None or self._books.unsummarised < least:
             return
-        # Before the position: what it follows from is no more than the summary covers.
+        # Derived before the position is read, so that the summary covers all that it follows from.
         derived = {table: derive() for table, derive in tuple(self._derive.items())}
         with self._lock:
             summary = self._books.summary(least, derived)
@@ -133,7 +134,7 @@ class Accountant(Balances):
     def quote(
         self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
     ) -> Quote:
-        """What ``charge`` would do, free of charge. Charges are composed before the check.
+        """What ``charge`` would cost, without charging. Charges are composed before the check.
 
         Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
         """
@@ -144,23 +145,23 @@ class Accountant(Balances):
     def charge(
         self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
     ) -> tuple[Receipt, ...]:
-        """Pay for all ``charges`` or for none; durable when it returns one receipt for each.
+        """Make all ``charges`` or none; durable when it returns one receipt for each.
 
-        ``analyst`` is who asked, as the caller has made sure of. Where a table has shares, the
-        ``custodian`` needs none; who has one is held to it in any case.
+        ``analyst`` is who asked; the caller has authenticated the name. Where a table has shares, a
+        ``custodian`` without one may charge too; everyone with a share is held to it.
 
         Raises BudgetExceeded (53400) if any cell or pair of cells would lose more than the
         budget of its table, or more by this analyst's purchases than the analyst's share;
-        InvalidParameterValue (22023) if all of it costs a table less than the least, and
+        InvalidParameterValue (22023) if the whole costs a table less than the least cost,
         RecordingLimitExceeded (53400) if more would be recorded than the policy's limits allow;
-        and LedgerError if the ledger cannot be written: then there is no receipt, whether or not
+        and LedgerError if the ledger cannot be written: then no receipt is issued, whether or not
         the charge was made.
         """
         return self.sell(charges, analyst, custodian=custodian).receipts
 
     def price(self, charges: Iterable[Charge]) -> None:
-        """Work out what they cost, and how they are recorded, while the statement can be stopped:
-        `sell` of the same charges finds it done. Raises what `deadline.check` raises, besides.
+        """Compute the costs of charges and their records in advance, while the statement can be
+        stopped: `sell` of the same charges reuses them. Also raises what `deadline.check` raises.
         """
         for charge in charges:
             self._books.pricing.price(charge)
@@ -177,17 +178,17 @@ class Accountant(Balances):
     ) -> Sale:
         """As `charge`; with ``draw``, charges and noisy answers become durable in one commit.
 
-        ``draw(n, receipt)`` computes and perturbs the answer to charge n. It runs once all charges
-        are written, and before they are durable: what it gives leaves here once they are. If
-        anything fails from there on, the charges become durable all the same, without answers;
-        only where the ledger cannot be written at all do they not, and neither does a receipt or
-        an answer leave. docs/guarantees.md has the argument. It runs under the lock.
+        ``draw(n, receipt)`` computes and perturbs the answer to charge n. It runs under the lock,
+        after all charges are written and before they are durable; answers are returned only once
+        they are. If anything fails from then on, the charges become durable all the same, without
+        answers. Only where the ledger cannot be written at all they do not, and then no receipt
+        and no answer is returned. docs/guarantees.md has the argument.
 
-        ``decided_on`` are `state`s of tables that must not have changed, in any process, since
-        somebody looked at what the charges would tell; and `taken_in` must not have.
+        ``decided_on`` are `state`s of tables that must not have changed, in any process, since the
+        charges were decided on; nor may `taken_in` have changed.
 
         Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
-        charged: once the charges are written, nothing is stopped here. Raises what `charge` raises;
+        charged: once the charges are written, they cannot be stopped. Raises what `charge` raises;
         and what ``draw`` raises, with everything charged.
         """
         for charge in charges:
@@ -197,7 +198,7 @@ class Accountant(Balances):
         priced = [self._books.pricing.price(charge) for charge in charges]
         durable: list[Position] = []
         try:
-            # Others wait for the lock: who has it waits for nobody's turn.
+            # Others wait for the lock, so its holder must not wait for a turn.
             with deadline.taking(None), self._lock:
                 sale = self._sell(
                     priced, analyst, custodian, decided_on or {}, taken_in, draw, durable
@@ -219,7 +220,7 @@ class Accountant(Balances):
         draw: Draw | None,
         durable: list[Position],
     ) -> Sale:
-        """Adds to ``durable`` where the charges end that the ledger holds, also if it raises."""
+        """Add the positions of the charges in the ledger to ``durable``, also if it raises."""
         books, drawn = self._books, False
         noisy: dict[int, Noisy] = {}
         try:
@@ -252,8 +253,8 @@ class Accountant(Balances):
                             _check_heights(n, noisy[receipt.charge_id], one.charge)
                         answered = books.append_answers(noisy)
         except BaseException:
-            # Of any kind, also an interrupt: who has an answer drawn and sees it fail, by whatever
-            # error, has learnt from it. Failing must not be free.
+            # Also an interrupt: an analyst who sees a drawn answer fail, by whatever error, has
+            # learnt from it. So a failure must not be free.
             if drawn:
                 durable += books.insist(priced, analyst, ends)
             raise
@@ -265,14 +266,14 @@ class Accountant(Balances):
         return Sale(quote, receipts, tuple(noisy.values()))
 
     def record(self, charge: Receipt | int, values: Sequence[Sequence[int]]) -> None:
-        """Remember the noisy answer to a charge: a tuple of integers per column, once.
+        """Record the noisy answer to a charge, once: a tuple of integers per column.
 
-        Raises TallyveilError if there is no such charge, it is answered already, or the values
-        do not fit it.
+        Raises TallyveilError if there is no such charge, it is already answered, or the values do
+        not fit it.
         """
         number = charge.charge_id if isinstance(charge, Receipt) else charge
         noisy = {number: tuple(map(tuple, values))}
-        # It is paid for: a statement that is cancelled now would lose it.
+        # Already charged: a statement that is cancelled now would lose its answer.
         with deadline.unlimited(), self._lock:
             with self._books.writing():
                 awaited = self._books.memory.asked.get(number)
@@ -284,10 +285,10 @@ class Accountant(Balances):
             self._books.settled()
 
     def derive(self, derivations: Mapping[str, Sequence[Derivation]], analyst: str) -> None:
-        """Remember how estimates of tables' rows were made that ``analyst`` is about to be given;
+        """Record how estimates of tables' rows were made that will be reported to ``analyst``;
         durable when it returns.
 
-        Since such an estimate may cost nothing, a few megabytes are kept for each analyst at most.
+        Since such an estimate may be free, at most a few megabytes are recorded for each analyst.
         """
         each = ((table, one) for table, own in derivations.items() for one in own)
         encoded = [(table, encode_derivation(one)) for table, one in each]

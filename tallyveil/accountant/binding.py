@@ -1,10 +1,10 @@
-"""What a ledger belongs to: the declarations of its tables, and the data that was counted.
+"""The binding of a ledger to the declarations of its tables, and to the data that was counted.
 
-Charges add up, and answers are averaged, only while both stay the same. The data is known by a
-digest of the table's counts, which are all that any answer was ever computed from: the same rows in
-another order or another file have the same digest, and one record more has another. It is keyed by
-random bytes, so that ledgers of the same data do not tell; still, who reads the ledger can try out
-guesses of a small table. It is in no message and no log.
+Charges add up, and answers may be combined, only while both stay the same. The data is identified
+by a digest of the table's counts, from which all answers are computed: the same rows in another
+order or another file have the same digest, and one more record changes it. The digest is keyed by
+random bytes, so that ledgers of the same data cannot be linked. Still, a reader of the ledger can
+test guesses of a small table. The digest is in no message and no log.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def bind(ledger: Ledger, accounts: Mapping[str, Account]) -> None:
 
 
 def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
-    """The tables that the ledger does not know; inside `reading`.
+    """The tables that are new to the ledger; inside `reading`.
 
-    Raises LedgerMismatch if a known one has changed, or if one without charges may be one that was
-    charged under another name, or is new and reads a relation of the source that such a one reads,
-    and the custodian has not said that their budgets add up.
+    Raises LedgerMismatch if a known table's declaration has changed, if a table without charges may
+    be one that was charged under another name, or if a new table reads a relation of the source
+    that a charged one reads, unless the custodian declares that their budgets add up.
     """
     known = ledger.tables()
     for table, account in accounts.items():
@@ -41,7 +41,7 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
             raise _redeclared(ledger, table)
     charged = ledger.charged_tables()
     for table in (name for name in accounts if name not in charged):
-        # Of what had been charged when it was added, the custodian has said so.
+        # For tables charged before it was added, the custodian has declared so already.
         _, added = known.get(table, ("", ""))
         since = {name for name, first in charged.items() if first > added}
         unsaid = sorted(since - set(accounts[table].beside))
@@ -55,9 +55,9 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
 
 
 def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
-    """Make the data that ``digest`` is of the table's, unless the ledger knows other data of it.
+    """Bind the table to the data of this ``digest``, unless the ledger has other data for it.
 
-    ``digest`` takes a key. It may take long, and is not worked out inside a transaction.
+    ``digest`` takes a key. It may take long, so it is computed outside of transactions.
 
     Raises LedgerMismatch.
     """
@@ -76,7 +76,7 @@ def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) 
 
 
 def check_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
-    """As `remember_data`, and leave no trace."""
+    """As `remember_data`, but write nothing."""
     with ledger.reading():
         known = ledger.snapshot(table)
     if known is not None:
@@ -116,7 +116,7 @@ def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
 
 
 def _restore(ledger: Ledger, what: str, otherwise: str) -> str:
-    """What to do about another one; inside `reading`."""
+    """The hint on how to continue with a changed table or its data; inside `reading`."""
     if ledger.charged_tables():
         return f"Restore the {what} the ledger was made with. {otherwise}"
     return f"Nothing was charged yet: delete the ledger, and it is made anew for this {what}."

@@ -1,4 +1,4 @@
-"""What follows from a ledger: what is spent, how much is recorded, what was answered."""
+"""What follows from a ledger: what is spent, how much is recorded, and what was answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tallyveil.errors import TallyveilError
 
 __all__ = ["Books"]
 
-# Rows taken in at a time when a ledger is opened: of those to be worked out, and of covered ones.
+# Rows read at a time when a ledger is opened: of those to be composed, and of covered ones.
 _BATCH: Final = 16
 _MANY: Final = 2_000
 
@@ -31,15 +31,15 @@ _NOTHING: Final = Summary(START, START, {}, {}, {}, {}, {})
 
 
 class _OfAnother(Exception):
-    """A summary is of another ledger, or lacks a table that was charged."""
+    """A summary belongs to another ledger, or lacks a table that was charged."""
 
 
 class Books:
     """A function of the ledger's rows and the accounts, kept up to date with what any process
     appends. Used under the accountant's lock.
 
-    What a summary covers is not worked out again, and decoded once somebody looks at it: the
-    chain says that it is what it was.
+    Rows that a summary covers are not composed again, and are decoded only when used: the chain
+    shows that they are unchanged.
     """
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
@@ -57,16 +57,16 @@ class Books:
         self._opened, self._covered = True, _NOTHING
 
     def _open(self, summary: Summary) -> None:
-        """Take in a whole ledger, what the summary covers as it says.
+        """Read the whole ledger, using the summary for the rows it covers.
 
-        Raises _OfAnother if it is not one of this ledger.
+        Raises _OfAnother if the summary is not of this ledger.
         """
         self._covered = summary
         unused = Filters.unused(self._accounts)
         tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
         self.filters = Filters(unused.accounts, tables, shares)
         self.readings = dict(summary.readings)
-        """By charge what its table has spent after it, and whether that is exact."""
+        """For each charge what its table has spent after it, and whether that is exact."""
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         for (table, analyst), amount in summary.amounts.items():
@@ -79,20 +79,20 @@ class Books:
         self.taken_in = 0
         """How many charges and answers were read from the ledger."""
         self.derived = dict(summary.derived)
-        """By table what others have derived from its first releases, until they ask for it."""
+        """For each table what other rooms derived from its first releases, until they fetch it."""
         self._replay()
 
     # Reading
 
     def refresh(self) -> None:
-        """Take in what other processes have appended."""
+        """Read what other processes have appended."""
         if self._version is None or self._ledger.version() != self._version:
             with self.reading():
                 pass
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """One snapshot of the ledger, taken in."""
+        """Hold one snapshot of the ledger, with everything in it read."""
         with self._ledger.reading():
             self._take_in()
             self._version = self._ledger.version()
@@ -101,8 +101,8 @@ class Books:
     def plan(
         self, priced: Sequence[Priced], analyst: str, custodian: bool
     ) -> tuple[Quote, list[Filters]]:
-        """The quote, and the filters as they would be after each charge. Inside `reading` where
-        earlier charges are to be composed anew; no table may have two of these.
+        """The quote, and the filters as they would be after each charge. Must be inside `reading`
+        if a charge has earlier ones composed anew; a table may have only one such charge.
 
         Raises what `Recording.check` raises."""
         steps = [self.filters]
@@ -119,8 +119,8 @@ class Books:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction, with everything taken in. Until `settled` says otherwise, what is written
-        is read again from the ledger: never less is known than it holds."""
+        """A transaction, with everything in the ledger read. Unless `settled` is called, its rows
+        are read back from the ledger, so the books never lack what it holds."""
         seen, self._version = self._version, None
         with self._ledger.writing():
             if seen is None or self._ledger.version() != seen:
@@ -128,7 +128,7 @@ class Books:
             yield
 
     def append(self, priced: Sequence[Priced], analyst: str) -> list[Position]:
-        """Write charges; where each ends."""
+        """Write charges, and return the position of each."""
         ends, end = [], self._charges
         for one in priced:
             end = self._ledger.append(
@@ -158,14 +158,14 @@ class Books:
         analyst: str,
         steps: Sequence[Filters],
     ) -> None:
-        """Charges that were appended are durable."""
+        """Note that the charges appended are durable."""
         for end, one, filters in zip(ends, priced, steps, strict=True):
             self._admit(end.number, one.charge, filters)
             self.recording.add(one.charge.table, analyst, one.amount)
             self._charges = end
 
     def answered(self, noisy: Mapping[int, Noisy], end: Position) -> None:
-        """Answers that were appended are durable."""
+        """Note that the answers appended are durable."""
         for number, values in noisy.items():
             self.memory.learn(number, values)
         self._answers = end
@@ -173,11 +173,11 @@ class Books:
     def insist(
         self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position]
     ) -> Sequence[Position]:
-        """Charges were appended up to ``ends``, and answers drawn: see to it that the ledger holds
-        the charges, and say where. SQLite may undo a transaction that cannot be written, and then
-        they are charged by themselves, if that can be; if not, there are none.
+        """Make sure that the ledger holds the charges appended up to ``ends``, whose answers were
+        drawn, and return their positions. SQLite may roll back a transaction that cannot be
+        written. Then the charges are written by themselves; none are returned if that fails too.
 
-        No deadline stops it: who cancels would have the charge taken back."""
+        No deadline stops it: otherwise a cancel would take the charge back."""
         with suppress(TallyveilError), deadline.unlimited():
             with self.writing():
                 if not self._ledger.holds_charge(ends[-1]):
@@ -187,7 +187,7 @@ class Books:
         return ()
 
     def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
-        """Write how estimates of tables' rows were made, those that there is room for."""
+        """Write how estimates of tables' rows were made, as far as there is room."""
         room = self.memory.room_for_derivations
         kept = [(table, body) for table, body in derivations if len(body) <= room(table, analyst)]
         if not kept:
@@ -198,7 +198,7 @@ class Books:
                 end = self._ledger.derive(table, analyst, body, end)
 
     def settled(self) -> None:
-        """All that was written is taken in."""
+        """Note that the books include everything written."""
         self._version = self._ledger.written
 
     # Taking in
@@ -209,7 +209,7 @@ class Books:
         return self._charges.number - self._summarised
 
     def summary(self, least: int, derived: Mapping[str, Arrays]) -> Summary | None:
-        """Of all that was taken in, if it is so many charges more than the last one covers."""
+        """A summary of everything read, or None if the last lacks fewer than ``least`` charges."""
         if self.unsummarised < least:
             return None
         self._summarised = self._charges.number
@@ -218,7 +218,7 @@ class Books:
         return Summary(*ends, *spent, *recorded, {**self.derived, **derived})
 
     def _replay(self) -> None:
-        """In transactions that are short enough for other processes to write in between."""
+        """Read the ledger in transactions short enough for other processes to write in between."""
         charges, answers = self._covered.charges, self._covered.answers
         for answering in (False, True):
             before = None
@@ -238,12 +238,12 @@ class Books:
 
     @deadline.taking(None)
     def _take_in(self, charges: int = -1, answers: int = -1) -> None:
-        """Bring all up to date with the ledger; inside a transaction. If given, so many charges
-        and answers at most: answers only once no charge is left, derivations after the answers
-        they are made of.
+        """Bring the books up to date with the ledger; inside a transaction. ``charges`` and
+        ``answers`` limit how many are read, if given. Answers are read only once no charge is left,
+        and derivations after the answers they use.
 
-        A statement can be stopped between two charges, and waits for no turn, since others wait
-        for this.
+        A statement can be stopped between two charges. It waits for no turn, since others wait for
+        this.
 
         Raises what `deadline.check` raises.
         """
@@ -278,15 +278,15 @@ class Books:
         charge = self.recomposition.charge(stored)
         loss = self.pricing.recorded_loss(stored, charge)
         about = charge, stored.analyst, loss, stored.id
-        # A copy: what it was priced at goes with the charge itself.
+        # A copy, since the price is cached with the charge object itself.
         self._admit(stored.id, copy(charge), self.recomposition.after(self.filters, *about))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
-        if self._opened:  # whoever died before does not answer any more
+        if self._opened:  # processes that died before will not answer any more
             self.memory.expect_elsewhere(stored.id, charge)
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
-        """Keep a charge, the filters after it, and the odometer's reading of its table."""
+        """Add a charge, the filters after it, and the odometer's reading of its table."""
         self.memory.expect(Release(number, charge.table, charge.mechanism, lambda: charge))
         if charge.translates:
             self.translated.add(charge.table)
@@ -295,6 +295,6 @@ class Books:
 
 
 def _portion(seen: Position, covered: Position) -> int:
-    """How many rows are taken in at a time: never some that are covered and some that are not."""
+    """The number of rows to read at a time; covered and uncovered rows are never mixed."""
     left = covered.number - seen.number
     return min(_MANY, left) if left > 0 else _BATCH

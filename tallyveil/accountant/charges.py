@@ -1,4 +1,4 @@
-"""What is charged and answered, and what the ledger says of it."""
+"""Charges and answers, and their entries in the public history."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["Answer", "Charge", "Entry", "OdometerReading", "Spending"]
 
 @dataclass(frozen=True, eq=False)
 class Charge:
-    """One workload at given noise scales, to be paid for. ``scales[c]`` is column c's.
+    """One workload at given noise scales, to be charged. ``scales[c]`` is column c's.
 
-    Scale 0.0 means no noise; the accountant takes it only for a column no record can move. ``law``
-    is what the ledger calls that of the noise, by default the mechanism's
+    Scale 0.0 means no noise; the accountant accepts it only for a column that no record can change.
+    ``law`` is the ledger's name of the noise's law, by default the mechanism's
     (`mechanisms.registry.law_name`).
 
-    ``translates``, if there are any, are one for each column, None for one that is charged as it
-    is: another row is charged in its place, with the same noise, by rows of ``published``, the
-    columns that the ledger knows as published, in its order. ``plainly`` are earlier charges of the
-    table that are charged as they are from then on, without their translates.
+    ``translates`` is empty or has an entry for each column, None for a column that is charged as it
+    is. A translated row is charged as another row with the same noise, by rows of ``published``,
+    the published columns in the ledger's order. ``plainly`` are earlier charges of the table that
+    are charged without their translates from then on.
 
-    ``joint`` says that its noise is drawn together, None that it is independent.
+    ``joint`` is the joint law of noise that is drawn together, None for independent noise.
     """
 
     workload: Workload
@@ -69,12 +69,12 @@ class Charge:
 
     @property
     def heights(self) -> list[int]:
-        """The rows of each column."""
+        """The number of rows of each column."""
         return [column.height for column in self.workload.columns]
 
     @cached_property
     def drawn_together(self) -> Drawn | None:
-        """What the joint law of its noise is, None if it is independent."""
+        """The joint law of its noise, None if it is independent."""
         if self.joint is None:
             return None
         each = [recorded_law(self.law, scale) for scale in self.scales]
@@ -83,16 +83,16 @@ class Charge:
 
     @property
     def key(self) -> bytes:
-        """What its receipt opens: the records for a sanitised copy, else the counts."""
+        """The key of what its receipt opens: the records of a sanitised copy, or the counts."""
         copy = self.mechanism == Sanitiser.name
         return self.workload.records_key if copy else self.workload.key
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A noisy answer of a whole column: ``values[i]`` of row i, in lattice units; integers where
-    it is recorded, NaN where it is still to come. Its rows are those from ``first`` on of the
-    charge, whose noise is drawn ``together``, or independent if that is None."""
+    """The noisy answer to a whole column: ``values[i]`` to row i, in lattice units; integers if
+    recorded, NaN if still pending. Its rows start at row ``first`` of the charge, whose noise is
+    drawn ``together``, or independently if that is None."""
 
     charge_id: int
     mechanism: str
@@ -105,15 +105,15 @@ class Answer:
 
     @property
     def law(self) -> NoiseLaw | None:
-        """Of each answer's noise, of scale 0 where it is exact; None if the error depends on the
-        truth."""
+        """The law of each row's noise, of scale 0 if the answer is exact; None if the error depends
+        on the truth."""
         return recorded_law(self.law_name, self.scale)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge as the public history shows it; ``cost`` is its cost on its own, in the
-    ``measure`` of the budget it was taken from.
+    """One charge in the public history; ``cost`` is its cost by itself, in the ``measure`` of the
+    budget it was charged to.
     """
 
     charge_id: int
@@ -129,10 +129,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Spending:
-    """What one analyst's ``charges`` about a table have ``spent``, in ``measure``.
+    """The loss ``spent`` by one analyst's ``charges`` to a table, in ``measure``.
 
-    It is the loss of the privacy unit worst off through these charges alone, and
-    ``most_expensive`` says which units these are. ``share`` is None where the table has no shares.
+    It is the largest loss of a privacy unit through these charges alone, and ``most_expensive``
+    describes the units with this loss. ``share`` is None where the table has no shares.
     """
 
     table: str
@@ -148,7 +148,7 @@ class Spending:
 @dataclass(frozen=True)
 class OdometerReading:
     """The odometer after a charge: all that its table has ``spent`` by then, in the ``measure`` of
-    its budget now; an upper bound where not ``exact``.
+    its present budget; an upper bound where not ``exact``.
     """
 
     entry: Entry

@@ -1,8 +1,8 @@
-"""How an estimate was made that somebody was given: from which of a table's recorded answers.
+"""Derivations: from which of a table's recorded answers a reported estimate was made.
 
-The weights, the value and the law of the error follow from these answers and the row, so that the
-numbers of the answers are all there is to keep. An estimate is unbiased and its law is what it says
-whichever answers it is made from: a wrong number costs precision, nothing else.
+The weights, the value and the law of the error follow from these answers and the row, so only the
+numbers of the answers are recorded. An estimate is unbiased and its law is valid whichever answers
+it is made from: a wrong number costs precision, nothing else.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ ROW_BYTES = 8  # of a row's key; where two rows have these in common, both are e
 
 @dataclass(frozen=True)
 class Basis:
-    """Answers of a table by their numbers, in the order they were recorded: of ``whole`` all rows
-    take part, of ``own`` the estimated row's own answer alone, one after the other. If ``rough``,
-    the interval that was reported was a bound, and not by the law of the error. The estimate of the
-    row with the key ``summed`` and this ``content`` is the sum of those of the rows of ``parts``
-    instead."""
+    """Answers of a table by their numbers, in the order they were recorded. All rows of ``whole``
+    are used, and then of each of ``own`` only the estimated row's own answer. If ``rough``, the
+    interval reported was a bound, and not from the law of the error. If there are ``parts``, the
+    estimate of the row with key ``summed`` and ``content`` is the sum of theirs instead."""
 
     whole: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
@@ -41,8 +40,8 @@ class Basis:
 
 @dataclass(frozen=True)
 class Part:
-    """``rows`` of one column, as `encode_column` writes it, and what each of their estimates was
-    made from; of rows that are exact, nothing."""
+    """``rows`` of one column, as `encode_column` writes it, and the answers that the estimate of
+    each was made from: none for exact rows."""
 
     rows: bytes
     basis: Basis
@@ -50,9 +49,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Derivation:
-    """``rows`` are the first `ROW_BYTES` of their keys. ``by`` is the confidence for which the
-    estimate was the best, None if it was the one of least variance, and ``at`` the confidence of
-    the interval that was reported, if that is known."""
+    """``rows`` are the first `ROW_BYTES` of their keys. ``by`` is the confidence at which the
+    estimate was the best, None if it was the one of least variance. ``at`` is the confidence of the
+    interval reported, if that is known."""
 
     rows: tuple[bytes, ...]
     basis: Basis

@@ -1,7 +1,7 @@
-"""Counts that are published exactly, as the ledger records them: facts, without a charge.
+"""Records in the ledger of counts that are published exactly, without a charge.
 
-They are written down before they are counted, so that nobody chooses them by what they say, and
-again once they are published. What was published is known for good.
+They are recorded before they are counted, so that nobody can choose them by their values, and again
+once they are published. What was published cannot be withdrawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DECLARED, PUBLISHED = "declared", "published"
 def write_invariants(
     ledger: Ledger, table: str, event: str, counts: Mapping[str, Workload]
 ) -> None:
-    """Record an event of the counts that some SQL asks, unless it is; durable when it returns."""
+    """Record an ``event`` of counts by their SQL, unless recorded already; durable on return."""
     with ledger.writing():
         known = {(one.event, one.rows) for one in ledger.invariants(table)}
         for sql, workload in counts.items():
@@ -32,7 +32,7 @@ def write_invariants(
 
 
 def published_columns(ledger: Ledger, table: str) -> tuple[Column, ...]:
-    """All that were published, oldest first: more are only appended. Inside `reading`."""
+    """All published columns, oldest first: more are only appended. Inside `reading`."""
     return tuple(column for _, columns in _stored(ledger, table, PUBLISHED) for column in columns)
 
 

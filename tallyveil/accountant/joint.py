@@ -1,9 +1,9 @@
-"""Noise of a charge that is drawn together, as the ledger records it: its joint law for good.
+"""The joint law of a charge whose noise is drawn together, as the ledger records it for good.
 
-A `Joint` names a law and has its public parameters; the scales are the charge's. `Joint.drawn` is
-what estimates and the drawing have to know of it. Every law it can have is dominated by independent
-noise of the charge's law (`inference.conditional.weighted_draw`), and costs no more than that does,
-for tables that agree on what is exact.
+A `Joint` names a law and has its public parameters; the scales are the charge's. `Joint.drawn` has
+what estimates and drawing need. Every law it can have is dominated by independent noise of the
+charge's law (`inference.conditional.weighted_draw`), and costs no more than that does, for tables
+that agree on what is exact.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["Drawn", "Joint"]
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Row i of a charge is in place ``places[i]`` of the draw ``owners[i]``, numbered from 0, −1
-    for one that is independent; ``laws`` are those of the draws. ``tree`` is what they add up in.
+    """Row i of a charge has place ``places[i]`` in the draw ``owners[i]``, numbered from 0; −1 for
+    an independent row. ``laws`` are those of the draws. The noises add up in the ``tree``.
     """
 
     owners: IntArray
@@ -39,8 +39,8 @@ class Drawn:
 
     @cached_property
     def marginals(self) -> tuple[IntArray, tuple[tuple[ConditionalLaw, int], ...]]:
-        """For each row −1, or the number of the law of its noise by itself; and of each of these
-        laws a draw and a place in it."""
+        """For each row the number of its noise's marginal law, −1 if independent; and for each of
+        these laws a draw and a place in it."""
         found: dict[tuple[int, int], int] = {}
         laws = list[tuple[ConditionalLaw, int]]()
         numbers = np.full(len(self.owners), -1, dtype=np.int64)
@@ -56,10 +56,10 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Joint:
-    """The law ``name``: independent noise given that it adds up as the rows do
-    (`inference.conditional.conditional`). There are so many ``rows``. ``parents[i]`` is the number
-    of the row around row i, −1 for none: each row with rows inside it is the sum of these. From
-    number ``rows`` on these are rows that are exact.
+    """The law ``name``: independent noise under the condition that it adds up as the rows do
+    (`inference.conditional.conditional`). ``rows`` is the charge's number of rows. ``parents[i]``
+    is the number of the row around row i, −1 for none: each row with rows inside it is the sum of
+    these. Numbers from ``rows`` on are exact rows.
 
     Raises LedgerError for a law that this program does not know.
     """
@@ -76,7 +76,7 @@ class Joint:
             )
 
     def drawn(self, laws: Sequence[NoiseLaw | None]) -> Drawn:
-        """Where the rows' own noise is of these laws."""
+        """The draws, where the rows' own noise has these laws."""
         own = tuple(laws)
         return _KEPT.get((self, own), lambda: _drawn(self, own))
 

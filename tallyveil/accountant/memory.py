@@ -1,4 +1,4 @@
-"""What was charged and answered, in memory: decoded once somebody looks at it."""
+"""Charges and answers in memory, decoded when they are first used."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ __all__ = ["Memory", "Noisy", "Release"]
 
 Noisy: TypeAlias = tuple[tuple[int, ...], ...]
 
-# Of derivations, by table and analyst: those of half a million rows.
+# The most bytes of derivations by table and analyst: about those of half a million rows.
 _DERIVED_BYTES: Final = 1 << 22
 
 
 class Release:
-    """A charge, which ``decoded`` gives, and what was answered, as `codec.encode_answers` writes
-    it if that is bytes, None before it is recorded. Threads may share it."""
+    """A charge and its answer. ``decoded`` returns the charge. ``noisy`` is the answer, as
+    `codec.encode_answers` writes it if that is bytes, None before it is recorded. Threads may share
+    it."""
 
     __slots__ = ("_answers", "charge_id", "decoded", "mechanism", "noisy", "table")
 
@@ -43,7 +44,7 @@ class Release:
 
     @classmethod
     def of(cls, stored: StoredCharge) -> Release:
-        """Of a charge as the ledger holds it."""
+        """The release for a charge in the ledger."""
         row = stored.table, stored.mechanism
         return cls(stored.id, *row, partial(decode_charge, *row, stored.columns))
 
@@ -73,40 +74,38 @@ class Release:
 
 
 class Memory:
-    """What was charged, what was answered, and how estimates were made. Used under the accountant's
-    lock."""
+    """Charges, answers, and how estimates were made. Used under the accountant's lock."""
 
     def __init__(self) -> None:
         self.asked: dict[int, Release] = {}
-        """Charges that are not answered, by number."""
+        """Unanswered charges, by number."""
         self.elsewhere: dict[int, tuple[float, Charge]] = {}
-        """Those of other processes, and since when they are known."""
+        """Those of other processes, each with the time when it became known here."""
         self.recorded: dict[str, list[Release]] = defaultdict(list)
-        """By table those that are answered, in the order in which they were recorded."""
+        """Answered charges by table, in the order of their answers in the ledger."""
         self.states: Counter[str] = Counter()
-        """By table a number that grows with all that is charged or recorded."""
+        """By table a number that grows with each charge and each answer."""
         self.derivations: dict[str, list[Derivation]] = defaultdict(list)
         self.derived: Counter[tuple[str, str]] = Counter()
-        """The bytes of these, by table and the analyst who was given the estimates."""
+        """The bytes of these, by table and the analyst to whom the estimates were reported."""
 
     def expect(self, asked: Release) -> None:
         self.asked[asked.charge_id] = asked
         self.states[asked.table] += 1
 
     def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
-        """The charge that is expected is another process's. Nobody waits for what is never
-        recorded."""
+        """Note that the charge is another process's, unless it is of a kind never answered."""
         if answered(charge.mechanism):
             self.elsewhere[charge_id] = time.monotonic(), charge
 
     def charged_elsewhere(self, since: float) -> list[Charge]:
-        """What other processes are answering, if it is known only since then. The others are not
-        looked at again."""
+        """Charges that other processes may be answering, if known only since then; forget the
+        others."""
         self.elsewhere = {n: one for n, one in self.elsewhere.items() if one[0] > since}
         return [charge for _, charge in self.elsewhere.values()]
 
     def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
-        """Take in the answer of a charge that was asked."""
+        """Add the answer of an expected charge."""
         asked = self.asked.pop(charge_id)
         self.elsewhere.pop(charge_id, None)
         asked.noisy = noisy
@@ -114,8 +113,8 @@ class Memory:
         self.states[asked.table] += 1
 
     def pending(self, table: str) -> list[Answer]:
-        """The columns of charges that are not answered; their values are NaN. Of what is
-        not recorded there are none: nobody estimates counts from it."""
+        """The columns of unanswered charges, with NaN as values; none for charges whose answers are
+        never recorded, from which no counts are estimated."""
         return [
             answer
             for asked in self.asked.values()
@@ -124,7 +123,7 @@ class Memory:
         ]
 
     def room_for_derivations(self, table: str, analyst: str) -> int:
-        """How many bytes more are kept of estimates of a table that an analyst is given."""
+        """The bytes left for derivations of a table's estimates reported to an analyst."""
         return _DERIVED_BYTES - self.derived[table, analyst]
 
     def derive(self, stored: StoredDerivation) -> None:

@@ -1,10 +1,10 @@
-"""What had been spent after a part of a ledger, in a file beside it: opening need not work it out.
+"""A summary of what was spent in the first part of a ledger, in a file beside it: it opens sooner.
 
-It is a cache, believed only where it is whole, was made for the same declarations, and the chains
-of the ledger's charges and answers pass through its ends. Then every row up to there is what it was
-when they were taken in one by one, and so is what follows from them: also what others have derived
-from a table's first releases, which is kept here for them. Whoever deletes it waits longer the next
-time, and loses nothing else.
+It is a cache, used only if it is complete, was made for the same declarations, and the chains of
+the ledger's charges and answers pass through its ends. Then every row up to there is unchanged
+since it was read, and so is what follows from it. It also stores what other rooms derived from a
+table's first releases. If it is deleted, the ledger takes longer to open once; nothing else is
+lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 4  # of the file, and of what others derive
+_FORMAT: Final = 4  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -44,9 +44,9 @@ _Named: TypeAlias = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Summary:
-    """Up to ``charges`` and ``answers``: the filters' meters, what is recorded by table and
-    analyst, the odometer's readings by charge, and by table what follows from its first
-    releases."""
+    """The state after the ledger's rows up to ``charges`` and ``answers``: the filters' meters, the
+    amounts recorded by table and analyst, the odometer's readings by charge, and what other rooms
+    derived by table."""
 
     charges: Position
     answers: Position
@@ -58,7 +58,7 @@ class Summary:
 
 
 def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summary | None:
-    """None where there is none for these accounts. It need not have all of them: a table that it
+    """The summary beside the ledger, or None if there is none for these accounts. A table that it
     lacks was declared since, or had no charges."""
     if ledger is None:
         return None
@@ -100,7 +100,7 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
 
 
 def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summary) -> None:
-    """In place of the one there is, at once. Where it cannot be written there is none."""
+    """Replace the summary atomically. I/O errors are ignored, since it is only a cache."""
     arrays: _Named = {}
     meters: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
@@ -152,9 +152,9 @@ def _beside(ledger: Path) -> Path:
 
 
 def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
-    """By table all that the costs of charges depend on beside the ledger.
+    """For each table everything besides the ledger that the costs of charges depend on.
 
-    Another version of the package may count past charges otherwise: it works them out once.
+    Another version of the package may price past charges differently, so it prices them anew.
     """
     return {
         name: repr(
@@ -168,7 +168,7 @@ def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
 
 
 def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
-    """What it refers to by name is added to ``arrays``."""
+    """The meter as JSON, which refers by name to arrays that are added to ``arrays``."""
 
     def named(values: IntArray) -> str:
         name = f"array{len(arrays)}"

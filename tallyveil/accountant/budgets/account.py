@@ -1,4 +1,4 @@
-"""What the policy says about a budget, and what follows for what is left of it."""
+"""The policy's declarations about a budget, and what is left of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MEGABYTE: Final = 10**6
 
 @dataclass(frozen=True)
 class Share:
-    """The most an analyst's purchases may cost a privacy unit, in the table's measure.
+    """The most an analyst's charges may cost a privacy unit, in the table's measure.
 
-    ``epsilon`` is what it was declared as where that is ε at a δ, else None.
+    ``epsilon`` is the declared ε if it was declared as ε at a δ, otherwise None.
     """
 
     budget: Fraction
@@ -49,7 +49,8 @@ class Amount:
 
     @classmethod
     def of(cls, mechanism: str, sql: str, columns: bytes, height: int) -> Amount:
-        """What a charge takes; of what leaves by itself no answers are recorded."""
+        """The amount that a charge takes. Answers of a mechanism that records none count as
+        no rows."""
         rows = height if answered(mechanism) else 0
         return cls(rows, len(sql.encode()) + len(columns) + ANSWER_BYTES * rows)
 
@@ -57,13 +58,13 @@ class Amount:
         return Amount(self.rows + other.rows, self.size + other.size)
 
     def left_of(self, rows: int, megabytes: int) -> Amount:
-        """What remains of a limit, none of it below 0."""
+        """What remains of a limit, at least 0."""
         return Amount(max(0, rows - self.rows), max(0, megabytes * _MEGABYTE - self.size))
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is recorded, and what may be still."""
+    """The amount recorded, and the amount left."""
 
     held: Amount
     left: Amount
@@ -71,22 +72,22 @@ class Room:
 
 @dataclass(frozen=True)
 class Account:
-    """What the policy says about one table's budget: ``budget`` in ``measure`` per privacy unit.
+    """The policy of one table's budget: ``budget`` in ``measure`` per privacy unit.
 
     ``delta`` is the δ that converts a budget of ρ to ε, and ``epsilon`` the ε at that δ it was
     declared as, None if it was declared as ρ; both are None for a budget of pure ε.
 
-    ``fingerprint`` stands for everything past charges are to be read by (the domain, the
-    neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` says that
-    no record is left out before it is given a cell, by a filter say.
+    ``fingerprint`` identifies everything that determines the meaning of past charges (the domain,
+    the neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` is True
+    if no record is left out before it gets a cell, for example by a filter.
 
     ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that hold
-    the same rows or that the policy no longer declares, whose budgets the custodian knows to add up
-    with this one. Tables that have a relation of the source in common, by ``reads``, may hold the
-    same rows.
+    the same rows, or that the policy does not declare, whose budgets add up with this one as the
+    custodian accepts. Tables whose ``reads`` share a relation of the source may hold the same rows.
 
-    ``shares`` are the analysts' of the budget: each a cap on what this analyst buys, whatever they
-    add up to; who has none may not buy. None: everybody may, up to the budget.
+    ``shares`` are the analysts' shares of the budget. Each is a cap on this analyst's charges,
+    whatever the shares add up to; an analyst without one may not charge. If None, everybody may
+    charge, up to the budget.
     """
 
     domain: Domain
@@ -127,12 +128,12 @@ class Account:
 
     @property
     def least_cost(self) -> Fraction:
-        """What a statement that is charged costs at least, in ``measure``."""
+        """The least cost of a statement that is charged, in ``measure``."""
         return self.limits.least(self.budget)
 
     def room(self, held: Amount, own: Amount | None = None) -> Room:
-        """The room when so much is ``held`` of the table; for what one analyst asks, who has asked
-        for ``own`` of it, the table's limits hold as well.
+        """The room if ``held`` is recorded of the table. With ``own``, the part of it that one
+        analyst asked for, it is this analyst's room, which the table's limits bound as well.
         """
         left = held.left_of(self.limits.rows, self.limits.megabytes)
         if own is None:
@@ -141,12 +142,12 @@ class Account:
         return Room(own, Amount(min(left.rows, least.rows), min(left.size, least.size)))
 
     def balance(self, spent: int, exact: bool) -> Balance:
-        """The balance when ``spent`` units are."""
+        """The balance once ``spent`` units are spent."""
         return self._balance(self.budget, self.epsilon, spent, exact)
 
     def share_balance(self, analyst: str, spent: int, exact: bool) -> Balance | None:
-        """The balance of an analyst who has bought for ``spent`` units: nothing remains of no
-        share. None where there are no shares.
+        """The balance of an analyst whose charges have spent ``spent`` units. Without a share
+        nothing remains. None where the table has no shares.
         """
         if self.shares is None:
             return None
@@ -179,7 +180,7 @@ class Balance:
 
     @property
     def epsilon_budget(self) -> Fraction:
-        """The budget in ε, at ``delta`` for one of ρ; rounded up unless it was declared so."""
+        """The budget in ε, at ``delta`` for a budget of ρ; rounded up unless declared in ε."""
         return self._in_epsilon(self.budget) if self.epsilon is None else self.epsilon
 
     @property

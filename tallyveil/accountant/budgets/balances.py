@@ -1,4 +1,4 @@
-"""What a ledger says of budgets: balances and shares, who has bought what, the odometer."""
+"""Reports on budgets from a ledger: balances and shares, charges by analyst, the odometer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tallyveil.mechanisms.units import from_units
 
 __all__ = ["Balances"]
 
-_COMPOSED: Final = 400  # charges of a table that are composed anew, while others wait
-_LAST: Final = 20  # before there are so many
+_COMPOSED: Final = 400  # the most charges of a table that are composed anew while others wait
+_LAST: Final = 20  # charges before this number is reached
 
 
 class Balances:
-    """The part of `Accountant` that only looks."""
+    """The part of `Accountant` that only reads."""
 
     def __init__(self, ledger: Ledger, accounts: Mapping[str, Account], books: Books) -> None:
         self._ledger = ledger
@@ -46,8 +46,8 @@ class Balances:
         return account.balance(meter.spent, meter.exact)
 
     def share(self, table: str, analyst: str) -> Balance | None:
-        """An analyst's share of a table's budget, and what of it the analyst's purchases have
-        spent; of no share nothing remains. None where the table has no shares.
+        """An analyst's share of a table's budget, and how much of it the analyst's charges have
+        spent; without a share nothing remains. None where the table has no shares.
         """
         account = self._account(table)
         with self._taken_in() as books:
@@ -57,14 +57,14 @@ class Balances:
         return account.share_balance(analyst, meter.spent, meter.exact)
 
     def room(self, table: str, analyst: str | None = None) -> Room:
-        """What is recorded of a table, and what may be still: in all, or asked by an analyst."""
+        """The amounts recorded of a table and left, in total or for one analyst's questions."""
         self._account(table)
         with self._taken_in() as books:
             return books.recording.room(table, analyst)
 
     def most_expensive(self, table: str, analyst: str | None = None) -> str | None:
-        """The cells most is spent on, as `expensive.most_expensive` tells them: in all, or by what
-        an ``analyst`` with a share has bought. None where nothing is spent.
+        """The cells on which most is spent, as `expensive.most_expensive` describes them: in total,
+        or by the charges of an ``analyst`` with a share. None where nothing is spent.
         """
         account = self._account(table)
         with self._taken_in() as books:
@@ -73,9 +73,9 @@ class Balances:
         return None if meter is None else most_expensive(meter, account.domain)
 
     def spending(self) -> list[Spending]:
-        """What each analyst in the ledger or with a share has bought, by table and name.
+        """The spending of each analyst in the ledger or with a share, by table and name.
 
-        Those without a share have no meter: their charges are composed anew.
+        Analysts without a share have no meter, so their charges are composed anew.
         """
         numbers: dict[tuple[str, str], int] = defaultdict(int)
         others: dict[tuple[str, str], dict[int, Charge]] = defaultdict(dict)
@@ -130,17 +130,18 @@ class Balances:
         ]
 
     def cost(self, charge: Charge) -> Fraction:
-        """Of a charge by itself, in the measure of its table's budget."""
+        """The cost of a charge by itself, in the measure of its table's budget."""
         return from_units(self._books.pricing.loss(charge).bound)
 
     def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
-        """Of charges for the same release the one after which its table, and then the analyst's
-        share of it, has lost least; of equals the one that itself costs an average cell least.
+        """Of several charges for the same release, the one after which its table, and then the
+        analyst's share of it, has lost least; among equals the one with the least cost of an
+        average cell. Nothing is charged.
 
-        Free of charge. Left out are those that by themselves cost no less than the first one, or
-        less than a statement may; and where they are too many to be given up later on, those that
-        cost an average cell more. Just before that they are given up if the table has then lost
-        less.
+        Charges are skipped that cost no less by themselves than the first, or less than the least
+        cost of a statement. Once the table has too many charges to compose them anew,
+        charges that cost an average cell more are skipped too. Just before that, earlier translates
+        are given up if the table has then lost less.
         """
         table = charges[0].table
         losses = [self._books.pricing.loss(charge) for charge in charges]
@@ -180,9 +181,9 @@ class Balances:
     def _relieved(
         self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str, below: int
     ) -> Charge | None:
-        """One that can be paid once earlier translates by the same invariants, or by any, are given
-        up, such that the table has lost less than ``below``: they charge cells that nobody asked
-        about, and where many are asked that is more than their rows cost."""
+        """A charge that is allowed once earlier translates by the same invariants, or by any, are
+        given up, and after which the table has lost less than ``below``. Translates charge cells
+        that nobody asked about; with many of them that is more than the cost of their rows."""
         table, books = allowed[0].table, self._books
         if table not in books.translated:
             return None
@@ -195,7 +196,7 @@ class Balances:
                 (plainly, books.recomposition.start(table, plainly))
                 for plainly in filter(None, dict.fromkeys((near, tuple(known))))
             ]
-        # What is proposed here is weighed again when it is charged: nobody need wait for it.
+        # A proposal made here is checked again when it is charged, so nobody needs to wait for it.
         for plainly, composition in anew:
             before = composition.of(filters)
             for charge in allowed:
@@ -211,58 +212,58 @@ class Balances:
     def learned(
         self, table: str, releases: int, derivations: int
     ) -> tuple[list[Release], list[Derivation]]:
-        """The answered charges of a table, and the derivations, from these numbers on, in one
-        snapshot: a derivation's answers are among them. More are only appended."""
+        """The answered charges of a table and its derivations from these numbers on, in one
+        snapshot, which includes the answers of all derivations. More are only appended."""
         with self._taken_in() as books:
             memory = books.memory
             return memory.recorded[table][releases:], memory.derivations[table][derivations:]
 
     def pending(self, table: str) -> list[Answer]:
-        """What is charged and not recorded yet, whose values are NaN: it may be drawn at any
-        moment, here or in another process."""
+        """Answers that are charged and not recorded yet, with NaN as values. They may be drawn at
+        any moment, here or in another process."""
         with self._taken_in() as books:
             return books.memory.pending(table)
 
     def state(self, table: str) -> int:
-        """A number that grows with everything that is charged or recorded of a table."""
+        """A number that grows with each charge and each answer about a table."""
         with self._taken_in() as books:
             return books.memory.states[table]
 
     @property
     def taken_in(self) -> int:
-        """How many charges and answers of other processes this one has found in the ledger."""
+        """The number of charges and answers of other processes read from the ledger so far."""
         return self._books.taken_in
 
     @property
     def awaits_others(self) -> bool:
-        """Whether other processes may be answering what they charged, as far as this one knows."""
+        """Whether other processes may still be answering charges that this process knows of."""
         return bool(self._books.memory.elsewhere)
 
     def charged_by_others(self, since: float) -> list[Charge]:
-        """What other processes have charged and not answered yet, if this one knows it only since
-        then, by `time.monotonic`."""
+        """Unanswered charges of other processes that this process has known only since then, by
+        `time.monotonic`."""
         with self._taken_in() as books:
             return books.memory.charged_elsewhere(since)
 
     def position(self) -> Hashable:
-        """Equal while nobody, in any process, has anything charged or recorded; None if that cannot
-        be known. It waits for nobody."""
+        """A value that stays equal until any process charges or records something; None if that
+        cannot be known. Never waits."""
         return self._ledger.position()
 
     def recorded(self, table: str) -> int:
-        """How many charges are answered of a table."""
+        """The number of answered charges of a table."""
         with self._taken_in() as books:
             return len(books.memory.recorded[table])
 
     @contextmanager
     def _taken_in(self) -> Iterator[Books]:
-        """What follows from the ledger as it is now."""
+        """The books, up to date with the ledger."""
         with self._lock:
             self._books.refresh()
             yield self._books
 
     def _composed(self, table: str, charges: Sequence[Charge]) -> Meter:
-        """A meter over some charges about one table, at least one."""
+        """A meter over these charges about one table; at least one is needed."""
         account = self._accounts[table]
         meter = meter_for(account.relation, account.measure)
         for charge in charges:

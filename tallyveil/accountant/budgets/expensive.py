@@ -1,7 +1,7 @@
-"""Where most has been spent: the cells a meter is highest at, by their attributes' values.
+"""Where most has been spent: the cells at which a meter is highest, by their attributes' values.
 
-It depends on the charges alone, and so on public queries. An attribute is told only where its
-values make a difference: ``sex = F, age = 30 to 39`` are the cells of all states alike.
+It depends only on the charges, and so on public queries. An attribute is named only where its
+values make a difference: ``sex = F, age = 30 to 39`` means these cells in every state.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def most_expensive(meter: Meter, domain: Domain) -> str | None:
     """The cells of the highest loss, or under replace the two kinds of cells whose exchange has
     the highest: ``sex = F against sex = M``. None where nothing is spent.
 
-    Where many cells share the highest loss all of them are told if their values combine freely,
-    else one of them. Where the meter is an upper bound, it is where the bound is highest; where
-    that is a sum over pairs of classes and two tallies, where the larger part is.
+    Where many cells share the highest loss, all of them are described if their values combine
+    freely, otherwise one of them. Where the meter is an upper bound, these are the cells where the
+    bound is highest; where the bound is a sum over pairs of classes and two tallies, those where
+    its larger part is highest.
     """
     if not meter.spent:
         return None
@@ -47,7 +48,7 @@ def most_expensive(meter: Meter, domain: Domain) -> str | None:
 
 
 def _of_tally(tally: Tally, domain: Domain) -> str:
-    """Groups are apart, so that each one's highest cells combine with the others'."""
+    """The cells of the highest loss. Groups share no axis: their highest cells combine freely."""
     found: dict[str, _Indices] = {}
     for group in tally.groups:
         highest = int(group.values.max())
@@ -76,14 +77,14 @@ def _of_pair(loss: ClassLoss, domain: Domain) -> str:
 
 
 def _first(labels: IntArray, number: int) -> int:
-    """Where a class begins among the cells; the class without any comes last."""
+    """The first cell of a class; a class without cells comes last."""
     cells = (labels == number).ravel()
     return int(cells.argmax()) if cells.any() else cells.size
 
 
 def _corner(axes: Sequence[str], cells: _Mask) -> dict[str, _Indices]:
-    """The values by axis whose combinations are ``cells``; where they are no such product, those
-    of the first of the cells. Axes that make no difference are left out.
+    """For each axis the values whose combinations are ``cells``; if ``cells`` are no such product,
+    those of the first cell. Axes that make no difference are left out.
     """
     every = range(cells.ndim)
     seen = [np.flatnonzero(cells.any(axis=tuple(a for a in every if a != axis))) for axis in every]
@@ -114,7 +115,7 @@ def _values(attribute: Attribute, indices: _Indices) -> str:
 
 
 def _parts(attribute: Attribute, indices: list[int]) -> Iterator[tuple[str, int]]:
-    """Runs of a range or of bins, and single values; each with how many cells it is."""
+    """Runs of a range or of bins, and single values, each with its number of values."""
     special = {attribute.null_cell, attribute.other_cell}
     ordered = [i for i in indices if i not in special]
     start = 0

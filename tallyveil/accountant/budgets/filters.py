@@ -5,11 +5,11 @@ loss ℓ_c(j), in units of 10⁻¹² of the table's measure, rounded up. It pass
 charges before it included,
 
     Σ ℓ_c(j) over all charges about t         ≤ budget of t
-    Σ ℓ_c(j) over those of them that a bought ≤ share of a in t
+    Σ ℓ_c(j) over those charges by a          ≤ share of a in t
 
-both rounded down to units. The sums, or bounds on them, are kept by a `Meter` each; its docstring
-says why refusing is a valid filter where questions are chosen adaptively, and docs/guarantees.md
-has the proof, for budgets and for shares.
+both rounded down to units. Each sum, or a bound on it, is a `Meter`; its docstring says why
+refusing is a valid filter where questions are chosen adaptively, and docs/guarantees.md has the
+proof, for budgets and for shares.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Filters"]
 
 @dataclass(frozen=True)
 class Filters:
-    """Immutable: ``after`` is what a charge leaves; dry-running is looking at it."""
+    """Immutable: ``after`` returns the filters after a charge, which a dry run only reads."""
 
     accounts: Mapping[str, Account]
     tables: Mapping[str, Meter]
@@ -46,7 +46,7 @@ class Filters:
         return cls(MappingProxyType(dict(accounts)), tables, shares)
 
     def after(self, table: str, analyst: str, loss: Loss) -> Filters:
-        """With a loss by what ``analyst`` bought about ``table``."""
+        """The filters after a loss by a charge of ``analyst`` about ``table``."""
         tables = {**self.tables, table: self.tables[table].after(loss)}
         shares, own = self.shares, self.shares.get((table, analyst))
         if own is not None:
@@ -54,7 +54,7 @@ class Filters:
         return Filters(self.accounts, tables, shares)
 
     def with_table(self, other: Filters, table: str) -> Filters:
-        """With what ``other`` says of a table."""
+        """These filters with the meters of ``other`` for one table."""
         shares = {
             key: other.shares[key] if key[0] == table else own for key, own in self.shares.items()
         }
@@ -75,10 +75,10 @@ class Filters:
         *,
         custodian: bool = False,
     ) -> Quote:
-        """What ``losses`` by table cost, given the filters ``after`` them.
+        """The quote for ``losses`` by table, given the filters ``after`` them.
 
-        Where a table has shares, an analyst without one may buy nothing, the ``custodian``
-        excepted.
+        Where a table has shares, an analyst without one may charge nothing, except the
+        ``custodian``.
         """
         alone: dict[str, Meter] = {}
         for table, loss in losses:
@@ -113,7 +113,7 @@ def _quote(
     after: Meter,
     analyst: str | None = None,
 ) -> TableQuote:
-    """``budget`` is None for a share there is not."""
+    """One table's quote; ``budget`` is None for a share that does not exist."""
     units = 0 if budget is None else budget
     return TableQuote(
         table=table,

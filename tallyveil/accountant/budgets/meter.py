@@ -1,9 +1,9 @@
 """What a table has spent: the composition of releases, one meter per neighbouring relation.
 
-Meters are immutable. ``after(loss)`` is the meter once a release has been charged: dry-running is
-looking at it, charging is keeping it. A meter counts in one measure, ε or ρ; both add up.
+Meters are immutable. ``after(loss)`` is the meter after a release is charged: a dry run reads it, a
+charge replaces the meter by it. A meter counts in one measure, ε or ρ; both add up.
 
-A charge depends on the public query alone, so refusing what would exceed the budget is a valid
+A charge depends only on the public query, so refusing what would exceed the budget is a valid
 filter for adaptively chosen queries: in ε by Rogers, Roth, Ullman & Vadhan 2016, "Privacy Odometers
 and Filters: Pay-as-you-Go Composition"; in ρ by Feldman & Zrnic 2021, "Individual Privacy
 Accounting via a Rényi Filter", at each order a with the bound ρa, and by Whitehouse, Ramdas, Rogers
@@ -36,15 +36,15 @@ __all__ = ["CellMeter", "Meter", "PairMeter", "Tally", "meter_for"]
 class Tally:
     """An immutable sum of tensors, multiplied out as far as their axes overlap and memory allows.
 
-    Groups without a common axis stay apart and lose nothing by it: their cells combine freely, so
+    Groups without a common axis stay separate. That loses nothing: their cells combine freely, so
     the maximum of the sum is the sum of the maxima. Where the union of overlapping axes exceeds
-    `CELL_LIMIT` groups stay apart too, and the sum of the maxima is an upper bound.
+    `CELL_LIMIT`, groups stay separate too, and the sum of the maxima is an upper bound.
     """
 
     groups: tuple[Tensor, ...] = ()
 
     def after(self, tensors: Iterable[Tensor]) -> Tally:
-        """The tally with ``tensors`` added; this one stays as it is."""
+        """A new tally with ``tensors`` added."""
         groups = self.groups
         for tensor in tensors:
             sizes = {n: k for t in (*groups, tensor) for n, k in t.sizes.items()}
@@ -62,29 +62,29 @@ class Tally:
 
     @property
     def two_highest(self) -> int:
-        """At least B_j + B_k for any two cells j, k that a query tells apart.
+        """At least B_j + B_k for any two cells j, k that a query distinguishes.
 
-        Two cells that no query of a tensor tells apart pay nothing for their pair through it, and
-        any others at most its own bound, so bounds of tensors add up.
+        A tensor costs a pair of cells nothing if none of its queries distinguishes them, and
+        otherwise at most its own bound, so bounds of tensors add up.
         """
         return sum(group.two_highest for group in self.groups)
 
     @property
     def exact(self) -> bool:
-        """Whether `highest` is the largest cell's loss rather than a bound on it."""
+        """Whether `highest` is the loss of some cell, and not only a bound."""
         return all(g.exact for g in self.groups) and independent([g.axes for g in self.groups])
 
 
 @dataclass(frozen=True)
 class CellMeter:
-    """Under add/remove: the loss of the cell worst off."""
+    """Under add/remove: the largest loss of a cell."""
 
     measure: Measure
     tally: Tally = field(default_factory=Tally)
 
     @property
     def spent(self) -> int:
-        """Units of 10⁻¹² ε or ρ: at least what the unit worst off has lost, equal if ``exact``."""
+        """At least the largest loss of a unit, in 10⁻¹² ε or ρ; equal to it if ``exact``."""
         return self.tally.highest
 
     @property
@@ -92,7 +92,7 @@ class CellMeter:
         return self.tally.exact
 
     def after(self, loss: Loss) -> CellMeter:
-        """Raises TypeError for a loss under the other relation or in the other measure."""
+        """The meter after a loss. Raises TypeError for one of the other relation or measure."""
         if not isinstance(loss, CellLoss):
             raise TypeError("a loss per pair of cells on a meter for add/remove")
         _check(self.measure, loss)
@@ -101,10 +101,10 @@ class CellMeter:
 
 @dataclass(frozen=True)
 class PairMeter:
-    """Under replace: the loss of the pair of cells worst off.
+    """Under replace: the largest loss of a pair of cells.
 
-    Releases that tell few classes of cells apart are composed exactly, pair by pair, in
-    ``classes``. Those that would take the classes beyond their limit are composed in the two
+    Releases that distinguish few classes of cells are composed exactly, pair by pair, in
+    ``classes``. Releases that would exceed the limit of classes are composed in the two
     tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pairs`). A
     pair's loss is the sum of both parts, so the maximum is at most
 
@@ -148,7 +148,7 @@ Meter: TypeAlias = CellMeter | PairMeter
 
 
 def meter_for(relation: Adjacency, measure: Measure) -> Meter:
-    """An empty meter. Losses carry the factor for ``max_rows`` already."""
+    """An empty meter. Losses already include the factor for ``max_rows``."""
     return CellMeter(measure) if relation.neighbours == "add_remove" else PairMeter(measure)
 
 

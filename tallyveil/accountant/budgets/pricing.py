@@ -1,4 +1,4 @@
-"""What a charge costs and takes in the ledger, worked out once and without a lock."""
+"""A charge's cost and its record in the ledger, computed once and without a lock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Priced", "Pricing"]
 
 
 class Priced(NamedTuple):
-    """A charge as it would be recorded. ``columns`` is as `codec` writes them."""
+    """A charge as it would be recorded; ``columns`` is as `codec` encodes them."""
 
     charge: Charge
     columns: bytes
@@ -42,7 +42,7 @@ class Priced(NamedTuple):
     amount: Amount
 
     def report(self, number: int, analyst: str) -> None:
-        """That it was charged, to the server's log."""
+        """Log the charge to the server's log."""
         report(
             "charged",
             analyst=analyst,
@@ -55,7 +55,7 @@ class Priced(NamedTuple):
 
 
 class Pricing:
-    """Threads may share it: at worst a charge is priced twice."""
+    """Prices of charges. Threads may share it: at worst a charge is priced twice."""
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
@@ -63,28 +63,28 @@ class Pricing:
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
 
     def price(self, charge: Charge) -> Priced:
-        """A charge is quoted and then paid for, and priced the first time.
+        """The price of a charge, computed once for its quote and for the charge itself.
 
-        Raises what `loss` does.
+        Raises what `loss` raises.
         """
         priced = self._priced.get(charge)
         if priced is None:
-            _ = charge.key  # of its receipt, which is issued while others wait
+            _ = charge.key  # computed now, since receipts are issued while others wait
             columns = encode_charge(charge, self._accounts[charge.table].relation)
             amount = Amount.of(charge.mechanism, charge.sql, columns, sum(charge.heights))
             priced = self._priced[charge] = columns, self.loss(charge), amount
         return Priced(charge, *priced)
 
     def loss(self, charge: Charge) -> Loss:
-        """Raises TallyveilError if the workload is not about the table's declared cells."""
+        """The loss. Raises TallyveilError if the workload does not fit the table's cells."""
         loss = self._losses.get(charge)
         if loss is None:
             loss = self._losses[charge] = self._loss(charge)
         return loss
 
     def recorded_loss(self, stored: StoredCharge, charge: Charge) -> Loss:
-        """Of a charge that the ledger holds. Raises LedgerMismatch if it has no cost in the measure
-        of its budget, and LedgerError if it cannot be accounted for."""
+        """The loss of a charge in the ledger. Raises LedgerMismatch if it has no cost in the
+        measure of its budget, and LedgerError if its loss cannot be computed."""
         try:
             with deadline.unlimited():
                 return self.loss(charge)
@@ -121,9 +121,9 @@ class Pricing:
 
 
 def _by_invariants(charge: Charge, account: Account) -> Loss:
-    """Of the rows that are charged in the place of those asked, with the noise of these: row i of
-    integers D (w_i − λ_i C) at 1/D of what a step costs, 1/D² in ρ. Gaussian noise that is drawn
-    together costs what independent noise does, also in ρ (INVARIANTS §5.1).
+    """The loss of the rows charged in place of those asked, with the same noise: row i of integers
+    D (w_i − λ_i C) at 1/D of the cost of a step, 1/D² in ρ. Gaussian noise that is drawn together
+    costs as much as independent noise, also in ρ (INVARIANTS §5.1).
 
     Raises LedgerError for λ of rows that are not published.
     """

@@ -1,9 +1,9 @@
-"""What some charges would do to the budgets and shares they are taken from, and to what the ledger
-holds; and the words of a refused charge: what does not allow it, and what to do instead.
+"""Quotes: the effect of charges on budgets, shares and the ledger's size, and errors that say why a
+charge is refused and what to do instead.
 
-A charge is counted with as many rows as it has answers, and with the bytes of its statement and
-its coefficients besides `account.ANSWER_BYTES` for each answer. So what it takes is known before
-anything is charged, depends on nothing that is drawn, and follows from the ledger alone.
+A charge counts as one row for each answer, and as the bytes of its statement and its coefficients
+plus `account.ANSWER_BYTES` for each answer. So its size is known before anything is charged, does
+not depend on drawn values, and follows from the ledger alone.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class TableQuote:
-    """What some charges would do to one table's budget, or to an analyst's share of it, in
+    """The effect of some charges on one table's budget, or on an analyst's share of it, in
     ``measure``.
 
-    ``cost`` is their cost on their own; where other cells have spent more, less of what remains
-    is taken. ``analyst`` is whose share it is, None for the budget itself; ``has_share`` is False
-    if there is no such share.
+    ``cost`` is their cost by themselves; where other cells have spent more, the remainder falls by
+    less. ``analyst`` is the owner of the share, None for the budget itself; ``has_share`` is False
+    if the share does not exist.
     """
 
     table: str
@@ -59,7 +59,7 @@ class Quote:
 
     @property
     def refused(self) -> TableQuote | None:
-        """The budget or share that does not allow it; of several the one with least left."""
+        """The budget or share that is exceeded; of several the one with the least left."""
         refused = [quote for quote in (*self.tables, *self.shares) if not quote.allowed]
         return min(refused, key=lambda quote: quote.remaining_before, default=None)
 
@@ -70,7 +70,7 @@ class Quote:
 
 def exceeded(quote: TableQuote) -> BudgetExceeded:
     """The error for a quote that is not allowed."""
-    # Shown rounded to the private side: what is asked up, what is left down.
+    # Rounded to the safe side: the cost up, the remainder down.
     requested, remaining = rounded_up(quote.cost), rounded_down(quote.remaining_before)
     costs = f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains where most was"
     hint = (
@@ -103,7 +103,7 @@ def exceeded(quote: TableQuote) -> BudgetExceeded:
 def too_cheap(quote: TableQuote, least: Fraction) -> InvalidParameterValue:
     """The error for a statement whose cost is positive and below ``least``."""
     unit = quote.measure
-    # Rounded up, so that whoever sets it gets an answer.
+    # Rounded up, so that a statement at the cost shown is accepted.
     amount = float(_UP.divide(Decimal(least.numerator), Decimal(least.denominator)))
     return InvalidParameterValue(
         f'this costs {unit} {float(quote.cost):.6g} of table "{quote.table}"; the least a'
@@ -118,7 +118,7 @@ def too_cheap(quote: TableQuote, least: Fraction) -> InvalidParameterValue:
 def out_of_room(
     table: str, analyst: str | None, wanted: int, left: int, unit: str
 ) -> RecordingLimitExceeded:
-    """The error for a statement of which more would be recorded than there is room for."""
+    """The error for a statement whose record exceeds the room left."""
     whose, key = f'table "{table}"', unit if unit == "rows" else "megabytes"
     if analyst is not None:
         whose, key = f'analyst "{analyst}" about {whose}', f"analyst_{key}"
@@ -131,7 +131,7 @@ def out_of_room(
 
 
 class Recording:
-    """Counts what is recorded. Used under the accountant's lock."""
+    """Counts the recorded amounts. Used under the accountant's lock."""
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
@@ -144,7 +144,7 @@ class Recording:
         self.amounts[table, analyst] = self._held(table, analyst) + amount
 
     def room(self, table: str, analyst: str | None = None) -> Room:
-        """Of a table: in all, or for what one analyst asks, which the table's own limits bound."""
+        """A table's room in total, or for one analyst's questions within the table's limits."""
         own = None if analyst is None else self._held(table, analyst)
         return self._accounts[table].room(self._held(table), own)
 
@@ -154,10 +154,10 @@ class Recording:
         return self.amounts.get((table, analyst), Amount())
 
     def check(self, quote: Quote, asked: Sequence[tuple[str, Amount]], analyst: str) -> None:
-        """Refuse a statement that costs less than the least, or for which there is no room.
+        """Refuse a statement below the least cost, or for which there is no room.
 
-        ``asked`` is what each of its charges takes, by table. What would cost nothing is refused
-        too: the gate answers by itself what no record can move, and asks for no charge.
+        ``asked`` is the amount of each of its charges, by table. A cost of 0 is refused too: the
+        gate answers by itself what no record can change, and requests no charge for it.
 
         Raises InvalidParameterValue (22023) and RecordingLimitExceeded (53400).
         """

@@ -1,12 +1,12 @@
-"""Past charges, composed once more where translates of them are given up.
+"""Composition of past charges anew, where their translates are given up.
 
 A translate charges cells that nobody asked about. Where many cells of a group are asked one by one,
-that comes to more than the rows themselves cost. λ is book-keeping of public rows, and may be
-chosen again for all that was released: what counts is that the ledger's charges, whichever they are
-by now, are within the budget. So a later charge can say which earlier ones are charged as they were
-asked from then on.
+the sum exceeds the cost of the rows themselves. λ is book-keeping of public rows, and may be chosen
+again for everything released: it is enough that the ledger's charges, as they are charged by now,
+are within the budget. So a later charge can list earlier ones that are charged as asked from then
+on.
 
-What was composed is kept: who asks again, or charges what was proposed, composes only what was
+Compositions are cached: a repeated question, or a charge that was proposed, composes only what was
 charged since.
 """
 
@@ -34,7 +34,7 @@ _KEPT: Final = 2  # compositions of a table: without some translates, and withou
 
 
 def published_rows(charges: Sequence[Charge]) -> int:
-    """Those that translates are by: row n is bit n."""
+    """The published rows by which the charges are translated: row n is bit n."""
     used = (translate for charge in charges for translate in charge.translates if translate)
     numbers = {number for translate in used for number in translate.declared.tolist()}
     return sum(1 << number for number in numbers)
@@ -42,8 +42,8 @@ def published_rows(charges: Sequence[Charge]) -> int:
 
 @dataclass
 class _Past:
-    """Of a table's charges up to ``end``, by number: the published rows that their translates are
-    by, and the earlier charges that they gave up the translates of."""
+    """A table's charges up to ``end``. By number: the published rows by which each is translated,
+    and the earlier charges whose translates it gave up."""
 
     end: Position = START
     rows: dict[int, int] = field(default_factory=dict)
@@ -52,14 +52,16 @@ class _Past:
 
 @dataclass(frozen=True)
 class _Composed:
-    """``filters`` of one table's charges up to ``end``, ``plainly`` without their translates."""
+    """The ``filters`` after one table's charges up to ``end``, those of ``plainly`` without their
+    translates."""
 
     plainly: frozenset[int]
     end: Position
     filters: Filters
 
     def starts(self, plainly: frozenset[int], before: int | None) -> bool:
-        """Whether what is charged without ``plainly``, up to number ``before``, starts so."""
+        """Whether a composition without the translates of ``plainly``, up to number ``before``,
+        starts with this one."""
         last = self.end.number
         return (before is None or last < before) and self.plainly == {
             number for number in plainly if number <= last
@@ -67,7 +69,7 @@ class _Composed:
 
 
 class Recomposition:
-    """Of the charges of a ledger; used inside its `reading`."""
+    """Composes charges of a ledger anew; used inside its `reading`."""
 
     def __init__(self, ledger: Ledger, pricing: Pricing, accounts: Mapping[str, Account]) -> None:
         self._ledger = ledger
@@ -78,7 +80,7 @@ class Recomposition:
         self._read: WeakValueDictionary[tuple[int, bool], Charge] = WeakValueDictionary()
 
     def charge(self, stored: StoredCharge) -> Charge:
-        """As it was accounted for when it was made."""
+        """The charge as it was accounted for when it was made."""
         charge = decode_charge(stored.table, stored.mechanism, stored.columns)
         if charge.translates:
             return replace(charge, published=published_columns(self._ledger, stored.table))
@@ -94,8 +96,9 @@ class Recomposition:
         return {number: rows for number, rows in past.rows.items() if rows and number not in gone}
 
     def start(self, table: str, plainly: Sequence[int], before: int | None = None) -> Composition:
-        """All charges of a table, before number ``before`` if given, those of ``plainly`` and those
-        given up before without their translates: what of it is composed already, and the rest."""
+        """The composition of all charges of a table, before number ``before`` if given, with those
+        of ``plainly`` and those given up before without their translates: the part that is cached,
+        and the rest."""
         past = self._up_to_date(table)
         gone = (own for n, own in past.given_up.items() if before is None or n < before)
         whole = frozenset(plainly).union(*gone)
@@ -115,8 +118,8 @@ class Recomposition:
     def after(
         self, filters: Filters, charge: Charge, analyst: str, loss: Loss, number: int | None = None
     ) -> Filters:
-        """The filters after a charge, the next one or that of a ``number``: with the earlier
-        charges composed anew that it gives up the translates of."""
+        """The filters after a charge, the next one or that of ``number``, with the earlier charges
+        composed anew whose translates it gives up."""
         if charge.plainly:
             filters = self.start(charge.table, charge.plainly, number).of(filters)
         return filters.after(charge.table, analyst, loss)
@@ -128,7 +131,7 @@ class Recomposition:
         self._kept[table] = (composed, *others)[:_KEPT]
 
     def _charged(self, stored: StoredCharge, plainly: bool) -> Charge:
-        """The same one for several compositions at once, so that it is priced once."""
+        """The charge, one object for several compositions, so that it is priced once."""
         charge = self._read.get((stored.id, plainly))
         if charge is None:
             charge = self.charge(stored)
@@ -150,7 +153,8 @@ class Recomposition:
 
 @dataclass(frozen=True)
 class Composition:
-    """``rest`` is still to be composed; also outside of a `reading`."""
+    """A cached composition and the ``rest`` of the charges, which may be composed outside of a
+    `reading`."""
 
     by: Recomposition
     table: str
@@ -158,7 +162,7 @@ class Composition:
     rest: Sequence[tuple[StoredCharge, Charge]]
 
     def of(self, filters: Filters) -> Filters:
-        """With all charges of the table composed so. A charge takes a few milliseconds."""
+        """The filters with all charges of the table composed. A charge takes a few milliseconds."""
         own = self.composed.filters
         for stored, charge in self.rest:
             deadline.check()

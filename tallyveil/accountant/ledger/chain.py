@@ -1,9 +1,9 @@
-"""The chain through each table of the ledger: no row can be altered or taken out unnoticed; and a
-charge as a row.
+"""The chain through each table of the ledger, which reveals altered or removed rows; and charges as
+rows.
 
 A row's ``chain`` is a digest of the chain of the row before, its own number and its values
-(`linked`). A row that was altered, or taken out of the middle, breaks it; one taken off the end is
-missed because SQLite keeps the highest number it has ever given.
+(`linked`). A row that was altered, or removed from the middle, breaks it. A row removed from the
+end is missed because SQLite keeps the highest number it has ever assigned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ChainedValue = str | bytes | int
 
 
 class Position(NamedTuple):
-    """How far a table was read: the number of the last row, and its chain."""
+    """A position in a table: the number of a row, and its chain."""
 
     number: int
     chain: bytes
@@ -29,10 +29,10 @@ START = Position(0, b"")
 
 
 def linked(before: bytes, *row: ChainedValue) -> bytes:
-    """The chain of a row, its number first.
+    """The chain of a row, whose first value is its number.
 
-    BLAKE2b(before ‖ its values as a list of Python's, in ASCII, in which bytes are their length
-    alone ‖ these bytes): a list says where it ends, so that no two rows are written alike.
+    BLAKE2b(before ‖ its values as a Python list in ASCII, with the lengths of bytes in their place
+    ‖ these bytes). The list marks its own end, so no two rows are encoded alike.
     """
     found = hashlib.blake2b(before, digest_size=16)
     plain: list[object] = list(row)

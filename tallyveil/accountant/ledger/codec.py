@@ -1,13 +1,13 @@
 """Release events and recorded answers as bytes in the ledger.
 
 An event is zlib over a JSON line and the arrays it describes, each in the narrowest integers that
-hold it; of a matrix without zeros the coefficients alone. It says for good what was released: the
-rows and their unit, the law of the noise and its scale, and whose data it protects; so neither
-accounting nor estimates depend on what a mechanism's name means to a later program. Where it was
-charged as a translate the λ is in it, as fractions by numbers of published rows; programs that do
-not read these charge the row itself, which is never less than what it must be. Where noise was
-drawn together its joint law is in it, by which the loss is worked out. ``version`` of the data and
-``strategy``, where other rows are released than were asked, have a place in it and are empty.
+hold it; of a matrix without zeros only the coefficients. It records permanently what was released:
+the rows and their unit, the law of the noise and its scale, and whose data it protects. So neither
+accounting nor estimates depend on what a mechanism's name means to a later program. If it was
+charged as a translate, it has the λ, as fractions by numbers of published rows; programs that do
+not read these charge the row itself, which is never too little. If the noise was drawn together, it
+has its joint law, from which the loss follows. It has empty fields for the ``version`` of the data
+and for a ``strategy`` that releases other rows than were asked.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ __all__ = [
     "encode_column",
 ]
 
-# Bytes that are compressed between two looks at the deadline.
+# Bytes that are compressed between two checks of the deadline.
 _PORTION = 1 << 20
 _WINDOW = 10  # the logarithm of a small stream's bytes
 _HEAD = b"\x78\x01"  # of a stream
-# So much of a long array is looked at, and so much less is worth a search for repetitions.
+# The sample of a long array, and the gain from which repetitions are searched for.
 _SAMPLE = 1 << 16
 _GAIN = 1.1
-# Factors of at most so many bytes are shared.
+# Factors of at most this number of bytes are shared.
 _SMALL = 512
 _Held: TypeAlias = tuple[int, tuple[str, ...], bytes]
-"""How many entries arrays have, their types, and their bytes."""
+"""The number of entries of arrays, their types, and their bytes."""
 _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 4, 8))
-"""Types of integers, and how many of them are at least 0."""
+"""Integer types, each with the number of its values from 0 up."""
 
 
 def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
-    """What was released, and for tables that are neighbours by which relation."""
+    """Encode what was released, and the neighbouring ``relation`` that it protects."""
     header: list[dict[str, Any]] = []
     body: list[bytes] = []
     for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
@@ -97,7 +97,7 @@ def _described(column: Column, body: list[bytes]) -> dict[str, Any]:
 
 
 def _written(factor: Factor) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-    """Its part of the header and of the body; kept for a small one, which many charges share."""
+    """A factor's part of the header and of the body; cached for small ones, which charges share."""
     kept = _WRITTEN.get(factor)
     if kept is None:
         # Each row of a matrix without zeros has its cells in order.
@@ -124,9 +124,9 @@ _WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], tuple[bytes, ...]]] = 
 
 
 def _compressed(pieces: Sequence[bytes]) -> bytes:
-    """As one stream; between portions of it the statement can be stopped.
+    """Compress pieces to one stream. Between portions the statement can be stopped.
 
-    A small one takes a small window, which is sooner set up than the usual one.
+    A small stream uses a small window, which is quicker to set up.
     """
     if sum(map(len, pieces)) <= 1 << _WINDOW:
         small = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, 4)
@@ -135,7 +135,7 @@ def _compressed(pieces: Sequence[bytes]) -> bytes:
     for piece in pieces:
         compressor = searching
         if _repeats_little(piece):
-            # Either ends at a byte, and refers to nothing before it.
+            # Each part ends at a byte, and refers to nothing before it.
             found.append(searching.flush(zlib.Z_FULL_FLUSH))
             compressor = _compressor(zlib.Z_HUFFMAN_ONLY)
         for start in range(0, len(piece), _PORTION):
@@ -149,7 +149,7 @@ def _compressed(pieces: Sequence[bytes]) -> bytes:
 
 
 def _repeats_little(piece: bytes) -> bool:
-    """Whether it is long, and the search for repetitions takes longer than it is worth."""
+    """Whether it is long, and a search for repetitions takes longer than it is worth."""
     if len(piece) <= _PORTION:
         return False
     sample = piece[len(piece) // 2 :][:_SAMPLE]
@@ -161,12 +161,12 @@ def _repeats_little(piece: bytes) -> bool:
 
 
 def _compressor(strategy: int) -> Any:
-    """Of a stream's blocks, without its head and its checksum."""
+    """A compressor for a stream's blocks, without its head and checksum."""
     return zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
 
 
 def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
-    """The charge that is stored so, without its statement. Raises LedgerError for anything else."""
+    """Decode a charge, without its statement. Raises LedgerError for anything else."""
     try:
         header, _, body = zlib.decompress(blob).partition(b"\n")
         columns, scales = [], []
@@ -233,13 +233,13 @@ def _bytes_of(width: str) -> int:
 
 
 class _Body:
-    """What follows the header: bytes of arrays, one after the other."""
+    """The bytes of arrays, one after the other, that follow the header."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
 
     def next(self, about: dict[str, Any]) -> _Held:
-        """Raises ValueError if there are too few."""
+        """The next array's bytes. Raises ValueError if there are too few."""
         written = about["entries"], tuple(about["widths"])
         start = self._at
         self._at += about["entries"] * sum(map(_bytes_of, written[1]))
@@ -279,14 +279,14 @@ def _made(
 
 @lru_cache(maxsize=16384)
 def _shared(*written: Any) -> Factor:
-    """Many charges have the same conditions: they share a factor, and the names of its rows."""
+    """A factor with its row names, shared by the many charges that have the same conditions."""
     factor = _made(*written)
     _ = factor.named
     return factor
 
 
 def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
-    """Integers of any size, one list per column."""
+    """Encode integers of any size, one list per column."""
     columns = (
         ", ".join(", ".join(map(str, map(int, some))) for some in deadline.portions(column))
         for column in values
@@ -295,7 +295,7 @@ def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
 
 
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Raises LedgerError unless there is one integer per row of each column."""
+    """Decode answers. Raises LedgerError unless there is one integer per row of each column."""
     try:
         values = tuple(tuple(column) for column in json.loads(zlib.decompress(blob).decode()))
     except (zlib.error, ValueError, TypeError) as error:

@@ -1,8 +1,8 @@
-"""The ledger's SQLite file: opened with care, read and written in transactions, never another one.
+"""The ledger's SQLite file: checked when opened, used in transactions, and never another file.
 
-A rollback journal, not a write-ahead log: then the file alone is the ledger whenever nothing is
-being written, and a journal that is deleted takes no charge with it. It is kept between
-transactions (PERSIST), which saves half of what a commit costs otherwise.
+It uses a rollback journal, not a write-ahead log: so the file alone is the ledger whenever nothing
+is being written, and deleting the journal loses no charge. The journal is kept between transactions
+(PERSIST), which halves the time of a commit.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tallyveil.errors import LedgerError
 
 __all__ = ["Database"]
 
-# How long it is tried to get the file from others, and for how long without a look at the deadline.
+# Seconds to wait for other processes in all, and between two checks of the deadline.
 _BUSY_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
-_COUNTS = 1 << 32  # positions there are
+_COUNTS = 1 << 32  # the number of different positions
 _RESTORE = "Restore it from its backup."
 
 
 class Database:
-    """An open ledger file; ``path`` is None for one that is not kept."""
+    """An open ledger file; ``path`` is None for a ledger in memory."""
 
     def __init__(self, path: str | Path, *, create: bool = True) -> None:
-        """Open ``path``, or make it if it is missing; ":memory:" is a ledger that is not kept.
+        """Open ``path``, or create it if it is missing; ":memory:" is a ledger in memory.
 
-        Raises LedgerError if it is missing and not ``create``, corrupt, or no ledger at all.
+        Raises LedgerError if it is missing and not ``create``, if it is corrupt, or no ledger.
         """
         self._pid = os.getpid()
         self._keeping = False
@@ -75,7 +75,7 @@ class Database:
                 opened.pop_all()
 
     def close(self) -> None:
-        """The journal goes too, unless somebody else is writing."""
+        """Close the file, and delete the journal unless another process is writing."""
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
@@ -84,8 +84,8 @@ class Database:
             self._header = None
 
     def position(self) -> int | None:
-        """Another number after each commit, whoever made it; None if that cannot be known now, as
-        of a ledger that is not kept. It takes no lock and may be called by any thread."""
+        """A number that changes with each commit by any process; None if it is not known now, as
+        for a ledger in memory. Takes no lock, and any thread may call it."""
         header = self._header
         try:
             if header is None or self._stat() != self._identity:
@@ -95,24 +95,24 @@ class Database:
             return None
 
     def _execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Inside `reading` or `writing`."""
+        """Execute a query, inside `reading` or `writing`."""
         return self._connection.execute(query, values)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """One snapshot for all reads inside.
+        """Hold one snapshot for all reads inside.
 
-        Until it is entered, it can be stopped: raises what `deadline.check` raises."""
-        # BEGIN alone takes no lock, the first thing read does.
+        Can be stopped until it is entered: raises what `deadline.check` raises."""
+        # BEGIN takes no lock; the first read does.
         with self._transaction("read", "BEGIN", "SELECT 1 FROM sqlite_schema LIMIT 1"):
             yield
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """All or nothing, alone, and durable once the block is left without an error.
+        """A transaction: exclusive, atomic, and durable once the block ends without an error.
 
-        Raises LedgerError if it did not become durable, or the file was swapped meanwhile. Until it
-        is entered, it can be stopped: raises what `deadline.check` raises."""
+        Raises LedgerError if it did not become durable, or the file was replaced meanwhile. Can be
+        stopped until it is entered: raises what `deadline.check` raises."""
         self.written = None
         with self._transaction("written", "BEGIN IMMEDIATE"):
             changes = self._connection.total_changes
@@ -129,14 +129,14 @@ class Database:
         self.written = (version + changed) % _COUNTS
 
     def keep(self) -> None:
-        """Inside `writing`: what was written so far stays, whatever fails from here on."""
+        """Inside `writing`: keep what was written so far, whatever fails afterwards."""
         self._connection.execute("SAVEPOINT kept")
         self._keeping = True
 
     def version(self) -> int | None:
-        """`position`, and of a ledger that nobody else can write always the same number. Inside
-        `reading`, once something was read, and `writing` it is that of the snapshot. Raises
-        LedgerError in another process than opened it."""
+        """As `position`, but constant for a ledger in memory. Inside `writing`, or inside `reading`
+        after the first read, it is the snapshot's. Raises LedgerError in a process that did not
+        open it."""
         self._check_process()
         return 0 if self.path is None else self.position()
 
@@ -156,8 +156,8 @@ class Database:
 
     @deadline.taking(None)
     def _begin(self, statements: Sequence[str]) -> None:
-        """Execute each as soon as no other process is in its way, and wait for no turn, since
-        others wait for this."""
+        """Execute each as soon as no other process blocks it. Waits for no turn, since others wait
+        for this."""
         end = time.monotonic() + _BUSY_SECONDS
         self._wait(_LOOK_SECONDS)
         try:
@@ -178,11 +178,11 @@ class Database:
         return True
 
     def _wait(self, seconds: float) -> None:
-        """Let each statement wait so long for other processes."""
+        """Set how long each statement waits for other processes."""
         self._connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
 
     def _undo(self) -> None:
-        """End the transaction without what is not to be kept."""
+        """End the transaction; only what `keep` covers stays."""
         if self._keeping and self._connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK TO kept")
@@ -194,7 +194,7 @@ class Database:
     def _reported(self, doing: str) -> Iterator[None]:
         try:
             yield
-        # Text in a damaged file, quoted by SQLite in its message, may be no text at all.
+        # SQLite's message may quote bytes of a damaged file that are no valid text.
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise LedgerError(
                 f"the ledger {self.name} cannot be {doing}",
@@ -229,12 +229,12 @@ class Database:
         self._connection.execute("PRAGMA foreign_keys = ON")
 
     def _leave_log(self) -> None:
-        """A write-ahead log that somebody switched on is taken in here."""
+        """Switch back to a rollback journal if the file was switched to a write-ahead log."""
         mode = self._connection.execute("PRAGMA journal_mode = PERSIST").fetchone()[0]
         if mode != "persist":
             raise LedgerError(
                 f"the ledger {self.name} is in use by a program that gave it a write-ahead log",
-                hint="Stop it first: what it has written since is taken over then.",
+                hint="Stop that program first. Then its changes are moved into the ledger.",
             )
 
     def _pragma(self, name: str) -> Any:
@@ -251,7 +251,7 @@ class Database:
             raise LedgerError(f"the ledger {self.name} was opened by another process")
 
     def _check_identity(self) -> None:
-        """Refuse to go on with a file that has been moved away, deleted or swapped."""
+        """Raise LedgerError if the file was moved away, deleted or replaced."""
         try:
             same = self._stat() == self._identity
         except OSError:

@@ -1,8 +1,7 @@
-"""How far a ledger's file has come, read without SQLite and without a lock.
+"""The change counter of a ledger's file, read without SQLite and without a lock.
 
-Every transaction that changes a SQLite file counts on by one in the file's header, whoever commits
-it ("File change counter" in SQLite's description of the format). With a write-ahead log it would
-stand still.
+Every transaction of any process that changes a SQLite file increments a counter in its header
+("File change counter" in SQLite's description of the format), except with a write-ahead log.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ __all__ = ["Header"]
 
 _START: Final = 18
 _LENGTH: Final = 10
-_COUNT: Final = 6  # where the counter starts in these
-_LOG: Final = 2  # what they start with if the file has a write-ahead log
+_COUNT: Final = 6  # where the counter starts in the bytes read
+_LOG: Final = 2  # their first byte if the file has a write-ahead log
 
 
 class Header:
-    """Of the file at ``path``, which SQLite has open; close it after that.
+    """The header of the file at ``path``, which SQLite has open; close it after SQLite.
 
-    Closing any descriptor of a file takes the locks away that this process has on it, those of
-    SQLite too. So there is one for each file, which is closed with its last `Header`.
+    Closing any descriptor of a file releases all locks of this process on it, also SQLite's. So
+    there is one descriptor for each file, which is closed with its last `Header`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,8 +37,8 @@ class Header:
             _open[self._key] = self._file, users + 1
 
     def read(self) -> int | None:
-        """Another number after each commit: one more. None if the file has a write-ahead log, or
-        no header any more. Raises OSError."""
+        """The counter, which each commit increments. None if the file has a write-ahead log or has
+        lost its header. Raises OSError."""
         found = os.pread(self._file, _LENGTH, _START)
         logged = len(found) < _LENGTH or _LOG in found[:2]
         return None if logged else int.from_bytes(found[_COUNT:], "big")
@@ -55,4 +54,4 @@ class Header:
 
 _lock: Final = ranked_lock(Rank.LEAF)
 _open: Final[dict[tuple[int, int], tuple[int, int]]] = {}
-"""By device and inode the descriptor, and how many share it."""
+"""For each device and inode the descriptor, and the number of headers that share it."""

@@ -1,15 +1,15 @@
-"""The ledger: every charge and every noisy answer, in SQLite, for good.
+"""The ledger: a permanent record of every charge and every noisy answer, in SQLite.
 
-Append-only, with a rollback journal and synchronous=FULL: what has been committed survives a
-crash, and is in the one file. Beside it there is a journal while something is written, and after a
-crash; whatever happens to that, no charge that was committed is lost. Several processes may share
-a file; each writes inside BEGIN IMMEDIATE and reads what others appended before it decides. It
-fails closed: a file that is unreadable, tampered with, swapped or gone is an error, never an empty
+It is append-only, with a rollback journal and synchronous=FULL: what was committed survives a
+crash, and is in the one file. A journal is beside it while something is written, and after a crash;
+whatever happens to the journal, no committed charge is lost. Several processes may share a file.
+Each writes inside BEGIN IMMEDIATE, and reads what others appended before it decides. The ledger
+fails closed: a file that is unreadable, altered, replaced or missing is an error, never an empty
 history.
 
-All tables are chained (`chain`): a row that was altered or taken out is found when the ledger is
-opened. An older copy put in place of the ledger is found only by a process that has seen more:
-restore a backup only if nothing was asked since.
+All tables are chained (`chain`): altered or removed rows are detected when the ledger is opened. An
+older copy in place of the ledger is detected only by a process that has seen more: restore a backup
+only if nothing was asked since.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation", "StoredInva
 
 @dataclass(frozen=True)
 class _Table:
-    """``columns`` between a row's number and its chain."""
+    """A table, with its ``columns`` between a row's number and its chain."""
 
     name: str
     columns: tuple[str, ...]
@@ -53,7 +53,7 @@ class StoredAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredInvariant:
-    """Counts by ``sql``, whose rows have the digest ``rows``, were declared or published."""
+    """A record that counts were declared or published. ``rows`` is the digest of their rows."""
 
     table: str
     event: str
@@ -64,7 +64,7 @@ class StoredInvariant:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the counts of a table are recognised by (`binding`); confidential as they are."""
+    """The keyed digest of a table's counts (`binding`); as confidential as they are."""
 
     key: bytes = field(repr=False)
     digest: bytes = field(repr=False)
@@ -81,17 +81,17 @@ class StoredDerivation:
 
 
 class Ledger(Database):
-    """An open ledger. Used by one `Accountant`, which sees to it that threads take turns."""
+    """An open ledger, used by one `Accountant`, whose lock serialises threads."""
 
     def holds_charge(self, position: Position) -> bool:
-        """Whether the charges once ended there; inside `reading`."""
+        """Whether this is the position of a charge in the ledger; inside `reading`."""
         query = "SELECT chain FROM charge WHERE id = ?"
         found = self._execute(query, (position.number,)).fetchone()
         return found is not None and found[0] == position.chain
 
     def tables(self) -> dict[str, tuple[str, str]]:
-        """The tables it knows, each with the fingerprint of its declaration, and when it was added;
-        inside `reading`."""
+        """The tables in the ledger, each with the fingerprint of its declaration and the time when
+        it was added; inside `reading`."""
         return {row[1]: row[2:4] for row, _ in self._after(_PROTECTED, START)}
 
     def add_table(self, table: str, fingerprint: str) -> None:
@@ -99,21 +99,21 @@ class Ledger(Database):
         self._add(_PROTECTED, (table, fingerprint, _now()), self._end(_PROTECTED))
 
     def charged_tables(self) -> dict[str, str]:
-        """The tables that it has charges of, each with the time of the first; inside `reading`."""
+        """The tables with charges, each with the time of the first; inside `reading`."""
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
         return dict(self._execute(query).fetchall())
 
     def snapshot(self, table: str) -> Snapshot | None:
-        """The data that the table's answers are about, if it is known yet; inside `reading`."""
+        """The data that the table's answers are about, if bound already; inside `reading`."""
         rows = [row for row, _ in self._after(_SNAPSHOT, START) if row[1] == table]
         return Snapshot(*rows[-1][2:4]) if rows else None
 
     def add_snapshot(self, table: str, key: bytes, digest: bytes) -> None:
-        """Once for each table; inside `writing`."""
+        """Bind a table to its data, once; inside `writing`."""
         self._add(_SNAPSHOT, (table, key, digest, _now()), self._end(_SNAPSHOT))
 
     def invariants(self, table: str) -> list[StoredInvariant]:
-        """What was declared and published of a table, oldest first; inside `reading`."""
+        """A table's declared and published counts, oldest first; inside `reading`."""
         rows = [row for row, _ in self._after(_INVARIANT, START) if row[1] == table]
         return [StoredInvariant(*row[1:6]) for row in rows]
 
@@ -127,26 +127,26 @@ class Ledger(Database):
         self, *, analyst: str, table: str, mechanism: str, sql: str, cost: int, height: int,
         columns: bytes, before: Position, measure: Measure = "epsilon",
     ) -> Position:  # fmt: skip
-        """Add a charge; inside `writing`. ``before`` is where the charges end, and end then."""
+        """Append a charge after ``before``, the end of the charges; inside `writing`."""
         row = (_now(), analyst, table, mechanism, sql, cost, height, columns, measure)
         return self._add(_CHARGE, row, before)
 
     def answer(self, charge_id: int, noisy: bytes, before: Position) -> Position:
-        """Remember a charge's noisy answer, once; inside `writing`. ``before`` is where the
-        answers end, and the result where they end then.
+        """Append a charge's noisy answer, once; inside `writing`. ``before`` is the end of the
+        answers, and the result their end afterwards.
         """
         return self._add(_ANSWER, (charge_id, noisy), before)
 
     def derive(self, table: str, analyst: str, body: bytes, before: Position) -> Position:
-        """Remember how an estimate was made; inside `writing`. Positions as in `answer`."""
+        """Append how an estimate was made; inside `writing`. Positions are as in `answer`."""
         return self._add(_DERIVATION, (table, analyst, body), before)
 
     def charges_after(
         self, seen: Position, most: int = -1
     ) -> Iterator[tuple[StoredCharge, Position]]:
-        """Charges appended since ``seen``, each with its position; if given, ``most`` of them.
+        """Charges appended since ``seen``, each with its position; at most ``most``, if given.
 
-        Raises LedgerError if the chain is broken or what was seen is not there any more.
+        Raises LedgerError if the chain is broken or the row ``seen`` is missing.
         """
         for row, position in self._after(_CHARGE, seen, most):
             yield StoredCharge(*row), position
@@ -175,7 +175,7 @@ class Ledger(Database):
     def _after(
         self, table: _Table, seen: Position, most: int = -1
     ) -> Iterator[tuple[tuple[Any, ...], Position]]:
-        """Rows of ``table`` after ``seen``: each with its number, without its chain."""
+        """Rows of ``table`` after ``seen``, each with its number and without its chain."""
         if seen.number:
             query = f"SELECT chain FROM {table.name} WHERE id = ?"
             found = self._execute(query, (seen.number,)).fetchone()
@@ -195,12 +195,12 @@ class Ledger(Database):
             raise self._tampered()
 
     def _end(self, table: _Table) -> Position:
-        """Where ``table`` ends; for tables of few rows."""
+        """The end of ``table``, found by reading all its rows, which must be few."""
         ends = [end for _, end in self._after(table, START)]
         return ends[-1] if ends else START
 
     def _add(self, table: _Table, values: tuple[Any, ...], before: Position) -> Position:
-        """Append a row to ``table``, which ends ``before`` it."""
+        """Append a row to ``table``, whose end is ``before``."""
         row = (self._numbers_used(table) + 1, *values)
         after = Position(row[0], linked(before.chain, *row))
         columns, marks = ", ".join(("id", *table.columns, "chain")), ", ?" * len(row)
@@ -210,7 +210,7 @@ class Ledger(Database):
         return after
 
     def _numbers_used(self, table: _Table) -> int:
-        """The highest number SQLite has ever given to a row."""
+        """The highest number that SQLite has ever assigned to a row."""
         query = "SELECT seq FROM sqlite_sequence WHERE name = ?"
         row = self._execute(query, (table.name,)).fetchone()
         if row is not None and not isinstance(row[0], int):

@@ -1,7 +1,7 @@
-"""The ledger's tables, and making a ledger file that is complete or not there at all.
+"""The ledger's tables, and the atomic creation of a ledger file.
 
-Every table is append-only, numbers its rows without reuse, and ends in ``chain`` (see `chain`):
-what is to be kept besides is a table of the same kind.
+Every table is append-only, never reuses a row number, and has ``chain`` (see `chain`) as its last
+column. Anything else to be recorded needs a table of the same kind.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Inside a transaction, if one is open."""
+    """Create all tables, inside a transaction if one is open."""
     for table, statement in _TABLES.items():
         connection.execute(statement)
         for verb in ("UPDATE", "DELETE"):
@@ -107,9 +107,9 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    """Everything SQLite has in store under a name, with the statement that made it."""
+    """Every named object in SQLite's schema, with the statement that created it."""
     query = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master"
-    # Closed, whatever a damaged file makes of it: a query half read would keep the file locked.
+    # Closed even if a damaged file makes it fail: an unfinished query keeps the file locked.
     with contextlib.closing(connection.execute(query)) as rows:
         return frozenset(rows)
 
@@ -123,10 +123,10 @@ def whole_schema() -> frozenset[tuple[str, ...]]:
 
 
 def create_file(path: Path) -> None:
-    """Make an empty ledger at ``path``, unless another process has just done so.
+    """Create an empty ledger at ``path``, unless another process has just done so.
 
-    It is written under another name, readable by its owner only, and then linked into place: a
-    crash leaves no half-made ledger, and an empty file is never taken for a fresh one.
+    It is written under another name, readable only by its owner, and then linked into place. So a
+    crash leaves no incomplete ledger, and an empty file is never mistaken for a fresh one.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
