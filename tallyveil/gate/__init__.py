@@ -1,7 +1,7 @@
 """The gate: the one room that knows policy, rewriter, cube, mechanisms and accountant together.
 
 What lives here decides how a statement is answered (exactly, from history, or by a purchase),
-carries it out, and says what it cost. Sockets, files and dialects of the wire stay outside;
+carries it out, and reports what it cost. Sockets, files and dialects of the wire stay outside;
 `interface` is what the faces of the gate rely on.
 """
 

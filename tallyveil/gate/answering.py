@@ -1,4 +1,4 @@
-"""A planned statement answered: its counts decided, then the rest of it over their noisy rows."""
+"""Answers a planned statement: decides its counts, and runs the rest of it over the noisy rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallyveil.gate.deciding.charged import charge_explained
 from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
-from tallyveil.gate.rows import empty_tables, hand_on, noisy_tables, projected
+from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
 from tallyveil.rewriter import Plan, Query
 
 __all__ = ["Answering", "OuterInputs"]
@@ -20,8 +20,8 @@ __all__ = ["Answering", "OuterInputs"]
 
 @dataclass(frozen=True)
 class OuterInputs:
-    """What the outer statement needs, and what the analyst is told beside its rows; ``take`` takes
-    these, if it is known already."""
+    """What the outer statement needs, and the notices that go with its rows. ``take`` takes these;
+    None if it is not known yet."""
 
     plan: Plan
     tables: dict[str, pa.Table]
@@ -32,16 +32,16 @@ class OuterInputs:
 @dataclass(eq=False)
 class Answering:
     """Answers one session's plans; used by one thread at a time. ``guaranteed`` are the tables
-    of which it has been told what is guaranteed."""
+    whose guarantees the session has been sent."""
 
     planner: Planner
     guaranteed: frozenset[str] = frozenset()
 
     def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> OuterInputs:
-        """Everything the statement over the noisy rows needs. This is where budget is spent.
+        """Return all that the statement over the noisy rows needs. This is where budget is spent.
 
         ``begin``, which may refuse its columns, is called before that. Errors that pass ``after``
-        from then on say what was charged.
+        from then on report what was charged.
         """
         tables = empty_tables(plan) if not plan.private else {}
         notices: tuple[Notice, ...] = ()
@@ -55,7 +55,7 @@ class Answering:
     def _answered(
         self, plan: Plan, query: Query, after: ExitStack
     ) -> tuple[dict[str, pa.Table], tuple[Notice, ...]]:
-        """The noisy rows, and what is said of them."""
+        """The noisy rows, and the notices about them."""
         gate, settings = self.planner.gate, self.planner.settings
         decision, request = gate.decision, self.planner.request(plan, query)
         answered = decision.answer(request)
@@ -65,24 +65,24 @@ class Answering:
         tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
         if not (plan.private and settings.notices):
             return tables, ()
-        told = notice(request, answered, gate.accountant, looks)
-        return tables, (told, *self._guarantees(plan))
+        own = notice(request, answered, gate.accountant, looks)
+        return tables, (own, *self._guarantees(plan))
 
     def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
-        """With a session's first answer about each table that has invariants, or the records of one
-        that has."""
-        every, told = self.planner.gate.guarantees, self.guaranteed
-        tables = [t for t in plan.workloads if every[t].agreeing and t not in told]
-        self.guaranteed = told.union(tables)
+        """The guarantees to send: with the session's first answer about each table that has
+        invariants, or has the records of one that does."""
+        every, sent = self.planner.gate.guarantees, self.guaranteed
+        tables = [t for t in plan.workloads if every[t].agreeing and t not in sent]
+        self.guaranteed = sent.union(tables)
         return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
 
     def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
-        """The statement over the noisy rows: its columns, and how many rows were handed on."""
+        """Run the statement over the noisy rows: its columns, and how many rows were forwarded."""
         plan = released.plan
         if plan.projection is not None:
             columns = self.planner.columns(plan)
             found = projected(plan.projection, released.tables[plan.noisy[0].name])
-            return columns, hand_on(found, released.take or begin(columns))
+            return columns, forward(found, released.take or begin(columns))
         with self.planner.cursor.tables(released.tables):
             columns = self.planner.present_columns(plan)
             take, kinds = released.take or begin(columns), [column.type for column in columns]

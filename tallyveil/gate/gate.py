@@ -38,16 +38,16 @@ from tallyveil.sanitise import read_copies
 __all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts"]
 
 STATEMENT_TIMEOUT: Final = 10.0
-"""Seconds that a statement may take unless told otherwise."""
+"""Seconds that a statement may take by default."""
 
 
 def _entry_bytes(key: Hashable, value: object) -> int:
-    """What an entry holds of any size."""
+    """The bytes of an entry's larger parts."""
     return key_bytes(key) + (_plan_bytes(value) if isinstance(value, Plan) else 0)
 
 
 def _plan_bytes(plan: Plan) -> int:
-    """Its columns' entries, its groups' keys and its queries."""
+    """The bytes of its columns' entries, its groups' keys and its queries."""
     arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
     for one in (one for every in plan.summed.values() for one in every):
         arrays += one.column.nbytes + one.parts.nbytes + one.places.nbytes
@@ -59,8 +59,8 @@ def _plan_bytes(plan: Plan) -> int:
 def accounts(
     policy: Policy, reads: Mapping[str, frozenset[str]] = MappingProxyType({})
 ) -> dict[str, Account]:
-    """What the accountant has to know of each table. A table may be new to its ledger only where
-    ``reads`` says which relations of the source each reads."""
+    """What the accountant must know of each table. A table may be new to its ledger only if
+    ``reads`` has the relations of the source that each table reads."""
     return {
         name: Account(
             table.domain,
@@ -82,7 +82,7 @@ def accounts(
 
 
 def _shares(policy: Policy, table: str) -> dict[str, Share] | None:
-    """The analysts' shares of one table's budget; None where the policy names no analysts."""
+    """The analysts' shares of one table's budget; None if the policy names no analysts."""
     if not policy.analysts:
         return None
     return {
@@ -104,9 +104,9 @@ def _amount(budget: Budget) -> Fraction:
 class Gate(Shared):
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
-    ``source`` is what to read the tables from instead of the policy's source: an open DuckDB
-    connection or a data frame. Raises PolicyError, LedgerError, LedgerMismatch, SourceError, and
-    TypeError for another source.
+    ``source`` is read instead of the policy's source: an open DuckDB connection or a data frame.
+    Raises PolicyError, LedgerError, LedgerMismatch, SourceError, and TypeError for any other
+    ``source``.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Gate(Shared):
         time_limit: float,
         opened: ExitStack,
     ) -> None:
-        # First: a ledger is bound to nothing that cannot be read, such as a mistyped file.
+        # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
         cubes = load_cubes(policy, source)
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts)
@@ -149,7 +149,7 @@ class Gate(Shared):
         columns = {name: self.database.columns(name) for name in public}
         self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
         self._publish(cubes, public)
-        self._know(cubes)
+        self._open_decision(cubes)
 
     def _publish(self, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]) -> None:
         cursor = self.database.cursor()
@@ -160,8 +160,8 @@ class Gate(Shared):
         self.published = publish(self.policy, declared, self.accountant, self._ledger)
         self.guarantees = guarantees(self.policy, self.accounts)
 
-    def _know(self, cubes: Mapping[str, Cube]) -> None:
-        """What the ledger knows, and what is exact."""
+    def _open_decision(self, cubes: Mapping[str, Cube]) -> None:
+        """Learn what the ledger has recorded and what is exact, for the decision."""
         policy = self.policy
         totals = {n: p.total for n, p in self.published.items() if p.total is not None}
         choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))

@@ -1,6 +1,6 @@
 """What the faces of the gate (the wire, the in-process connection, the shell) rely on.
 
-A face owns a `GateSession` per connection, which takes and gives these values.
+A face owns a `GateSession` per connection, which takes and returns these values.
 
 Types are named as DuckDB names them (BIGINT, VARCHAR, DECIMAL(18,3), …).
 """
@@ -41,25 +41,25 @@ StatementKind: TypeAlias = Literal[
     "rollback",
     "savepoint",  # SAVEPOINT and RELEASE, inside a transaction block
     "rollback_to",  # ROLLBACK TO SAVEPOINT
-    "no_op",  # understood, without effect here: UNLISTEN *
+    "no_op",  # accepted, without effect: UNLISTEN *
     "prepare",  # PREPARE, EXECUTE and DEALLOCATE: prepared statements are the wire's
     "execute",
     "deallocate",
     "declare",  # DECLARE, FETCH or MOVE, and CLOSE: cursors are the wire's
     "fetch",
     "close",
-    "copy",  # COPY (query) TO STDOUT: the wire runs the query, and writes its rows as told
-    "catalog",  # a question about the catalogs, which the wire has answered elsewhere
+    "copy",  # COPY (query) TO STDOUT: the wire runs the query, and writes its rows in a format
+    "catalog",  # a query about the catalogs, which the wire has answered elsewhere
     "empty",  # nothing but white space and comments
 ]
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a statement does to the settings: ``values`` are set, None for the default.
+    """How a statement changes the settings: ``values`` are set, to the default if None.
 
-    ``everything`` sets all of them back first, ``local`` until the end of the transaction alone,
-    and ``block`` are of the transaction block.
+    ``everything``: all are reset first. ``local``: only until the end of the transaction.
+    ``block``: the modes of the transaction block.
     """
 
     values: Mapping[str, str | None]
@@ -85,7 +85,7 @@ class CopyFormat:
 
 @dataclass(frozen=True)
 class CursorOptions:
-    """How DECLARE wants a cursor. ``scroll``: whether it may go back; None leaves it to us."""
+    """The options of DECLARE. ``scroll``: whether the cursor may go back; None if not given."""
 
     scroll: bool | None = None
     hold: bool = False
@@ -94,7 +94,7 @@ class CursorOptions:
 
 @dataclass(frozen=True)
 class Move:
-    """Where FETCH goes, and MOVE, whose rows are not ``shown``; a count of None is ALL."""
+    """Where FETCH or MOVE goes; the rows of MOVE are not ``shown``. A count of None is ALL."""
 
     direction: Literal["forward", "backward", "absolute", "relative"] = "forward"
     count: int | None = 1
@@ -103,7 +103,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Argument:
-    """A value for EXECUTE as it is written; ``text`` is what a plain string says."""
+    """A value for EXECUTE as it is written; ``text`` is the content of a plain string."""
 
     sql: str
     text: str | None = None
@@ -125,7 +125,7 @@ class Statement:
     copy: CopyFormat | None = None
     cursor: CursorOptions | None = None
     move: Move | None = None
-    # That PREPARE declares for parameters: DuckDB's names, or as written for a catalog.
+    # The parameter types that PREPARE declares: DuckDB's names, or as written for a catalog.
     types: tuple[str | None, ...] = ()
     arguments: tuple[Argument, ...] = ()  # of EXECUTE
 
@@ -158,8 +158,7 @@ class Notice:
 class Result:
     """``rows`` hold Python values of the types in ``columns``; ``tag`` is complete (SELECT 5).
 
-    It is ``repeatable`` if the same statement has the same result while `GateSession.standing` is
-    the same.
+    ``repeatable``: the statement has the same result while `GateSession.standing` is the same.
 
     An INTERVAL is a `tallyveil.interval.Interval`. A date or timestamp that Python has no value
     for is a text, as PostgreSQL writes it.
@@ -176,13 +175,13 @@ Take: TypeAlias = Callable[[list[tuple[Any, ...]]], object]
 """Takes rows of a result, portion by portion."""
 
 Receive: TypeAlias = Callable[[tuple[ColumnType, ...]], Take]
-"""From the columns of a result to what takes its rows."""
+"""Takes the columns of a result, and returns what takes its rows."""
 
 
 Aside: TypeAlias = Callable[[Piece], bool]
-"""Whether a statement is for somebody else to answer."""
+"""Whether a statement is set aside: it is answered elsewhere."""
 
 
 def nothing_aside(piece: Piece) -> bool:
-    """No statement is."""
+    """Set no statement aside."""
     return False

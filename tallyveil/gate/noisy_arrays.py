@@ -1,9 +1,9 @@
 """Exact integers of a lattice as Arrow arrays in an answer's unit and type.
 
-A lattice has the rational ``multiplier`` for a step, and an answer of v steps is multiplier · v:
-cut off after the last decimal of a decimal type or an integer, rounded to the nearest double for
-floats. What stays within 64 bits, and for floats within the integers that are doubles, is worked
-out in numpy; else row by row in Python's integers, with the same result.
+A step of a lattice is the rational ``multiplier``, and an answer of v steps is multiplier · v:
+truncated after the last decimal of a decimal type or an integer, rounded to the nearest double for
+floats. What stays within 64 bits, and for floats within the integers that are doubles, is computed
+in numpy; else row by row in Python's integers, with the same result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _EXACT: Final = Context(prec=38)
 # Integers up to this are doubles, and the nearest double to a quotient of two is their quotient.
 _DOUBLES: Final = 2**53
 _INT64: Final = 2**63 - 1
-# How many rows are worked out in Python between two looks at the deadline.
-_PORTION: Final = 1024
+_PORTION: Final = 1024  # rows that are computed in Python between two checks of the deadline
 
 
 def answer_array(
@@ -41,7 +40,7 @@ def answer_array(
 ) -> pa.Array:
     """multiplier · v for each v of ``steps``, or ``least`` steps if v is less; None stays None.
 
-    Raises NumericValueOutOfRange where one does not fit: noise can exceed any bound, if seldom.
+    Raises NumericValueOutOfRange if one does not fit: noise can exceed any bound, but rarely does.
     """
     whole = isinstance(steps, np.ndarray) or None not in steps
     missing = None if whole else np.array([v is None for v in steps], dtype=np.bool_)
@@ -65,7 +64,7 @@ def answer_array(
         or most * top * scale >= _bound(kind) * bottom
     ):
         return _row_by_row(steps, multiplier, kind, least)
-    units = _cut_off(numbers * (top * scale), bottom)
+    units = _truncated(numbers * (top * scale), bottom)
     return _decimals(units, kind, missing) if decimals else pa.array(units, kind, mask=missing)
 
 
@@ -74,8 +73,8 @@ def _bound(kind: pa.DataType) -> int:
     return int(10**kind.precision) if pa.types.is_decimal128(kind) else 2**63
 
 
-def _cut_off(values: IntArray, divisor: int) -> IntArray:
-    """The quotients, without what comes after the point."""
+def _truncated(values: IntArray, divisor: int) -> IntArray:
+    """The quotients, rounded toward 0."""
     if divisor == 1:
         return values
     quotients: IntArray = np.sign(values) * (np.abs(values) // divisor)
@@ -83,7 +82,7 @@ def _cut_off(values: IntArray, divisor: int) -> IntArray:
 
 
 def _decimals(units: IntArray, kind: pa.DataType, missing: BoolArray | None) -> pa.Array:
-    """Decimals of 128 bits are integers in two words, the lesser first."""
+    """Decimals of 128 bits: integers in two words, the lower one first."""
     words = np.stack([units, units >> 63], axis=1)
     valid = None
     if missing is not None:
@@ -122,16 +121,16 @@ def _value(value: Fraction, kind: pa.DataType) -> Any:
 
 
 def double(value: Fraction) -> float:
-    """The nearest double. Raises NumericValueOutOfRange beyond the largest."""
+    """The nearest double. Raises NumericValueOutOfRange if there is none."""
     if abs(value) > _LARGEST_DOUBLE:
         raise _does_not_fit("double precision")
     return float(value)
 
 
 def _does_not_fit(kind: str) -> NumericValueOutOfRange:
-    """About an answer that is bought, noise and all."""
+    """The error for an answer that is charged already: it is about a noisy value."""
     return NumericValueOutOfRange(
         f"a noisy answer, or an end of its interval, is out of range for type {kind}",
-        hint="Divide what is summed up, sum(x / 1000.0), or ask with less noise. What has been "
+        hint="Divide what is summed, as in sum(x / 1000.0), or ask with less noise. What has been "
         "paid for is remembered.",
     )

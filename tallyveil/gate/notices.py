@@ -1,4 +1,4 @@
-"""What the gate tells an analyst besides the answer: the notice and the lines of EXPLAIN."""
+"""What the gate reports besides the answer: the notice, warnings, and the lines of EXPLAIN."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["explanation", "notice", "warnings"]
 def notice(
     request: Request, answered: Answered, accountant: Accountant, looks: LookIntervals | None = None
 ) -> Notice:
-    """What the answer cost, how wide it is, and what remains. With ``looks`` the intervals are
-    those over all looks."""
+    """What the answer cost, how wide its intervals are, and what remains. With ``looks`` the
+    intervals are those over all looks."""
     confidence = request.target.confidence
     columns = [
         (column.multiplier, answers)
@@ -42,7 +42,7 @@ def notice(
                 ranged.append(known)
     height = sum(len(answers) for _, answers in columns)
     missing = sum(map(unknown, (answers for _, answers in columns)))
-    parts = [cost_text(answered.quote) if answered.quote else _free(answered)]
+    parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += (
             f" for {answered.bought} of the {height} different numbers in the result,"
@@ -54,7 +54,7 @@ def notice(
         parts.append(_interval(halves, confidence) + (" over all looks" if looks else ""))
     if ranged:
         parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
-        parts.append(_from(ranged, answered.noise))
+        parts.append(_by_mechanisms(ranged, answered.noise))
     parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
     bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
@@ -77,22 +77,21 @@ def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
     }
 
 
-def _some(number: int, height: int, alone: str) -> str:
+def _part(number: int, height: int, alone: str) -> str:
     return alone if height == 1 else f"{number} of the {height} different numbers in the result"
 
 
 def _no_answer_of_its_own(rows: int, height: int) -> str:
-    which = _some(rows, height, "the row itself")
+    which = _part(rows, height, "the row itself")
+    was, it = ("was", "it") if height == 1 else ("were", "them")
     return (
-        f"No interval over all looks: {which} {'was' if height == 1 else 'were'} never answered, it"
-        " follows from others. SET dp.source = fresh buys an answer."
+        f"No interval over all looks: {which} {was} never answered, only other rows that determine"
+        f" {it}. SET dp.source = fresh buys an answer."
     )
 
 
 def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
-    """What the analyst should know with the answer; positions count from ``offset`` before the
-    statement.
-    """
+    """What the analyst should know with the answer. ``offset`` is added to the positions."""
     return tuple(
         Notice(
             caution.message,
@@ -108,15 +107,15 @@ def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
 
 def _unknown(missing: int, rows: int) -> str:
     return (
-        f"NULL: what was answered so far does not determine {_some(missing, rows, 'it')}."
+        f"NULL: earlier answers do not determine {_part(missing, rows, 'it')}."
         " SET dp.source = auto to buy what is missing."
     )
 
 
-def _free(answered: Answered) -> str:
+def _free_text(answered: Answered) -> str:
     rows = (row for columns in answered.columns.values() for own in columns for row in own)
     if all(row is not None and row.exact for row in rows):
-        return "exact, by what is public; free"
+        return "exact, from public facts; free"
     return "answered from history, free"
 
 
@@ -128,15 +127,15 @@ def _interval(halves: Collection[Fraction], confidence: Fraction) -> str:
 
 
 def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> str:
-    """Of intervals that are not symmetric."""
+    """The widths of intervals that are not symmetric."""
     widths = {high - low for _, low, high in intervals}
     low, high = min(widths), max(widths)
     width = f"{low}" if low == high else f"{low} to {high}"
     return f"interval of width {width} {percent(confidence)}"
 
 
-def _from(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
-    """By which mechanisms, and where their n is from if the analyst did not say."""
+def _by_mechanisms(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
+    """By which mechanisms, and where their n is from if the analyst did not give it."""
     origins = {n.mechanism.name: n.origin for n in noise.values() if n.origin is not None}
     names = sorted({known.by for known in ranged if known.by is not None})
     return "by " + ", ".join(
@@ -188,7 +187,7 @@ def explanation(
 
 
 def _savings(forecast: Forecast) -> Iterator[str]:
-    """What is charged in the place of rows, where counts are exact."""
+    """What is charged instead of the rows, where counts are exact."""
     for table, saving in forecast.savings.items():
         for index, step in saving.sensitivities.items():
             yield (
@@ -209,7 +208,7 @@ def _savings(forecast: Forecast) -> Iterator[str]:
 
 
 def _spreads(forecast: Forecast) -> Iterator[str]:
-    """What is saved by drawing noise together, which costs what independent noise costs."""
+    """What drawing noise jointly saves: it costs what independent noise costs."""
     for table, spread in forecast.spreads.items():
         for index, (least, most, alone) in spread.deviations.items():
             ends = dict.fromkeys(format(one, ".6g") for one in (least, most))
@@ -218,11 +217,11 @@ def _spreads(forecast: Forecast) -> Iterator[str]:
                 f" {' to '.join(ends)} instead of {alone:.6g}"
             )
         by = "; ".join(spread.invariants) or "the rows' own sums"
-        yield f"Conditioned on what is exact of {table}: {by}"
+        yield f"Noise on {table} conditioned on: {by}"
 
 
 def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
-    """What history gives, and what would be bought."""
+    """What history knows, and what would be bought."""
     confidence = request.target.confidence
     rows = rows_of(request.workloads, forecast.found)
     half = widest(rows, confidence)
@@ -231,7 +230,7 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
     yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
     exact = sum(row is not None and row.exact for _, row in rows)
     if exact:
-        yield f"  exact, by what is public: {_rows(exact)}"
+        yield f"  exact, from public facts: {_rows(exact)}"
     for table, scales in forecast.scales.items():
         together = table in forecast.spreads
         why = "noise drawn together" if together else "history makes up for the rest"
@@ -263,7 +262,7 @@ def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) 
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
-    """In the norm the noise is fitted to."""
+    """The sensitivity in the norm that the noise is fitted to."""
     squared, relation = noise.mechanism.needs_delta, account.relation
     step = float(column.multiplier) * reach(column, relation, squared)
     return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"

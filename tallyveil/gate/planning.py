@@ -1,4 +1,4 @@
-"""A session's plans: typed, kept by all they depend on, and described. Planning spends nothing."""
+"""A session's plans: typed, cached by all they depend on, described. Planning spends nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Planner"]
 
 @dataclass(eq=False)
 class Planner:
-    """Plans one session's queries; used by one thread at a time. Sessions share what it plans.
+    """Plans one session's queries; used by one thread at a time. Sessions share the plans.
     ``pid`` is the number of the session's connection."""
 
     gate: Shared
@@ -39,7 +39,7 @@ class Planner:
         return request_of(plan, self.settings, query.sql, self.user)
 
     def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
-        """The types of the query's parameters: declared, or inferred from where they stand."""
+        """The types of the query's parameters: declared, or inferred from their context."""
         if not query.parameters:
             return ()
         key = ("types", self.dialect, query.sql, tuple(declared))
@@ -56,9 +56,9 @@ class Planner:
         *,
         shares: bool | None = None,
     ) -> Plan:
-        """For parameters of these values, and of the types ``declared``, or else of their values.
+        """Plan for parameters of these values, of the types ``declared`` or else of the values.
 
-        ``shares``: whether answers may be summed up from finer ones; None: by the settings.
+        ``shares``: whether answers may be summed up from finer ones; None: as the settings say.
         """
         types = self.types(query, declared or types_of(values))
         shares = self.settings.shares if shares is None else shares
@@ -83,19 +83,19 @@ class Planner:
             query.sql,
             types,
             exact_key(values),
-            self._own(query),
+            self._session_key(query),
             shares,
         )
         match query.time:
             case "instant":
-                return make()  # nobody else asks at this moment
+                return make()  # no other statement is asked at this instant
             case "day":
                 key = (*key, now.date())
         plan: Plan = self.gate.plans.get(key, make)
         return plan
 
-    def _own(self, query: Query) -> tuple[Any, ...]:
-        """What of the session the query's plan depends on."""
+    def _session_key(self, query: Query) -> tuple[Any, ...]:
+        """The parts of the session that the query's plan depends on."""
         if query.of_session:
             return (self.user, self.database, *self.settings.all().items())
         return (self.settings.time_zone,)
@@ -105,19 +105,19 @@ class Planner:
         return relation_tables(plan.relations, Viewer(self.gate, self.settings, self.user))
 
     def columns(self, plan: Plan) -> tuple[ColumnType, ...]:
-        """The columns of the outer statement, before its tables are there."""
+        """The columns of the outer statement, before its tables exist."""
 
         def describe() -> tuple[ColumnType, ...]:
             with self.cursor.tables(empty_tables(plan) | self.relations(plan)):
                 return self._described(plan)
 
-        return self._kept(plan, describe)
+        return self._cached(plan, describe)
 
     def present_columns(self, plan: Plan) -> tuple[ColumnType, ...]:
         """The columns of the outer statement, whose tables the cursor has."""
-        return self._kept(plan, lambda: self._described(plan))
+        return self._cached(plan, lambda: self._described(plan))
 
-    def _kept(
+    def _cached(
         self, plan: Plan, describe: Callable[[], tuple[ColumnType, ...]]
     ) -> tuple[ColumnType, ...]:
         if plan.projection is not None:
@@ -128,7 +128,7 @@ class Planner:
         return columns
 
     def _described(self, plan: Plan) -> tuple[ColumnType, ...]:
-        """As DuckDB binds them."""
+        """The columns as DuckDB binds them."""
         return tuple(ColumnType(name, kind) for name, kind in self.cursor.describe(plan.sql))
 
     def _session_function(self, name: str, arguments: list[str]) -> Any:

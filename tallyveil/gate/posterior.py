@@ -1,7 +1,7 @@
-"""The posteriors of the true answers to a statement, from what history says (BAYES §4).
+"""The posteriors of the true answers to a statement, given history (BAYES §4).
 
-They are about the aggregates of records, group by group, before whatever the statement does with
-them. The prior is flat: on the reals for answers with noise that is added, and on 0..n for those of
+They are about the aggregates of records, group by group, before the statement computes anything
+from them. The prior is flat: on the reals for answers with additive noise, and on 0..n for those of
 a mechanism with a public range. All follows from released answers; nothing is bought.
 """
 
@@ -23,15 +23,15 @@ from tallyveil.rewriter import NoisyTable, Plan
 
 __all__ = ["RowPosterior", "posteriors"]
 
-_REACH: Final = 4.5  # standard deviations that are drawn to either side
+_REACH: Final = 4.5  # standard deviations that a curve extends to either side
 _POINTS: Final = 200
 
 
 @dataclass(frozen=True, eq=False)
 class RowPosterior:
-    """About one aggregate of one group: ``group`` is its keys' values by name, ``answer`` the
-    aggregate's name. ``known`` is None where history does not determine it; then nothing below
-    may be asked. ``unit`` is how much of the answer a step of its lattice is.
+    """The posterior of one aggregate of one group: ``group`` is its keys' values by name,
+    ``answer`` the aggregate's name. ``known`` is None if history does not determine it; then
+    nothing below may be called. ``unit`` is the size of a lattice step in the answer.
     """
 
     group: Mapping[str, Any]
@@ -50,7 +50,7 @@ class RowPosterior:
         return float(self.unit) * self._row.deviation
 
     def interval(self, confidence: Fraction) -> tuple[float, float]:
-        """As SQL has it: the ends are answers that are possible."""
+        """The interval as in SQL: its ends are possible answers."""
         _, low, high = self._row.interval(confidence)
         return float(self.unit * low), float(self.unit * high)
 
@@ -62,10 +62,10 @@ class RowPosterior:
         return float(self.unit) * self._row.quantile(probability)
 
     def curve(self) -> list[tuple[float, float]]:
-        """Possible answers, and how likely each is: the truth is a whole number of steps. Where
-        they are many, the middle of each of some stretches, and the mean over it.
+        """Possible answers with their probabilities: the truth is a whole number of steps. If there
+        are many, the midpoints of stretches of them, with the mean probability of each.
 
-        It reaches `_REACH` standard deviations to either side, or from 0 to n where that is known.
+        Extends `_REACH` standard deviations to either side, or from 0 to n where that is known.
         """
         row, reach = self._row, _REACH * self._row.deviation
         low, high = row.limits or (math.floor(row.value - reach), math.ceil(row.value + reach))
@@ -86,9 +86,9 @@ class RowPosterior:
 
 
 def posteriors(plan: Plan, answered: Answered) -> list[RowPosterior]:
-    """In the order of the groups, and of each group in that of its aggregates.
+    """Return posteriors in the order of the groups, and within each in that of its aggregates.
 
-    Raises FeatureNotSupported where answers are sums of others.
+    Raises FeatureNotSupported if answers are sums of others.
     """
     found = []
     names = _names(plan.sql)
@@ -119,15 +119,15 @@ def _answers(table: NoisyTable, number: int, answered: Answered) -> list[Known |
 
 
 def _names(sql: str) -> dict[str, str]:
-    """What the statement calls the keys and aggregates that it tells as they are."""
+    """The statement's names of the keys and aggregates that it selects unchanged."""
     try:
         tree = parse_one(sql, dialect="duckdb")
     except SqlglotError:
         return {}
     names: dict[str, str] = {}
     if isinstance(tree, exp.Select):
-        for told in tree.selects:
-            inner = told.unalias()
+        for selected in tree.selects:
+            inner = selected.unalias()
             if isinstance(inner, exp.Column) and inner.name.startswith("__"):
-                names.setdefault(inner.name, told.alias_or_name)
+                names.setdefault(inner.name, selected.alias_or_name)
     return names

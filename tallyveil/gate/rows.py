@@ -15,12 +15,11 @@ from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import IntervalEnds, Known, chosen, interval_ends, intervals
 from tallyveil.rewriter import NoisyTable, Output, Plan, Projection
 
-__all__ = ["empty_tables", "hand_on", "noisy_tables", "projected"]
+__all__ = ["empty_tables", "forward", "noisy_tables", "projected"]
 
-# How many of a result's rows are handed on between two looks.
-_HANDED_ON: Final = 2_048
+_PORTION: Final = 2_048  # rows that are forwarded between two checks of the deadline
 
-# Of each output: its value, and the lower and the upper end of its interval.
+# For each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
 
 _Groups: TypeAlias = Sequence[Known | None]
@@ -34,12 +33,12 @@ def noisy_tables(
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
-    """Every noisy table of the plan: keys, values, intervals at the confidence, and what else is
-    asked about values.
+    """Every noisy table of the plan: keys, values, intervals at the confidence, and the deviations
+    and probabilities that the statement asks for.
 
     With ``looks`` the intervals are those over all looks, which answers that are added up lack.
     ``nonnegative``: a value and the ends of its interval are at least 0, where no coefficient is
-    negative, so that the truth is not either. That looks at released numbers and at public ones.
+    negative, so that the truth is not either. This uses only released and public numbers.
     """
     return {
         table.name: _table(table, plan, answered, confidence, looks, nonnegative)
@@ -50,24 +49,24 @@ def noisy_tables(
 def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
     """The result's rows, as Python values, of a statement that picks columns of a noisy table."""
     numbers = list(range(table.num_rows))
-    for by in reversed(projection.order):
-        values = table.column(by.column).to_pylist()
+    for order in reversed(projection.order):
+        values = table.column(order.column).to_pylist()
         missing = [number for number in numbers if values[number] is None]
         known = [number for number in numbers if values[number] is not None]
-        known.sort(key=values.__getitem__, reverse=by.descending)
-        numbers = missing + known if by.nulls_first else known + missing
+        known.sort(key=values.__getitem__, reverse=order.descending)
+        numbers = missing + known if order.nulls_first else known + missing
     end = None if projection.limit is None else projection.offset + projection.limit
     columns = [table.column(name).to_pylist() for _, name, _ in projection.items]
     rows = list(zip(*columns, strict=True))
     return [rows[number] for number in numbers[projection.offset : end]]
 
 
-def hand_on(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]], object]) -> int:
-    """Give ``take`` the rows, so that between two portions the statement can be stopped; how many
-    they are."""
-    for start in range(0, len(rows), _HANDED_ON):
+def forward(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]], object]) -> int:
+    """Pass the rows to ``take`` in portions, between which the statement can be stopped. Returns
+    their number."""
+    for start in range(0, len(rows), _PORTION):
         deadline.check()
-        take(rows[start : start + _HANDED_ON])
+        take(rows[start : start + _PORTION])
     return len(rows)
 
 
@@ -131,7 +130,7 @@ def _doubles(values: Iterable[float | None]) -> pa.Array:
 
 
 def empty_tables(plan: Plan) -> dict[str, pa.Table]:
-    """The same tables without rows, to learn the types of a statement's result."""
+    """The noisy tables without rows, which determine the types of a statement's result."""
     tables = {}
     for table in plan.noisy:
         schema = [pa.field(n, table.keys.schema.field(n).type) for n in table.keys.column_names]

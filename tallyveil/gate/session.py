@@ -1,4 +1,4 @@
-"""One analyst's conversation with the gate: settings, statements, answers."""
+"""One analyst's session of the gate: settings, statements, answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
 
 
 class GateSession:
-    """A face of the gate calls it from one thread at a time. Every call may block on SQL, DuckDB or
+    """A face of the gate calls it from one thread at a time. Each call may block on SQL, DuckDB or
     the ledger, so the wire calls it off the event loop.
 
     Only `execute` of a query can spend, and only in `Decision.answer`; `parse`, `describe` and
@@ -53,19 +53,19 @@ class GateSession:
         self._gate = gate
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
-        self._before: object | None = None  # the settings, when a block of `execute` began
+        self._before: object | None = None  # the settings when a transaction block began
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
         self._answering = Answering(self._planner)
 
     # What a face of the gate calls
 
     def connected(self, pid: int) -> None:
-        """Over a connection of this number, by which its statements can be cancelled."""
+        """Set the number of the connection, by which its statements can be cancelled."""
         self._planner.pid = pid
 
     def parse(self, sql: str, aside: Aside = nothing_aside) -> tuple[Statement, ...]:
-        """Split and parse. Statements that ``aside`` takes are of kind ``catalog``, and not looked
-        into. Raises SQLSyntaxError (42601) with the position in ``sql``.
+        """Split and parse. Statements that ``aside`` takes are not parsed: their kind is
+        ``catalog``. Raises SQLSyntaxError (42601) with the position in ``sql``.
         """
         statements = []
         with self.limited():
@@ -104,10 +104,10 @@ class GateSession:
         parameter_types: Sequence[str | None] = (),
         receive: Receive | None = None,
     ) -> Result:
-        """Run it, with parameters of the types `describe` gave.
+        """Run a statement, with parameters of the types that `describe` returned.
 
-        The rows of a query go to ``receive`` if it is given, and then `Result.rows` has none; what
-        that raises, as a StatementError, ends the query.
+        If ``receive`` is given, the rows of a query go to it and not to `Result.rows`. A
+        StatementError that it raises ends the query.
 
         Every TallyveilError raised before a charge leaves budget and settings as they were.
         """
@@ -123,10 +123,10 @@ class GateSession:
                     result = self._own(statement, statement.change or Change({}))
         if not result.notices:
             return result
-        return replace(result, notices=self.settings.heard(result.notices))
+        return replace(result, notices=self.settings.wanted(result.notices))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
-        """Execute one statement; rows of a query as an Arrow table. For the in-process face."""
+        """Execute one statement; the rows of a query as an Arrow table. For the in-process face."""
         statements = self.parse(sql)
         if len(statements) != 1:
             raise FeatureNotSupported(
@@ -142,11 +142,11 @@ class GateSession:
             released = self._answering.release(plan, query, lambda _: len, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(plan.sql)
-        heard = self.settings.heard((*notices, *released.notices))
-        return table, Result(None, (), f"SELECT {table.num_rows}", heard)
+        wanted = self.settings.wanted((*notices, *released.notices))
+        return table, Result(None, (), f"SELECT {table.num_rows}", wanted)
 
     def posteriors(self, sql: str) -> list[RowPosterior]:
-        """What history says of the answers to one query; nothing is bought, whatever is set.
+        """The posteriors of one query's answers, given history. Never buys, whatever the settings.
 
         Raises FeatureNotSupported for anything but one query about protected tables.
         """
@@ -164,13 +164,14 @@ class GateSession:
             return posteriors(plan, self._gate.decision.answer(request))
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
-        """What a repeatable result depends on beside the statement: who asks with which settings,
-        and how far the ledger has come. None if that cannot be known. It waits for nobody."""
+        """What a repeatable result depends on besides the statement: the user, the settings, and
+        how far the ledger has come. None if that cannot be known. Does not wait."""
         position = self._gate.accountant.position()
         if position is None:
             return None
-        who, told = self._planner, self._answering.guaranteed
-        return (who.user, who.database, who.dialect, told, *self.settings.values()), position
+        planner, sent = self._planner, self._answering.guaranteed
+        own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
+        return own, position
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
@@ -187,8 +188,8 @@ class GateSession:
     def limited(
         self, cancelled: Callable[[], bool] = lambda: False
     ) -> AbstractContextManager[Deadline]:
-        """Inside, one deadline for all that is done for the session, by the thread that enters.
-        ``cancelled`` is asked, from any thread, until something is charged; then QueryCanceled.
+        """Inside, one deadline for all that the entering thread does for the session. Until
+        something is charged, ``cancelled`` is polled from any thread; if True, QueryCanceled.
         """
         self._cursor.use_time_zone(self.settings.time_zone)
         return self._cursor.limited(self.settings.statement_timeout, cancelled)
@@ -214,8 +215,8 @@ class GateSession:
         return plan, warnings(plan, query.offset)
 
     def _knows(self, plan: Plan, query: Query) -> bool:
-        """Whether history knows every row: of sets asked apart it may know rows better than as sums
-        of others, and sums of too many rows it does not look for."""
+        """Whether history knows every row. It may know rows of sets that are asked apart, but not
+        as sums of others; it does not search for sums of too many rows."""
         return self._gate.decision.knows(self._planner.request(plan, query))
 
     def _repeatable(self, query: Query, plan: Plan) -> bool:
@@ -253,7 +254,7 @@ class GateSession:
                 pass  # there are no cursors
             case "copy" | "declare" | "fetch" | "close" | "prepare" | "execute":
                 raise FeatureNotSupported(
-                    f"{statement.tag} is answered over the wire alone",
+                    f"{statement.tag} is answered only over the wire",
                     hint="Send the query itself.",
                     position=1,
                 )
@@ -268,7 +269,7 @@ def _query(statement: Statement) -> Query:
 
 @contextmanager
 def _placed(query: Query) -> Iterator[None]:
-    """As `positions_from` the query's start, also of what DuckDB complains of by its name."""
+    """As `positions_from` the query's start, also for errors of DuckDB that name their object."""
     with positions_from(query.offset):
         try:
             yield

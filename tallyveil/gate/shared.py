@@ -19,9 +19,9 @@ __all__ = ["Shared"]
 
 
 class Shared:
-    """`Gate` opens it. ``published`` is what is exact, and ``guarantees`` what is guaranteed, by
-    table; ``plans`` and ``descriptions`` are kept by statement. ``server_version`` is PostgreSQL's
-    that clients are told."""
+    """`Gate` opens it. ``published`` has the exact counts, and ``guarantees`` what is guaranteed,
+    by table; ``plans`` and ``descriptions`` are cached by statement. ``server_version`` is the
+    version of PostgreSQL that clients are sent."""
 
     policy: Policy
     accounts: dict[str, Account]

@@ -118,7 +118,7 @@ def test_rollup_adds_up_whether_or_not_its_levels_are_exact(connect: Connect) ->
     sql = "SELECT state, sex, count(*) FROM person GROUP BY ROLLUP (state, sex)"
     explained = connection.explain(sql)
     assert "noise drawn together, standard deviation" in explained
-    assert "Conditioned on what is exact of person: SELECT count(*) FROM person" in explained
+    assert "Noise on person conditioned on: SELECT count(*) FROM person" in explained
     answers = {(state, sex): n for state, sex, n in connection.execute(sql).fetchall()}
     assert answers[None, None] == 3000
     for state in ("AL", "AK", "WY"):
@@ -142,7 +142,7 @@ def test_gaussian_noise_for_a_budget_of_rho(connect: Connect) -> None:
 def test_explain_names_the_invariants_and_what_is_saved(connect: Connect) -> None:
     connection = conditioned(connect)
     explained = connection.explain(GROUPS)
-    assert f"Conditioned on what is exact of person: {BY_STATE}" in explained
+    assert f"Noise on person conditioned on: {BY_STATE}" in explained
     a = math.exp(-1 / 2)
     plain, drawn = math.sqrt(2 * a) / (1 - a), math.sqrt(3.16299207)
     assert f"standard deviation {drawn:.6g} instead of {plain:.6g}" in explained

@@ -58,10 +58,10 @@ def test_what_follows_is_exact_and_free(connect: Connect, answers: str) -> None:
     connection.execute(f"SET dp.source = {answers}")
     for sql, expected in EXACT.items():
         assert set(connection.execute(sql).fetchall()) == expected
-        assert connection.notices[0].message.startswith("exact, by what is public; free")
+        assert connection.notices[0].message.startswith("exact, from public facts; free")
         explained = connection.explain(sql)
         assert "Cost: nothing" in explained
-        assert "exact, by what is public" in explained
+        assert "exact, from public facts" in explained
     assert connection.budget()[0]["spent"] == 0
     assert connection.execute("SELECT * FROM dp.history").fetchall() == []
 

@@ -46,7 +46,7 @@ def test_zeros_are_exact_and_leave_no_trace(
         cursor = connection.execute(sql)
         assert cursor.fetchall() == expected
         notices = [notice.message for notice in cursor.notices]
-        assert any(said.startswith("exact, by what is public; free") for said in notices)
+        assert any(said.startswith("exact, from public facts; free") for said in notices)
     assert record(connection) == before
 
 

@@ -34,7 +34,7 @@ def test_they_are_exact_and_free_and_said(serve: Any) -> None:
                 assert dict(client.execute(BY_STATE).fetchall()) == EXACT
                 sql = "SELECT count(*) FROM person WHERE state <> %s"
                 assert client.execute(sql, ["WY"]).fetchone() == (6000,)
-            assert notices[0].startswith("exact, by what is public; free; interval ±0")
+            assert notices[0].startswith("exact, from public facts; free; interval ±0")
             said = [text for text in notices if "agree on the invariants" in text]
             assert len(said) == 1
             assert said[0].endswith("the invariants are exact and have no protection")

@@ -118,10 +118,10 @@ class Settings:
     def time_zone(self) -> str:
         return self._now["timezone"]
 
-    def heard(self, said: Sequence[Notice]) -> tuple[Notice, ...]:
+    def wanted(self, notices: Sequence[Notice]) -> tuple[Notice, ...]:
         """The messages whose severity the client wants to be sent."""
-        heard = {"info", *SEVERITIES[SEVERITIES.index(self._now["client_min_messages"]) :]}
-        return tuple(notice for notice in said if notice.severity.lower() in heard)
+        wanted = {"info", *SEVERITIES[SEVERITIES.index(self._now["client_min_messages"]) :]}
+        return tuple(notice for notice in notices if notice.severity.lower() in wanted)
 
     def show(self, name: str) -> str:
         """Raises UndefinedSetting."""

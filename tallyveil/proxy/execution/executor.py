@@ -297,7 +297,7 @@ class Executor:
                 self.kept.return_to(self.transaction.depth)
             case _:
                 self.kept.release(self.transaction.depth)
-        return replace(result, notices=self._settings.heard(result.notices))
+        return replace(result, notices=self._settings.wanted(result.notices))
 
     def changes(self) -> bytes:
         """A ParameterStatus for each setting that differs from the last one sent to the client."""

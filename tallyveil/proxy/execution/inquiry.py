@@ -81,7 +81,7 @@ class Inquiry:
         )
         answer = self._ask(statement, question)
         rows.relay(_fields(answer.columns), answer.rows)
-        notices = self._session.settings.heard(answer.notices)
+        notices = self._session.settings.wanted(answer.notices)
         return Result(None, (), answer.tag, notices)
 
     def _ask(
