@@ -141,5 +141,5 @@ def test_a_count_may_mention_more_attributes_than_cells_can_be_numbered(
 def test_what_cannot_be_taken_apart_has_a_limit(ask: Any) -> None:
     connection, _ = ask(9)
     tied = " + ".join(f"a{n}" for n in range(8))
-    with pytest.raises(InvalidParameterValue, match="ties together 100000000 cells"):
+    with pytest.raises(InvalidParameterValue, match="combines 100000000 cells"):
         connection.sql(f"SELECT count(*) FROM t WHERE {tied} > 40")

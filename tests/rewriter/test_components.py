@@ -182,7 +182,7 @@ def test_a_limit_is_on_what_an_expression_ties_together_and_on_groups() -> None:
     database = PublicDatabase([domain], time_limit=60.0)
     whole = "SELECT count(*) FROM t WHERE " + " AND ".join(f"{name} < 7" for name in WIDE)
     assert plan(whole, database, domain).workloads["t"].columns[0].size == 10**12
-    with pytest.raises(InvalidParameterValue, match="ties together 1000000000 cells") as caught:
+    with pytest.raises(InvalidParameterValue, match="combines 1000000000 cells") as caught:
         plan("SELECT count(*) FROM t WHERE w0 = 1 AND w1 + w2 < w3", database, domain)
     assert caught.value.detail == "It mentions w1 (1000) × w2 (1000) × w3 (1000)."
     sums = "SELECT w0, sum(w1 * w2), sum(w2 * w3), count(*) FROM t WHERE w3 < 2 GROUP BY 1"

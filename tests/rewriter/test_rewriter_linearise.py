@@ -77,7 +77,7 @@ def test_decimals_are_as_exact_beyond_64_bits(values: list[Decimal], scale: int)
     exact = [Fraction(v) for v in padded]
     denominator = math.lcm(*(q.denominator for q in exact))
     if max(map(abs, exact)) * denominator > MAX_COEFFICIENT:
-        with pytest.raises(InvalidParameterValue, match="reaches values"):
+        with pytest.raises(InvalidParameterValue, match="has the value"):
             _factor(padded, pa.decimal128(38, scale))
         return
     made, unit = _factor(padded, pa.decimal128(38, scale))
@@ -173,7 +173,7 @@ def test_the_order_of_the_coefficients_makes_no_difference(
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_what_is_no_number_is_refused(value: float) -> None:
-    with pytest.raises(InvalidParameterValue, match="meets the value"):
+    with pytest.raises(InvalidParameterValue, match="somewhere in the public domain"):
         _factor([value] * 24, pa.float64())
 
 

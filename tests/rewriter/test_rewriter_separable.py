@@ -91,7 +91,7 @@ def test_the_parts_add_up_to_the_whole(
     ],
 )
 def test_what_has_no_parts_is_refused(wide: World, sql: str) -> None:
-    with pytest.raises(InvalidParameterValue, match="ties together"):
+    with pytest.raises(InvalidParameterValue, match="combines"):
         wide.plan(sql)
 
 

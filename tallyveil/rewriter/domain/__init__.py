@@ -1,1 +1,1 @@
-"""The public domain: domain relations, what is asked of them, and the workload that comes out."""
+"""The public domain: domain relations, queries on them, and the workload that results."""

@@ -1,18 +1,18 @@
-"""What may be asked of a column whose cells hold many values of the source: bins and days.
+"""Check uses of a column whose cells hold many values of the source: bins and days.
 
-An expression that could tell two values of a cell apart has no answer. A cell as a whole may be
-grouped by, tested for NULL and counted, and compared with a constant that cuts through no cell.
+An expression that could distinguish two values of a cell is refused. A cell as a whole may be a
+group key, tested for NULL, counted, and compared with a constant that cuts through no cell.
 
-In the domain relation a bin ``[a, b)`` stands as its lower edge, which decides ``x < c`` and
-``x >= c`` rightly exactly when c is an edge or lies outside all bins.
+The domain relation represents a bin ``[a, b)`` by its lower edge. That gives ``x < c`` and
+``x >= c`` the right result exactly when c is an edge or lies outside all bins.
 
-A timestamp known by its day may be compared at midnight, no more; its date may be used freely. In
-the domain relation a day stands as its midnight, which decides ``t < c`` and ``t >= c`` rightly
-exactly when c is a midnight, or lies in no declared day. ``t <= c`` and ``t = c`` tell midnight
-itself apart, even where c is written as a day: a timestamp equals a day at midnight only. What
-depends on the date alone (a cast to date, date_trunc to days and coarser, extract of the year) has
-an exact answer. A column of text may hold dates or timestamps. Nobody knows, so it counts as days,
-and is refused only what asks for a time of day.
+A timestamp known by its day may be compared at midnight only; its date may be used freely. The
+domain relation represents a day by its midnight. That gives ``t < c`` and ``t >= c`` the right
+result exactly when c is a midnight, or lies in no declared day. ``t <= c`` and ``t = c``
+distinguish midnight itself, even if c is written as a day: a timestamp equals a day at midnight
+only. Anything that depends on the date alone (a cast to date, date_trunc to days and coarser,
+extract of the year) is exact. A column of text may hold dates or timestamps. Since that is not
+known, it counts as days, and only uses of a time of day are refused.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _NAMED: Final = frozenset({"isfinite", "isodow", "monthname"})
 
 
 def check_cells(column: exp.Expr, attribute: Attribute, constant: Constant, zone: str) -> None:
-    """Raise BinCut where the place the column stands in cuts through a cell.
+    """Raise BinCut if the expression around the column cuts through a cell.
 
-    ``constant`` evaluates a constant expression; ``zone`` is the session's, in which PostgreSQL
-    would see a timestamp with a zone.
+    ``constant`` evaluates a constant expression. ``zone`` is the session's time zone, in which
+    PostgreSQL shows a timestamp with time zone.
     """
     if attribute.binned:
         visit([column], lambda node: _check_bins(node, attribute, constant))
@@ -66,15 +66,15 @@ def _check_bins(column: exp.Expr, attribute: Attribute, constant: Constant) -> N
     found = comparisons(column)
     if found is None:
         place = "a subquery" if column.meta_get(OUTER) else "an expression"
-        raise _cut(attribute, f"it stands inside {place}")
+        raise _cut(attribute, f"it is used inside {place}")
     for operator, other in found:
         if not compares_with_constant(other):
             raise _cut(attribute, "it is compared with something that is not a constant")
-        _meet_edge(attribute, operator, constant(other))
+        _check_edge(attribute, operator, constant(other))
 
 
-def _meet_edge(attribute: Attribute, kind: type[exp.Expr], value: Any) -> None:
-    """Whether ``attribute <kind> value`` is the same for all values of each bin."""
+def _check_edge(attribute: Attribute, kind: type[exp.Expr], value: Any) -> None:
+    """Raise BinCut unless ``attribute <kind> value`` is the same for all values of a bin."""
     if value is None:
         return  # NULL for every value
     edges = attribute.edges or ()
@@ -84,7 +84,7 @@ def _meet_edge(attribute: Attribute, kind: type[exp.Expr], value: Any) -> None:
     if kind in (exp.LT, exp.GTE) and number in edges:
         return
     if number in edges:
-        raise _cut(attribute, f"only < {value} and >= {value} meet the edge {value}")
+        raise _cut(attribute, f"at the edge {value}, only < {value} and >= {value} are exact")
     below = max(e for e in edges if e <= number)
     above = min(e for e in edges if e > number)
     hint = f"The nearest edges are {below} and {above}: use {{}} < or >= one."
@@ -92,7 +92,7 @@ def _meet_edge(attribute: Attribute, kind: type[exp.Expr], value: Any) -> None:
 
 
 def _number(attribute: Attribute, value: Any) -> int | float | Decimal:
-    """The constant as it is compared with the edges: exactly, or as a double with doubles."""
+    """The constant to compare with the edges: exact, or a double for an attribute of doubles."""
     number: int | float | Decimal | None = None
     if isinstance(value, int | float | Decimal | str) and not isinstance(value, bool):
         try:
@@ -107,7 +107,7 @@ def _number(attribute: Attribute, value: Any) -> int | float | Decimal:
 
 
 def _cut(attribute: Attribute, why: str, hint: str | None = None) -> BinCut:
-    """``hint`` has a place for the attribute's name."""
+    """``hint`` has a placeholder for the attribute's name."""
     edges = ", ".join(map(str, attribute.edges or ()))
     hint = hint or f"Compare {{}} with an edge by < or >=: its edges are {edges}."
     return BinCut(
@@ -118,7 +118,7 @@ def _cut(attribute: Attribute, why: str, hint: str | None = None) -> BinCut:
 
 
 def _check_days(column: exp.Expr, attribute: Attribute, constant: Constant, zone: str) -> None:
-    """No two times of one day could be told apart."""
+    """Raise BinCut if the expression could distinguish two times of one day."""
     found = comparisons(column)
     if attribute.truncates == _WITH_ZONE and not is_utc(zone) and found != []:
         raise BinCut(
@@ -132,16 +132,16 @@ def _check_days(column: exp.Expr, attribute: Attribute, constant: Constant, zone
     if unit is not None or _takes_the_date(parent):
         return
     if found is None and attribute.coarse:
-        raise _inside(attribute, "it stands inside an expression")
+        raise _inside(attribute, "it is used inside an expression")
     for operator, other in found or ():
         if compares_with_constant(other):
-            _meet_midnight(attribute, operator, other, constant)
+            _check_midnight(attribute, operator, other, constant)
         elif attribute.coarse:
             raise _inside(attribute, "it is compared with something that is not a constant")
 
 
 def _unit(child: exp.Expr, parent: exp.Expr | None) -> str | None:
-    """What extract, date_part or date_trunc takes of the column."""
+    """The unit that extract, date_part or date_trunc takes from the column, or None."""
     match parent:
         case exp.Extract():
             return str(parent.this.name).lower()
@@ -158,10 +158,10 @@ def _takes_the_date(parent: exp.Expr | None) -> bool:
     return isinstance(parent, _OF_THE_DATE)
 
 
-def _meet_midnight(
+def _check_midnight(
     attribute: Attribute, operator: type[exp.Expr], other: exp.Expr, constant: Constant
 ) -> None:
-    """Whether ``attribute <operator> other`` is the same for all times of each declared day."""
+    """Raise BinCut unless ``attribute <operator> other`` is the same all day, on every day."""
     day, midnight = constant(_day_and_midnight(attribute, other))
     days = (cell.isoformat() for cell in attribute.cells if isinstance(cell, dt.date))
     if day is None or day not in days:
@@ -196,7 +196,7 @@ def _known(attribute: Attribute) -> str:
 def _day_and_midnight(attribute: Attribute, other: exp.Expr) -> exp.Expr:
     """SQL for the day of the constant as text, and whether it is that day's midnight.
 
-    A text becomes a day in the comparison with the domain, so that its day must be the same.
+    The comparison with the domain casts a text to a day, so it must give the same day.
     """
     kind = "timestamptz" if attribute.truncates == _WITH_ZONE else "timestamp"
     instant = exp.cast(exp.cast(other.copy(), kind), "timestamp")
@@ -215,8 +215,8 @@ def _inside(attribute: Attribute, why: str) -> BinCut:
     )
 
 
-# The key under which the meta of an expression above the aggregation says of which attribute its
-# values are cells (`private.above`). Cells of one attribute compare as the groups they are.
+# The key in the meta of an expression above the aggregation for the attribute whose cells are its
+# values (`private.above`). Cells of one attribute may be compared with each other, as groups.
 CELLS: Final = "cells"
 
 _Comparison = tuple[type[exp.Expr], exp.Expr]
@@ -230,7 +230,7 @@ _LISTS: Final = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Distinct
 
 
 def standing_in(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """The column with the brackets around it, and what it then stands in."""
+    """The column with the brackets around it, and the parent of these."""
     child = column
     while isinstance(child.parent, exp.Paren):
         child = child.parent
@@ -238,17 +238,17 @@ def standing_in(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 
 def comparisons(column: exp.Expr) -> list[_Comparison] | None:
-    """The operators the column stands to the left of, and what stands to the right.
+    """The comparisons of the column, each as an operator and its right side.
 
-    Nothing where its cells stand as a whole; None where it stands inside another expression.
+    Empty if its cells are used as a whole; None if it is inside another expression.
     """
-    found, own = _found(column), column.meta_get(CELLS)
+    found, own = _all_comparisons(column), column.meta_get(CELLS)
     if found is None or own is None:
         return found
     return [(operator, other) for operator, other in found if other.meta_get(CELLS) != own]
 
 
-def _found(column: exp.Expr) -> list[_Comparison] | None:
+def _all_comparisons(column: exp.Expr) -> list[_Comparison] | None:
     child, parent = standing_in(column)
     if column.meta_get(OUTER) and not isinstance(parent, exp.Predicate):
         return None
@@ -273,7 +273,7 @@ def _found(column: exp.Expr) -> list[_Comparison] | None:
 
 
 def _listed(child: exp.Expr, parent: exp.In) -> list[_Comparison] | None:
-    """What IN compares with, the rows of VALUES among it."""
+    """The comparisons of IN, also with the rows of VALUES."""
     query = parent.args.get("query")
     if query is not None:
         return [(exp.EQ, query if parent.this is child else parent.this)]
@@ -287,7 +287,7 @@ def _listed(child: exp.Expr, parent: exp.In) -> list[_Comparison] | None:
 
 
 def _by_distance(ordered: exp.Ordered) -> bool:
-    """Whether the rows of a window's frame are chosen by how far they are from one."""
+    """Whether a window's frame selects rows by their distance from the current row's value."""
     window = ordered.find_ancestor(exp.Window)
     spec = None if window is None else window.args.get("spec")
     if spec is None or spec.args.get("kind") != "RANGE":
@@ -296,5 +296,5 @@ def _by_distance(ordered: exp.Ordered) -> bool:
 
 
 def compares_with_constant(node: exp.Expr) -> bool:
-    """Whether the other side is one value that needs no record to be known."""
+    """Whether the other side is one value that depends on no record."""
     return is_constant(node) and not isinstance(node.unnest(), exp.Any | exp.All)

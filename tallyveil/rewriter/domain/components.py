@@ -1,10 +1,10 @@
-"""The parts of a block that say nothing about each other's attributes.
+"""The independent parts of a block, each over its own attributes.
 
 A record counts in a group if it passes every conjunct of WHERE and has the group's keys, and it
-counts with the aggregate's coefficient. Conjuncts, keys and coefficients each mention some
-attributes and tie them together. Between the connected components of attributes that leaves, all
-of it is a product: passing is passing in each, the groups are the combinations of the groups of
-each, and an aggregate's coefficient is its value in one, times 1 or 0 in the others. So each
+counts with the aggregate's coefficient. Each conjunct, key and coefficient connects the attributes
+that it mentions. Over the connected components of attributes, the block is a product: a record
+passes if it passes in each component, the groups are all combinations of the components' groups,
+and an aggregate's coefficient is its value in one component, times 1 or 0 in the others. So each
 component is evaluated on its own small domain.
 """
 
@@ -23,7 +23,7 @@ from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
 __all__ = ["SMALL", "Asked", "Component", "attributes_of", "components"]
 
-# Up to so many cells, one query over all of them is sooner done than one for each component.
+# Up to this number of cells, one query over all is faster than one for each component.
 SMALL: Final = 20_000
 
 _ZERO: Final = exp.Literal.number(0)
@@ -32,7 +32,7 @@ _DOUBLE: Final = exp.DataType.build("double")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a block asks of the domain: the ``keys`` of groups, and ``coefficients`` by number."""
+    """What a block needs from the domain: ``keys`` of groups, and ``coefficients`` by number."""
 
     domain: Domain
     source: DomainSource
@@ -43,11 +43,11 @@ class Asked:
 
 @dataclass
 class Component:
-    """What a block asks of some attributes; ``grouped`` says whether it has keys anywhere.
+    """The part of a block over some attributes; ``grouped`` if the block has keys anywhere.
 
-    ``keys`` and outputs go by their number in the block. An output's value is among the
-    ``coefficients`` of one component; in the others it is 1 for a record that passes WHERE and,
-    where its FILTER has a say, 1 or 0 by ``passing``.
+    ``keys`` and outputs have their numbers in the block. The value of an output is among the
+    ``coefficients`` of one component. In the others it is 1 for a record that passes WHERE, or, if
+    the output's FILTER mentions their attributes, 1 or 0 by ``passing``.
     """
 
     domain: Domain
@@ -64,7 +64,7 @@ class Component:
 
     @property
     def cells(self) -> int:
-        """How many the attributes have together."""
+        """The number of cells that the attributes have together."""
         return math.prod(axis.size for axis in self.axes)
 
     @property
@@ -73,7 +73,7 @@ class Component:
 
     @property
     def expressions(self) -> list[exp.Expr]:
-        """All but the keys."""
+        """The expressions other than keys."""
         return [*([self.where] if self.where is not None else []), *self.outputs.values()]
 
 
@@ -88,10 +88,11 @@ class _Counted:
 def components(
     asked: Asked, free: Callable[[Component], bool] = lambda component: False
 ) -> tuple[Component, ...]:
-    """At least one, in the domain's order of their first attributes. Each costs a query unless it
-    is ``free``: those that are not become one where their attributes have few cells together.
+    """Return at least one component, in the domain's order of their first attributes.
 
-    What mentions no attribute goes to the first. Joins and unions tie everything together.
+    A component that is not ``free`` takes a query: these are merged if their attributes have few
+    cells together. Expressions without an attribute go to the first component. Joins and unions
+    make everything one component.
     """
     if not asked.source.plain:
         return (_joint(asked),)
@@ -115,9 +116,9 @@ def _assigned(
     conjuncts: Sequence[exp.Expr],
     counted: Mapping[int, _Counted],
 ) -> tuple[Component, ...]:
-    """A component for each group of attributes that are tied, with what is about them."""
+    """Make a component for each connected set of attributes, with the expressions over it."""
     domain, grouped = asked.domain, bool(asked.keys)
-    found = [Component(domain, one, grouped=grouped) for one in _connected(domain, ties)]
+    found = [Component(domain, names, grouped=grouped) for names in _connected(domain, ties)]
 
     def home(node: exp.Expr) -> Component:
         mentioned = attributes_of(node)
@@ -144,24 +145,22 @@ def _assigned(
 
 
 def _joint(asked: Asked) -> Component:
-    keys, coefficients, grouped = (
-        dict(enumerate(asked.keys)),
-        dict(asked.coefficients),
-        bool(asked.keys),
+    keys, coefficients = dict(enumerate(asked.keys)), dict(asked.coefficients)
+    whole = Component(
+        asked.domain, frozenset(), asked.where, keys, coefficients, grouped=bool(keys)
     )
-    whole = Component(asked.domain, frozenset(), asked.where, keys, coefficients, grouped=grouped)
     parts = [*asked.source.nodes, *asked.keys, *whole.expressions]
     return replace(whole, attributes=frozenset[str]().union(*map(attributes_of, parts)))
 
 
 def attributes_of(node: exp.Expr) -> frozenset[str]:
-    """The attributes of the record that an expression mentions."""
+    """The record's attributes that an expression mentions."""
     deadline.check()
     return frozenset(c.name for c in node.find_all(exp.Column) if c.table == RECORD)
 
 
 def _connected(domain: Domain, ties: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The connected components of the attributes that are tied; one, and empty, without any."""
+    """The connected components of the attributes in ``ties``; one empty set without any."""
     groups: list[frozenset[str]] = []
     for tie in ties:
         touching = [group for group in groups if group & tie]
@@ -173,7 +172,7 @@ def _connected(domain: Domain, ties: Iterable[frozenset[str]]) -> list[frozenset
 
 
 def _conjuncts(where: exp.Expr | None) -> list[exp.Expr]:
-    """All must be true for the record to pass: NULL is as good as false."""
+    """The conditions that must all be true for a record to pass; NULL does not pass."""
     if where is None:
         return []
     inner = where.unnest()
@@ -189,7 +188,7 @@ def _and(first: exp.Expr | None, second: exp.Expr) -> exp.Expr:
 
 
 def _counted(coefficient: exp.Expr) -> _Counted:
-    """The value and the FILTER of a single aggregate; anything else is a value altogether."""
+    """Separate the value and the FILTER of a single aggregate; anything else is all value."""
     inner = coefficient.this if isinstance(coefficient, exp.Coalesce) else coefficient
     if isinstance(inner, exp.Filter):
         aggregate, condition = inner.this.copy(), inner.expression.this
@@ -204,8 +203,8 @@ def _counted(coefficient: exp.Expr) -> _Counted:
 
 
 def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """SUM(CASE WHEN c THEN x ELSE 0 END) as SUM(x) and c, and the like; as it stands, and None,
-    where it is not of this form.
+    """Return SUM(x) and c for SUM(CASE WHEN c THEN x ELSE 0 END), and similar for COUNT; the
+    aggregate unchanged and None if it has another form.
     """
     case = aggregate.this.unnest() if type(aggregate) in (exp.Sum, exp.Count) else None
     if not isinstance(case, exp.Case) or case.this is not None or len(case.args["ifs"]) > 1:
@@ -221,7 +220,7 @@ def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 
 def _filtered(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    """The aggregate over the records that pass, NULL of a SUM still being 0."""
+    """The aggregate with a FILTER. A COALESCE around it, which makes a SUM 0, stays outside."""
     result = value.copy()
     if condition is None:
         return result

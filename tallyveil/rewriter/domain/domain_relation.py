@@ -1,7 +1,7 @@
 """The domain relation: one row per cell of the mentioned attributes, with the cell's number.
 
-Put in the place of the protected table, it lets DuckDB compute each cell's coefficient with the
-analyst's own SQL: a linear query's coefficient is its answer on the table with that one record.
+It replaces the protected table, so that DuckDB computes each cell's coefficient with the analyst's
+own SQL: a linear query's coefficient is its answer on the table with that one record.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MAX_COEFFICIENTS: Final = 12_000_000
 
 
 def _relation(component: Component) -> str:
-    """A parenthesised query: ``__cell`` (C-order over the component's axes) and their values.
+    """A parenthesised query for ``__cell`` (C-order over the component's axes) and their values.
 
-    Raises InvalidParameterValue where the axes have more than MAX_CELLS cells together.
+    Raises InvalidParameterValue if the axes have more than MAX_CELLS cells together.
     """
     axes, cells = component.axes, component.cells
     if cells > MAX_CELLS:
         raise InvalidParameterValue(
-            f"the statement ties together {cells} cells; the limit is {MAX_CELLS}",
+            f"the statement combines {cells} cells; the limit is {MAX_CELLS}",
             detail=f"It mentions {_sizes(axes)}.",
             hint="Mention fewer attributes in one expression. Conditions joined by AND and group "
-            "keys that mention different attributes do not tie them together.",
+            "keys that mention different attributes are not combined.",
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"
@@ -50,12 +50,12 @@ def _relation(component: Component) -> str:
 
 
 def coefficient_query(component: Component, source: DomainSource) -> str:
-    """SQL whose rows are (``__k…``, ``__cell``, ``__c…``): W, sparse, as DuckDB computes it.
+    """SQL for the rows (``__k…``, ``__cell``, ``__c…``): the matrix W, sparse.
 
-    Keys and coefficients go by their numbers. A cell of the domain relation alone is one row, so
-    that what only counts and sums it takes no grouping.
+    Keys and coefficients have their numbers in the block. Without joins and unions a cell is one
+    row, so COUNT and SUM need no GROUP BY.
 
-    Raises InvalidParameterValue where there are more than MAX_COEFFICIENTS of them.
+    Raises InvalidParameterValue if there are more than MAX_COEFFICIENTS coefficients.
     """
     _refuse_many(component)
     keys, coefficients, where = component.keys, component.outputs, component.where
@@ -72,14 +72,14 @@ def coefficient_query(component: Component, source: DomainSource) -> str:
     if coefficients and grouped:
         query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
     if keys and not source.plain:
-        # One cell may lie in several groups then, whose order is to be the same every time.
+        # One cell may then be in several groups, whose order must be reproducible.
         query += " ORDER BY ALL"
     return query
 
 
 def _guarded(coefficient: exp.Expr) -> exp.Expr:
-    """FILTER before the argument, as SQL has it: sum(10 / n) FILTER (WHERE n <> 0) is no error,
-    where DuckDB computes the argument of every row.
+    """Write FILTER as CASE in the argument. In SQL, sum(10 / n) FILTER (WHERE n <> 0) is no error,
+    but DuckDB computes the argument for every row.
     """
 
     def guarded(node: exp.Expr) -> exp.Expr:
@@ -94,7 +94,7 @@ def _guarded(coefficient: exp.Expr) -> exp.Expr:
 
 
 def _of_rows(coefficient: exp.Expr) -> bool:
-    """Whether it has no aggregate but COUNT and SUM, nor a query, which has others of its own."""
+    """Whether it has no aggregates but COUNT and SUM, and no query."""
     return all(
         type(node) in (exp.Count, exp.Sum) and not isinstance(node.this, exp.Distinct | exp.Order)
         for node in coefficient.find_all(exp.AggFunc, exp.Query)
@@ -102,9 +102,8 @@ def _of_rows(coefficient: exp.Expr) -> bool:
 
 
 def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
-    """What an expression of counts and sums is where there is one row: 1 or 0, and the sum of a
-    list of one, which is of the type of a sum and NULL where it is one of nothing. No other
-    aggregate than count(*) has a FILTER still.
+    """Rewrite counts and sums for a single row. A count is 1 or 0. A sum is that of a list of one
+    value, which has the type of a sum and is NULL for NULL. Only count(*) still has a FILTER.
     """
 
     def of_one_row(node: exp.Expr) -> exp.Expr:
@@ -128,7 +127,7 @@ def _counted(condition: exp.Expr) -> exp.Expr:
 
 
 def fits(component: Component) -> bool:
-    """Whether the cells and the coefficients of all its outputs are within the limits."""
+    """Whether the cells, and the coefficients of all outputs, are within the limits."""
     cells = component.cells
     return cells <= MAX_CELLS and cells * len(component.outputs) <= MAX_COEFFICIENTS
 
@@ -145,14 +144,14 @@ def _refuse_many(component: Component) -> None:
 
 
 def too_slow(component: Component) -> StatementTooComplex:
-    """The error of a statement whose time was over while it was evaluated on the domain."""
+    """The error for a statement that reached its time limit while evaluated on the domain."""
     where = component.where
     return StatementTooComplex(
         "evaluating the statement on the public domain took longer than the time limit",
         position=None if where is None else position(where),
         detail=f"It is evaluated for each of {component.cells} combinations of "
         f"{_sizes(component.axes)}. Nothing was charged.",
-        hint="Write many comparisons that are joined by OR as a list: EXISTS (SELECT 1 FROM"
+        hint="Write many comparisons joined by OR as a list: EXISTS (SELECT 1 FROM"
         " (VALUES (1, 2), …) AS v (x, y) WHERE x = a AND y = b). Or mention fewer attributes in"
         " one expression, or ask in several statements.",
     )

@@ -1,10 +1,9 @@
 """A block's record-level part, evaluated on the public domain: its groups and its columns.
 
-Each component is one query over its own attributes (`components`); what they give is combined
-as a Kronecker product. Groups come in the order of their first cells in the domain, whether they
-were evaluated together or apart. The Arrow types of noisy answers follow from those of what is
-summed up and depend on no value, so that a statement whose parameters are not known yet has the
-types that it has in the end.
+Each component is one query over its own attributes (`components`); the results are combined as a
+Kronecker product. Groups are in the order of their first cells in the domain, whether they were
+evaluated together or separately. The Arrow types of noisy answers follow from the types of the
+arguments and depend on no value, so a statement has the same types before its parameters are known.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
-from tallyveil.rewriter.domain.linearise import nothing
+from tallyveil.rewriter.domain.linearise import zero_factor
 from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, part_of_rows
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
@@ -42,8 +41,8 @@ _FEW_CELLS: Final = 5_000
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedOutput:
-    """A coefficient's matrix: group r is row ``rows[r]`` of the column, or row r where ``rows`` is
-    None. ``type`` is that of the answers.
+    """A coefficient's matrix: group r is row ``rows[r]`` of the column, or row r if ``rows`` is
+    None. ``type`` is the type of the answers.
     """
 
     column: Column
@@ -53,7 +52,7 @@ class EvaluatedOutput:
 
 @dataclass(frozen=True)
 class EvaluatedTogether:
-    """Outputs, by number, that are evaluated together, and the components that takes."""
+    """The numbers of outputs that are evaluated together, and their components."""
 
     components: tuple[Component, ...]
     outputs: tuple[int, ...]
@@ -61,7 +60,7 @@ class EvaluatedTogether:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """``keys`` (``__k0 …``) are the groups; ``queries`` what was asked of the domain."""
+    """``keys`` (``__k0 …``) are the groups, ``queries`` the SQL that ran on the domain."""
 
     keys: pa.Table
     height: int
@@ -71,7 +70,7 @@ class Evaluated:
 
 
 class _Answers:
-    """What has been asked of the domain. Outputs that go apart have components in common."""
+    """Runs each distinct query once: outputs evaluated separately share components."""
 
     def __init__(self, cursor: PublicCursor) -> None:
         self._cursor = cursor
@@ -84,10 +83,10 @@ class _Answers:
 
 
 def evaluate(asked: Asked, cursor: PublicCursor, known: ComponentParts) -> Evaluated:
-    """The matrix of each coefficient, with a row for each group.
+    """Return the matrix of each coefficient, with a row for each group.
 
-    Raises InvalidParameterValue where a component has too many cells, or there are too many
-    groups; and what DuckDB finds wrong with the expressions, anywhere in the domain.
+    Raises InvalidParameterValue if a component has too many cells or there are too many groups, and
+    the errors of DuckDB in evaluating the expressions anywhere in the domain.
     """
     ask = _Answers(cursor)
 
@@ -106,16 +105,16 @@ def from_parts(
     coefficients: Mapping[int, exp.Expr],
     part_of: Callable[[Component], ComponentPart],
 ) -> Evaluated:
-    """The matrix of each coefficient, from the parts of the components.
+    """Return the matrix of each coefficient, from the parts of the components.
 
-    Raises InvalidParameterValue where there are too many groups.
+    Raises InvalidParameterValue if there are too many groups.
     """
     outputs: dict[int, EvaluatedOutput] = {}
     names, height = pa.table({}), 1
     for together in divided:
         parts = [part_of(component) for component in together.components]
-        # The groups are the same each time, and so is their order: an axis that decides about
-        # no group meets each of them with each of its cells.
+        # The groups and their order are the same in each pass: an axis that no key mentions
+        # combines each group with each of its cells.
         height = math.prod(part.height for part in parts)
         if height > MAX_GROUPS:
             raise InvalidParameterValue(
@@ -133,10 +132,10 @@ def from_parts(
 
 
 def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[EvaluatedTogether]:
-    """The outputs that are evaluated together, with their components.
+    """Yield the outputs that are evaluated together, with their components.
 
-    All of them while the components are small; else those that mention the same attributes, so
-    that one aggregate does not tie attributes together for another.
+    These are all outputs if the components are small, else the outputs with the same attributes, so
+    that no aggregate enlarges the components of another.
     """
     whole = components(asked, free)
     few = max(component.cells for component in whole) <= _FEW_CELLS
@@ -146,17 +145,17 @@ def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[Evalua
     alike: dict[frozenset[str], dict[int, exp.Expr]] = {}
     for number, coefficient in asked.coefficients.items():
         alike.setdefault(attributes_of(coefficient), {})[number] = coefficient
-    for some in alike.values():
-        yield EvaluatedTogether(components(replace(asked, coefficients=some), free), tuple(some))
+    for own in alike.values():
+        yield EvaluatedTogether(components(replace(asked, coefficients=own), free), tuple(own))
 
 
 def _evaluate(
     component: Component, source: DomainSource, ask: _Answers, known: ComponentParts
 ) -> ComponentPart:
     try:
-        told = known.ask(component, source, ask)
-        if told is not None:
-            return told
+        found = known.ask(component, source, ask)
+        if found is not None:
+            return found
         return part_of_rows(component, ask(coefficient_query(component, source)))
     except StatementTooComplex as error:
         if deadline.remaining() > 0:
@@ -167,24 +166,24 @@ def _evaluate(
 def _column(parts: Sequence[ComponentPart], number: int) -> Column:
     factors, units = zip(*(part.factor(number) for part in parts), strict=True)
     if not all(len(f.coefficients) for f in factors):
-        return Column((nothing(math.prod(f.height for f in factors)),))
+        return Column((zero_factor(math.prod(f.height for f in factors)),))
     return Column(tuple(f for f in factors if not _trivial(f)), math.prod(units))
 
 
-def _trivial(made: Factor) -> bool:
-    return not made.axes and made.height == 1 and made.coefficients.tolist() == [1]
+def _trivial(factor: Factor) -> bool:
+    return not factor.axes and factor.height == 1 and factor.coefficients.tolist() == [1]
 
 
 def _own_rows(parts: Sequence[ComponentPart], height: int) -> list[IntArray]:
-    """The group of each part that each group of the block is made of."""
+    """For each part, its group in each group of the block."""
     heights = [max(1, part.height) for part in parts]
     return list(np.unravel_index(np.arange(height), heights))
 
 
 def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntArray | None:
-    """The groups by their first cells, C-order over all axes; None where they are so already.
+    """The order of the groups by their first cells, C-order over all axes; None if unchanged.
 
-    The first cell of a product of sets of cells has in each part's axes the part's first cell.
+    The first cell of a product of sets of cells has the first cell of each part on its axes.
     """
     several = [part for part in parts if part.height > 1]
     place = {name: n for n, name in enumerate(domain.names)}
@@ -213,15 +212,14 @@ def _keys(parts: Sequence[ComponentPart], height: int, rows: IntArray | None) ->
     return pa.table({name: arrays[name] for name in sorted(arrays, key=lambda n: int(n[3:]))})
 
 
-# Integers beyond 64 bits: Arrow has them as decimals.
+# Integers beyond 64 bits are decimals in Arrow.
 WIDE: Final = pa.decimal128(38, 0)
 
 
 def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.DataType:
-    """Of the answers to a coefficient that DuckDB gave the type ``kind``.
+    """The type of the answers for a coefficient that has the type ``kind`` in DuckDB.
 
-    Whole numbers are a BIGINT, and, as PostgreSQL has it, WIDE where a SUM is of a BIGINT or of a
-    numeric.
+    Whole numbers are BIGINT, or as in PostgreSQL WIDE for a SUM of a BIGINT or a numeric.
     """
     if pa.types.is_floating(kind):
         return pa.float64()

@@ -1,4 +1,4 @@
-"""Coefficients to integers with a common unit: exact where they can be, else on a fine grid."""
+"""Make coefficients integers with a common unit: exactly where possible, else on a fine grid."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 
-__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "PORTION", "integers_of", "portions", "whole"]
+__all__ = ["GRID_BITS", "MAX_COEFFICIENT", "PORTION", "as_int64", "integers_of", "portions"]
 
 _Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 
 MAX_COEFFICIENT: Final = 2**52
 GRID_BITS: Final = 40
-# How many decimals are looked at between two looks at the deadline.
+# The number of decimals processed between two checks of the deadline.
 _DECIMALS: Final = 1024
-# And how many other numbers.
+# The number of other numbers.
 PORTION: Final = 1 << 16
 
 
 def integers_of(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
-    """Integer coefficients with greatest common divisor 1, and the unit they are counted in.
+    """Return integer coefficients with greatest common divisor 1, and their unit.
 
     Integers, decimals and binary fractions are exact. Floating-point coefficients whose common
-    denominator is too fine are first rounded to a grid of 2^-40 of the largest: the query that is
-    answered has those coefficients, which differ from the written ones by less than 2^-40 of the
+    denominator is too large are first rounded to a grid of 2^-40 of the largest. The answered query
+    has the rounded coefficients, which differ from the written ones by less than 2^-40 of the
     largest per record.
+
+    Raises InvalidParameterValue for a coefficient that is not finite or too large.
     """
     places = None
     if pa.types.is_floating(values.type):
         integers, unit = _of_floats(values.combine_chunks().to_numpy(zero_copy_only=False))
     elif pa.types.is_integer(values.type):
-        integers, unit = _of_units(whole(values), 1)
+        integers, unit = _of_units(as_int64(values), 1)
     elif (units := _short_decimals(values)) is not None:
         integers, unit = _of_units(units, 10**values.type.scale)
     else:
@@ -56,8 +58,8 @@ def integers_of(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
     return integers if places is None else integers[places], unit * divisor
 
 
-def whole(values: pa.ChunkedArray) -> IntArray:
-    """Integers of any width, without NULL."""
+def as_int64(values: pa.ChunkedArray) -> IntArray:
+    """Integers of any width, without NULL, as 64 bits."""
     if values.type == pa.uint64():
         most = pc.max(values).as_py() or 0
         if most > MAX_COEFFICIENT:
@@ -70,19 +72,19 @@ def whole(values: pa.ChunkedArray) -> IntArray:
 
 
 def _divisor(values: IntArray) -> int:
-    """The greatest common divisor; 0 of nothing but 0."""
+    """The greatest common divisor; 0 if all are 0."""
     divisor = 0
-    for some in portions(values):
-        divisor = math.gcd(divisor, int(np.gcd.reduce(some)))
+    for portion in portions(values):
+        divisor = math.gcd(divisor, int(np.gcd.reduce(portion)))
         if divisor == 1:
             break
     return divisor
 
 
 def _short_decimals(values: pa.ChunkedArray) -> IntArray | None:
-    """Decimals of 128 bits in units of the last decimal; None if they take more than 64 bits.
+    """Decimals of 128 bits in units of the last digit; None if they take more than 64 bits.
 
-    DuckDB's sums of integers come as such.
+    DuckDB returns sums of integers as such decimals.
     """
     if not pa.types.is_decimal128(values.type) or values.null_count:
         return None
@@ -98,7 +100,7 @@ def _short_decimals(values: pa.ChunkedArray) -> IntArray | None:
 
 
 def _of_units(units: IntArray, denominator: int) -> tuple[IntArray, Fraction]:
-    """units / denominator, in lowest terms together."""
+    """Reduce units / denominator to lowest terms, with one denominator for all."""
     common = 1 if denominator == 1 else math.gcd(_divisor(units), denominator)
     largest = max(-int(units.min(initial=0)), int(units.max(initial=0)))
     if largest // common > MAX_COEFFICIENT:
@@ -107,10 +109,10 @@ def _of_units(units: IntArray, denominator: int) -> tuple[IntArray, Fraction]:
 
 
 def _of_floats(values: _Numbers) -> tuple[IntArray, Fraction]:
-    """A double is m · 2^x with an integer m; scaling by a power of two rounds nothing."""
+    """Scale doubles by a power of two, which is exact: each is m · 2^x with an integer m."""
     for value in values[~np.isfinite(values)].tolist():
         raise InvalidParameterValue(
-            f"a SUM meets the value {value} somewhere in the public domain",
+            f"the argument of a SUM is {value} somewhere in the public domain",
             hint="Guard the argument, for instance with CASE WHEN … THEN … ELSE 0 END.",
         )
     values = values.astype(np.float64, copy=False)
@@ -125,7 +127,7 @@ def _of_floats(values: _Numbers) -> tuple[IntArray, Fraction]:
 
 
 def _binary_places(values: _Numbers) -> int:
-    """The least x ≥ 0 with integers values · 2^x, for values other than 0."""
+    """The least x ≥ 0 for which all values · 2^x are integers, for values other than 0."""
     parts, powers = np.frexp(values)
     odd = np.ldexp(parts, 53).astype(np.int64)
     trailing = np.frexp((odd & -odd).astype(np.float64))[1] - 1
@@ -133,8 +135,8 @@ def _binary_places(values: _Numbers) -> int:
 
 
 def portions(array: npt.NDArray[Any], width: int = 1) -> Iterator[npt.NDArray[Any]]:
-    """So that it can be stopped in between, and what is made of one stays in the cache; each entry
-    is so many numbers."""
+    """Yield slices of the array that fit in the processor's cache, and check the deadline before
+    each. An entry of the array is ``width`` numbers."""
     step = max(1, PORTION // width)
     for start in range(0, len(array), step):
         deadline.check()
@@ -157,6 +159,6 @@ def _of_decimals(values: list[Decimal]) -> tuple[IntArray, Fraction]:
 
 def _too_large(largest: Fraction | int) -> InvalidParameterValue:
     return InvalidParameterValue(
-        f"a SUM reaches values of {largest}; the limit is 2^52 smallest units",
+        f"the argument of a SUM has the value {largest}; the limit is 2^52 smallest units",
         hint="Divide the argument, or round it to fewer decimals.",
     )

@@ -1,4 +1,4 @@
-"""From DuckDB's coefficients to an exact integer `Workload`, its entries sorted by row and cell."""
+"""Make exact integer matrices from DuckDB's coefficients, with entries sorted by row and cell."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.integers import integers_of, portions
 from tallyveil.workload.workload import Factor
 
-__all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "nothing", "numbers"]
+__all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "numbers", "zero_factor"]
 
-# Up to so many different numbers groups have before they are numbered anew.
+# Codes of groups stay below this; beyond it they are numbered again from 0.
 _CODES: Final = 1 << 24
 
 
@@ -34,13 +34,13 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
 
 
 def numbers(values: pa.Array, places: IntArray) -> tuple[IntArray, int]:
-    """Of the values at some places a number for each, and what all of them are less than."""
+    """Number equal values alike, at each of the places. Also returns a bound above all numbers."""
     own, size = _coded(_plain(pa.chunked_array([values])))
     return own[places], size
 
 
 def _coded(key: pa.Array) -> tuple[IntArray, int]:
-    """A number for each value, and what all of them are less than."""
+    """A number for each distinct value, and a bound above all numbers."""
     if len(key) and pa.types.is_signed_integer(key.type) and not key.null_count:
         values = key.to_numpy()
         least, most = int(values.min()), int(values.max())
@@ -53,8 +53,8 @@ def _coded(key: pa.Array) -> tuple[IntArray, int]:
 def by_first_cells(
     parts: Iterable[tuple[IntArray, int]], cells: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Number, as `groups` does, the groups that rows are in together by each of the parts: a number
-    of each row, and what all of them are less than.
+    """Number, as `groups` does, the rows that are equal in all parts. Each part has a number for
+    each row, and a bound above all its numbers.
     """
     codes, size = np.zeros(len(cells), dtype=np.int64), 1
     for own, several in parts:
@@ -78,7 +78,7 @@ def by_first_cells(
 
 
 def _plain(key: pa.ChunkedArray) -> pa.Array:
-    """-0.0 is 0.0, as a group."""
+    """Make -0.0 equal to 0.0, since they are one group."""
     deadline.check()
     array = key.combine_chunks()
     return pc.add(array, 0.0) if pa.types.is_floating(array.type) else array
@@ -92,7 +92,10 @@ def factor(
     cells: IntArray,
     values: pa.ChunkedArray,
 ) -> tuple[Factor, Fraction]:
-    """A matrix in integers, over no more axes than it depends on, and the unit they count."""
+    """A matrix in integers, over only the axes it depends on, and the unit of the integers.
+
+    Raises DatatypeMismatch if the values are not numbers.
+    """
     if not is_number(values.type):
         raise DatatypeMismatch(
             "SUM and AVG over records take numbers only",
@@ -109,8 +112,8 @@ def indicator(
     return _factor(domain, mentioned, height, rows, cells, np.ones_like(cells))
 
 
-def nothing(height: int) -> Factor:
-    """The matrix without a coefficient."""
+def zero_factor(height: int) -> Factor:
+    """The matrix with no coefficient other than 0."""
     none = np.zeros(0, dtype=np.int64)
     return Factor((), (), height, none, none.copy(), none.copy())
 
@@ -123,11 +126,9 @@ def _factor(
     cells: IntArray,
     coefficients: IntArray,
 ) -> Factor:
-    size = math.prod(axis.size for axis in domain.project(mentioned))
-    rows, cells, coefficients = _in_order(height, size, rows, cells, coefficients)
     axes = domain.project(mentioned)
-    names = [axis.name for axis in axes]
-    shape = [axis.size for axis in axes]
+    names, shape = [axis.name for axis in axes], [axis.size for axis in axes]
+    rows, cells, coefficients = _in_order(height, math.prod(shape), rows, cells, coefficients)
     for axis in reversed(range(len(names))):
         reduced = _without_axis(axis, shape, rows, cells, coefficients)
         if reduced is not None:
@@ -145,7 +146,7 @@ def is_number(kind: pa.DataType) -> bool:
 def _without_axis(
     axis: int, shape: Sequence[int], rows: IntArray, cells: IntArray, coefficients: IntArray
 ) -> tuple[IntArray, IntArray, IntArray] | None:
-    """The entries without an axis, or None where some coefficient depends on it."""
+    """The entries without an axis, or None if some coefficient depends on it."""
     size = shape[axis]
     inner = math.prod(shape[axis + 1 :])
     if len(cells) and len(cells) == (int(rows[-1]) + 1) * math.prod(shape):
@@ -171,10 +172,10 @@ def _without_axis(
 def _without_axis_of_all(
     size: int, inner: int, rows: IntArray, cells: IntArray, coefficients: IntArray
 ) -> tuple[IntArray, IntArray, IntArray] | None:
-    """As `_without_axis`, where each row has all cells."""
+    """The same as `_without_axis`, for rows that have all cells."""
     grid = coefficients.reshape(-1, size, inner)
-    for some in portions(grid, size * inner):
-        if (some != some[:, :1]).any():
+    for portion in portions(grid, size * inner):
+        if (portion != portion[:, :1]).any():
             return None
     own, places, kept = (of.reshape(grid.shape)[:, 0].ravel() for of in (rows, cells, coefficients))
     return own, places // (inner * size) * inner + places % inner, kept
@@ -183,8 +184,8 @@ def _without_axis_of_all(
 def _ends_are_repeated(
     size: int, inner: int, rows: IntArray, cells: IntArray, coefficients: IntArray
 ) -> bool:
-    """Whether the first entry, and the last one, stand in their rows at every coordinate of an
-    axis: a necessary condition that is quick to check.
+    """Whether the first entry, and the last, are in their rows at every coordinate of an axis: a
+    necessary condition that is quick to check.
     """
     for end in (0, -1) if len(cells) else ():
         start, stop = np.searchsorted(rows, [rows[end], rows[end] + 1])
@@ -200,9 +201,9 @@ def _ends_are_repeated(
 def _in_order(
     height: int, size: int, rows: IntArray, cells: IntArray, coefficients: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The entries other than 0, sorted by (row, cell); each of ``height`` rows has ``size`` cells.
+    """The entries other than 0, sorted by (row, cell). Each of ``height`` rows has ``size`` cells.
 
-    DuckDB gives them in any order: they are laid out where that takes little room.
+    DuckDB returns them in any order. A dense array sorts them if it is small enough.
     """
     if not coefficients.all():
         keep = np.flatnonzero(coefficients)
@@ -213,30 +214,30 @@ def _in_order(
         return rows, cells, coefficients
     deadline.check()
     if height * size <= 2 * len(places):
-        laid_out = np.zeros(height * size, dtype=np.int64)
+        dense = np.zeros(height * size, dtype=np.int64)
         for some, own in zip(portions(places), portions(coefficients), strict=True):
-            laid_out[some] = own
-        places = np.flatnonzero(laid_out)
+            dense[some] = own
+        places = np.flatnonzero(dense)
         if len(places) == len(cells):
-            return (*np.divmod(places, size), laid_out[places])
+            return (*np.divmod(places, size), dense[places])
     if (cells[1:] >= cells[:-1]).all():
         order = _order_of(rows)
         return rows[order], cells[order], coefficients[order]
     deadline.check()
     numbered = (rows.astype(np.int32), cells.astype(np.int32))
     entries = sparse.coo_array((coefficients, numbered), (height, size))
-    entries.has_canonical_format = True  # no two are of one cell in one row
+    entries.has_canonical_format = True  # each cell occurs once in a row
     by_row = entries.tocsr()
     deadline.check()
     by_row.sort_indices()
     deadline.check()
-    every = np.repeat(np.arange(height), np.diff(by_row.indptr))
-    return every, by_row.indices.astype(np.int64), by_row.data
+    sorted_rows = np.repeat(np.arange(height), np.diff(by_row.indptr))
+    return sorted_rows, by_row.indices.astype(np.int64), by_row.data
 
 
 def _order_of(numbers: IntArray) -> IntArray:
-    """The stable order of numbers of 32 bits, by the lower half and then the upper: numpy sorts
-    16 bits in linear time."""
+    """The stable order of 32-bit numbers, sorted by the lower half and then by the upper: numpy
+    sorts 16 bits in linear time."""
     deadline.check()
     if (numbers[1:] >= numbers[:-1]).all():
         return np.arange(len(numbers))

@@ -1,9 +1,9 @@
-"""Comparisons of an attribute as the cells that meet them, without asking DuckDB.
+"""The cells where a comparison of an attribute is true, computed without DuckDB.
 
 A comparison with a constant is a span of the attribute's cells in the order of their values, in
-SQL's three-valued logic. Only what DuckDB compares as Python does is read:
-constants of the attribute's own family, in their plain forms. Texts compare by code points in both
-(UTF-8 keeps their order), and everything else is left to DuckDB.
+SQL's three-valued logic. This is done only where DuckDB compares as Python does: for constants of
+the attribute's own family of types, in their plain forms. Both compare texts by code points (UTF-8
+keeps their order). DuckDB evaluates everything else.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ __all__ = ["Axis", "Truth"]
 _UNREAD: Final = object()
 _SIDES: Final = ("this", "expression")
 
-# What DuckDB holds exactly whatever it is compared with: integers of 64 bits, and decimals that a
-# double tells apart too.
+# Numbers that are exact in DuckDB for every type of the other side: integers of 64 bits, and
+# decimals that are distinct as doubles too.
 _SMALL: Final = re.compile(r"-?[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
@@ -48,7 +48,7 @@ _SIGNS: Final[Mapping[type[exp.Expr], int]] = {exp.Add: 1, exp.Sub: -1}
 _INTEGERS: Final = {exp.DType.INT: _SMALL, exp.DType.BIGINT: _WHOLE, exp.DType.INT128: _WHOLE}
 _TEXTS: Final = frozenset({exp.DType.VARCHAR, exp.DType.TEXT})
 
-# Of n sorted values, those that stand so to a constant: from its first place l to its last r.
+# The slices of n sorted values where a comparison holds, if left to right equal the constant.
 _SPANS: Final[Mapping[type[exp.Expr], Callable[[int, int, int], list[slice]]]] = {
     exp.LT: lambda left, right, n: [slice(0, left)],
     exp.LTE: lambda left, right, n: [slice(0, right)],
@@ -61,7 +61,7 @@ _SPANS: Final[Mapping[type[exp.Expr], Callable[[int, int, int], list[slice]]]] =
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The cells where a condition is true, and where it is false; it is NULL in the others."""
+    """The cells where a condition is true, and where it is false. In the others it is NULL."""
 
     yes: BoolArray
     no: BoolArray
@@ -86,17 +86,17 @@ class Axis:
 
     @cached_property
     def values(self) -> pa.Array:
-        """The cells' values, as DuckDB gives them to Arrow."""
+        """The cells' values, in the Arrow type that DuckDB returns."""
         return array_of(self.attribute.cells, self.attribute.sql_type)
 
     @cached_property
     def known(self) -> BoolArray:
         """The cells that are not NULL."""
-        return self._meeting([slice(None)])
+        return self._in_spans([slice(None)])
 
     @cached_property
     def numbers(self) -> npt.NDArray[Any]:
-        """The values of an attribute of numbers, 0 for NULL."""
+        """The values of a numeric attribute, 0 for NULL."""
         kind = np.float64 if self.attribute.sql_type == "DOUBLE" else np.int64
         return np.array([cell or 0 for cell in self.attribute.cells], dtype=kind)
 
@@ -106,7 +106,7 @@ class Axis:
         return np.ones(self.attribute.size, dtype=np.bool_)
 
     def truth(self, node: exp.Expr) -> Truth | None:
-        """Where a comparison of the attribute holds; None for one that is left to DuckDB."""
+        """Return where a comparison of the attribute holds; None if it takes DuckDB."""
         match node:
             case exp.Is() if self.is_own(node.this) and isinstance(node.expression, exp.Null):
                 null = Truth(~self.known, self.known)
@@ -118,7 +118,7 @@ class Axis:
         return self._compared(node)
 
     def is_own(self, node: object) -> bool:
-        """Whether it is the attribute as it stands."""
+        """Whether the expression is the attribute itself."""
         column = node.unnest() if isinstance(node, exp.Expr) else None
         if not isinstance(column, exp.Column):
             return False
@@ -138,15 +138,15 @@ class Axis:
         return truths[0] if len(truths) == 1 else truths[0] & truths[1]
 
     def _spanned(self, kind: type[exp.Expr], constants: list[Any]) -> Truth:
-        """Where a value stands so to one of the constants at least."""
+        """Where the comparison holds with at least one of the constants."""
         spans: list[slice] = []
         for constant in (c for c in constants if c is not None):
             left, right = bisect_left(self._sorted, constant), bisect_right(self._sorted, constant)
             spans += _SPANS[kind](left, right, len(self._sorted))
-        yes = self._meeting(spans)
+        yes = self._in_spans(spans)
         return Truth(yes, np.zeros_like(yes) if None in constants else self.known & ~yes)
 
-    def _meeting(self, spans: list[slice]) -> BoolArray:
+    def _in_spans(self, spans: list[slice]) -> BoolArray:
         cells = np.zeros(self.attribute.size, dtype=np.bool_)
         for span in spans:
             cells[self._places[span]] = True
@@ -154,8 +154,8 @@ class Axis:
 
 
 def _constant(node: exp.Expr, kind: str) -> Any:
-    """A constant as it is compared with values of a DuckDB type; ``_UNREAD`` where only DuckDB
-    knows.
+    """The constant to compare with values of a DuckDB type; ``_UNREAD`` if it takes DuckDB to
+    know.
     """
     if kind == "DATE" and type(node) in _SIGNS:
         return _days_after(node)
@@ -174,7 +174,7 @@ def _constant(node: exp.Expr, kind: str) -> Any:
 
 
 def _days_after(node: exp.Expr) -> Any:
-    """The day so many days after another one, or before."""
+    """The constant of a day plus or minus a number of days."""
     first, number = node.this.unnest(), node.expression.unnest()
     whole = isinstance(number, exp.Literal) and not number.is_string
     if type(first) is not exp.Cast or not whole or not _DAYS.fullmatch(number.this):
@@ -199,7 +199,7 @@ def _integer(text: str, target: Any, quoted: bool) -> Any:
 
 
 def _long(text: str, target: Any, quoted: bool) -> Any:
-    """A double is not compared exactly with integers of more than 53 bits."""
+    """Skip doubles: they do not compare exactly with integers of more than 53 bits."""
     return _UNREAD if target is exp.DType.DOUBLE else _integer(text, target, quoted)
 
 

@@ -1,7 +1,7 @@
-"""One component's share of a block: the groups it makes, and a factor for every output.
+"""One component's part of a block: its groups, and a factor for every output.
 
-A component whose conditions compare attributes with constants is worked out here, by the axes of
-the attributes, and kept; DuckDB evaluates every other one.
+A component whose conditions compare attributes with constants is computed here, by the axes of the
+attributes, and cached. DuckDB evaluates every other component.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
-from tallyveil.rewriter.domain.integers import whole
+from tallyveil.rewriter.domain.integers import as_int64
 from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
 from tallyveil.rewriter.domain.masks import Axis
 from tallyveil.rewriter.domain.regions import Ask, Conditions, Space
-from tallyveil.rewriter.domain.results import OfCase, counted, results_of, summed, unread
+from tallyveil.rewriter.domain.results import OfCase, counted, placeholder, results_of, summed
 from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
 
 __all__ = ["ComponentPart", "ComponentParts", "held_bytes", "part_of_rows"]
 
-# The axis of a component without attributes: one cell, which is every record's.
+# The axis of a component without attributes: one cell for every record.
 _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
 
-# About what an entry, and a node of its key's expressions, hold at least.
+# Estimated bytes of a cache entry, and of a node in the expressions of its key.
 _ENTRY: Final = 8192
 _NODE: Final = 1024
 
 _LARGE: Final = 10**9
 
-# Up to so many cells are sooner evaluated one by one.
+# Up to this number of cells it is faster to evaluate each cell.
 FEW: Final = 20_000
 
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
@@ -55,17 +55,17 @@ _Read: TypeAlias = tuple[
     IntArray,
     Mapping[exp.Expr, pa.ChunkedArray],
 ]
-"""The axis of each key, or if it is a CASE which value each cell has, and the values; the cells
-that pass; and what outputs count of them, if not each once."""
+"""The axis of each key, or for a CASE the index of each cell's value and the values; the cells that
+pass; and what each output counts of them, unless it counts each cell once."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComponentPart:
-    """Entry t says that the cell ``cells[t]`` of the attributes passes, in group ``rows[t]``.
+    """For each t, the cell ``cells[t]`` of the attributes passes and is in group ``rows[t]``.
 
     ``keys`` are the groups and ``first_cells`` the first cell of each. ``counted`` has the matrix
-    and the unit of the outputs that do not count each cell once, ``types`` the Arrow types of those
-    of them that have their value here.
+    and the unit of each output that does not count each cell once; ``types`` has the Arrow types of
+    outputs whose value is here.
     """
 
     domain: Domain
@@ -80,25 +80,25 @@ class ComponentPart:
 
     @cached_property
     def passing(self) -> tuple[Factor, Fraction]:
-        """What counts each cell once."""
-        made = indicator(self.domain, self.attributes, self.height, self.rows, self.cells)
-        return made, Fraction(1)
+        """The matrix and the unit of an output that counts each cell once."""
+        matrix = indicator(self.domain, self.attributes, self.height, self.rows, self.cells)
+        return matrix, Fraction(1)
 
     @property
     def nbytes(self) -> int:
-        """About what it holds of any size."""
+        """An estimate of its size."""
         arrays = [a for f, _ in self.counted.values() for a in (f.rows, f.cells, f.coefficients)]
         held = sum(array.nbytes for array in (self.rows, self.cells, self.first_cells, *arrays))
         return 2 * held + int(self.keys.nbytes)
 
     def factor(self, output: int) -> tuple[Factor, Fraction]:
-        """The output's matrix in integers, and the unit they count."""
+        """The output's matrix in integers, and their unit."""
         return self.counted.get(output) or self.passing
 
 
 def part_of_rows(component: Component, result: pa.Table) -> ComponentPart:
-    """From the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
-    cells = whole(result.column("__cell"))
+    """Make a part from the rows of a component's query: ``__k…``, ``__cell``, ``__c…``."""
+    cells = as_int64(result.column("__cell"))
     keys = result.select([f"__k{number}" for number in component.keys])
     _refuse_composite(keys.schema.types)
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -119,7 +119,7 @@ def _part(
     values: Mapping[int, pa.ChunkedArray],
     types: Mapping[int, pa.DataType],
 ) -> ComponentPart:
-    # A block with groups has none where nothing passes; one without has its only row.
+    # A block with keys has no group if nothing passes. One without keys always has one row.
     height = len(first_cells) if component.keys else min(1, len(cells)) if component.grouped else 1
     domain, attributes, made, counted = component.domain, component.attributes, {}, {}
     for number, coefficients in values.items():
@@ -131,42 +131,42 @@ def _part(
 
 
 class ComponentParts:
-    """The parts that need no query, of all statements. Threads may share it."""
+    """A cache of the parts that need no query, for all statements. Threads may share it."""
 
     def __init__(self) -> None:
         self._axes: dict[tuple[str, str], Axis] = {}
-        self._kept: Cache[ComponentPart] = Cache(4096, 1 << 27, _kept_bytes)
+        self._cache: Cache[ComponentPart] = Cache(4096, 1 << 27, _entry_bytes)
 
     def find(self, component: Component) -> ComponentPart | None:
-        """The component's part; None where it takes DuckDB to know, or has too many cells."""
+        """Return the component's part; None if it takes DuckDB or has too many cells."""
         if not _fits(component):
             return None
         outputs = [(n, one) for n, one in component.outputs.items() if not _each_cell_once(one)]
         own = tuple((*output, output[0] in component.coefficients) for output in outputs)
         asked = (component.where, tuple(component.keys.items()), own, component.attributes)
         key = (*asked, component.domain.table, component.grouped)
-        kept = self._kept.find(key)
-        if kept is None:
-            kept = _made(component, Space(self._axes_of(component)))
-            if kept is not None:
-                for made, _ in kept.counted.values() or [kept.passing]:
-                    _ = made.named  # so that rows are named once
-                self._kept.put(key, kept)
-        return kept
+        part = self._cache.find(key)
+        if part is None:
+            part = _built(component, Space(self._axes_of(component)))
+            if part is not None:
+                for matrix, _ in part.counted.values() or [part.passing]:
+                    _ = matrix.named  # so that rows are named once
+                self._cache.put(key, part)
+        return part
 
     def ask(self, component: Component, source: DomainSource, ask: Ask) -> ComponentPart | None:
-        """As `find`, once DuckDB has said what its conditions on one attribute each come to. None
-        also where it is sooner asked about all cells."""
+        """Return the part, with DuckDB evaluating conditions on single attributes. None also if one
+        query over all cells is faster."""
         if component.cells <= FEW or not source.plain or not _fits(component):
             return None
         axes, conditions = self._axes_of(component), Conditions(component.domain)
-        if _read(component, Space(axes, conditions), unread) is None:
+        if _read(component, Space(axes, conditions), placeholder) is None:
             return None
         truths = conditions.asked(source, ask)
         if truths is None:
             return None
         of_case = partial(results_of, domain=component.domain, source=source, ask=ask)
-        return _made(component, Space(axes, truths.get), of_case)
+        return _built(component, Space(axes, truths.get), of_case)
 
     def _axes_of(self, component: Component) -> Sequence[Axis]:
         axes = []
@@ -182,12 +182,10 @@ def _fits(component: Component) -> bool:
     return len(component.attributes) < 2 or fits(component)
 
 
-def _made(
-    component: Component,
-    space: Space,
-    of_case: OfCase = lambda case: None,
+def _built(
+    component: Component, space: Space, of_case: OfCase = lambda case: None
 ) -> ComponentPart | None:
-    """``of_case`` says what the branches of a CASE come to."""
+    """The part, or None as `_read`. ``of_case`` gives the results of a CASE."""
     read = _read(component, space, of_case)
     if read is None:
         return None
@@ -206,12 +204,12 @@ def _made(
 
 
 def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
-    """None where something else is to be evaluated."""
+    """Read the component by axes; None if it has an expression of another form."""
     passing = space.meeting(component.where or exp.true())
     if passing is None:
         return None
-    # What is to be asked follows from no cell.
-    cells = np.flatnonzero(passing[:0] if of_case is unread else passing)
+    # The expressions that DuckDB must evaluate do not depend on the cells.
+    cells = np.flatnonzero(passing[:0] if of_case is placeholder else passing)
     places: dict[int, int] = {}
     cases: dict[int, tuple[IntArray, pa.Array]] = {}
     for number, key in component.keys.items():
@@ -237,13 +235,13 @@ def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
 
 
 def _each_cell_once(output: exp.Expr) -> bool:
-    """Whether it counts all cells that pass alike; its type is that of a COUNT."""
+    """Whether it is count(*), which counts each cell that passes once."""
     return isinstance(output, exp.Count) and isinstance(output.this, exp.Star)
 
 
 def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> Any:
-    """What the output counts of each cell; None where it is more than a COUNT, or a SUM of an
-    attribute, or either of a CASE, with a FILTER perhaps.
+    """What the output counts of each cell. None unless it is a COUNT or SUM of an attribute, a
+    whole number or a CASE, with or without FILTER.
     """
     deadline.check()
     total = isinstance(output, exp.Coalesce)
@@ -276,12 +274,12 @@ def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> 
     return None
 
 
-def _kept_bytes(key: Any, part: ComponentPart) -> int:
+def _entry_bytes(key: Any, part: ComponentPart) -> int:
     return held_bytes(part, key[0])
 
 
 def held_bytes(part: ComponentPart, *expressions: exp.Expr | None) -> int:
-    """About what a kept part holds, with the expressions of its key."""
+    """An estimate of the bytes of a cached part, with the expressions of its key."""
     nodes = sum(1 for one in expressions if one is not None for _ in one.walk())
     return _ENTRY + _NODE * nodes + part.nbytes
 
@@ -290,6 +288,6 @@ def _refuse_composite(kinds: Sequence[pa.DataType]) -> None:
     for kind in kinds:
         if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_duration(kind):
             raise FeatureNotSupported(
-                "groups are formed by numbers, texts, booleans and dates only",
-                hint="GROUP BY the parts one by one.",
+                "group keys must be numbers, texts, booleans or dates",
+                hint="GROUP BY each part of the value.",
             )

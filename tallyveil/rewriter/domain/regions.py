@@ -1,10 +1,10 @@
-"""Conditions as the cells that meet them.
+"""The cells where a condition is true.
 
-A condition is taken apart at AND, OR and NOT; what is left is about one attribute each: a
-comparison that is read without asking DuckDB (`masks`), or one that DuckDB evaluates on the
-attribute's cells, all of one attribute in one query. A conjunction of those is a box: some cells of
-each axis. Boxes are united as bits, so that thousands of them over millions of cells take a
-fraction of a second.
+A condition is split at AND, OR and NOT into parts about one attribute each. A part is a comparison
+that is evaluated without DuckDB (`masks`), or one that DuckDB evaluates on the attribute's cells,
+with one query for all parts of an attribute. A conjunction of parts is a box: some cells of each
+axis. The union of boxes is computed as bits, so that thousands of boxes over millions of cells take
+a fraction of a second.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Ask: TypeAlias = Callable[[str], pa.Table]
 
 
 class Conditions:
-    """Collects the conditions that a component is made of."""
+    """Collects a component's conditions that DuckDB must evaluate."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self._found: dict[str, dict[exp.Expr, None]] = {}
 
     def __call__(self, condition: exp.Expr) -> Truth | None:
-        """Of a condition on one attribute: that it is to be asked for, and false meanwhile."""
+        """Collect a condition on one attribute, as false for now. None for other conditions."""
         columns = list(condition.find_all(exp.Column))
         names = {column.name for column in columns}
         if len(names) > 1 or any(column.table != RECORD for column in columns):
@@ -55,16 +55,16 @@ class Conditions:
         return Truth(cells, ~cells)
 
     def asked(self, source: DomainSource, ask: Ask) -> Mapping[exp.Expr, Truth] | None:
-        """What DuckDB says of them; None where one fails, which others may guard, or is none."""
+        """Evaluate them in DuckDB. None if one fails, which others may guard, or is not boolean."""
         truths: dict[exp.Expr, Truth] = {}
         for name, conditions in self._found.items():
             found = values_in_cells(self._domain, {name}, conditions, source, ask)
             if found is None or not pa.types.is_boolean(found[1].type):
                 return None
-            cells, told = found
+            cells, values = found
             yes, no = np.zeros((2, len(cells), len(conditions)), dtype=np.bool_)
-            yes[cells] = told.fill_null(False).to_numpy(False).reshape(yes.shape)
-            no[cells] = ~told.fill_null(True).to_numpy(False).reshape(no.shape)
+            yes[cells] = values.fill_null(False).to_numpy(False).reshape(yes.shape)
+            no[cells] = ~values.fill_null(True).to_numpy(False).reshape(no.shape)
             for number, condition in enumerate(conditions):
                 truths[condition] = Truth(yes[:, number], no[:, number])
         return truths
@@ -77,11 +77,12 @@ def values_in_cells(
     source: DomainSource,
     ask: Ask,
 ) -> tuple[IntArray, pa.Array] | None:
-    """What DuckDB makes of expressions on the cells of one attribute, or of none: these cells, and
-    the values of each one after the other. None where one fails, which others may guard, or they
-    are too many."""
-    every = exp.Array(expressions=[one.copy() for one in deadline.stoppable(wanted, 50)])
-    alone = Component(domain, frozenset(names), keys={0: every})
+    """Evaluate expressions in DuckDB on the cells of one attribute, or of none.
+
+    Returns the cells, and for each cell in turn the values of all expressions. None if one fails,
+    which others may guard, or there are too many values."""
+    array = exp.Array(expressions=[one.copy() for one in deadline.stoppable(wanted, 50)])
+    alone = Component(domain, frozenset(names), keys={0: array})
     if len(wanted) * alone.cells > MAX_COEFFICIENTS:
         return None
     try:
@@ -89,15 +90,15 @@ def values_in_cells(
     except StatementError:
         deadline.check()
         return None
-    cells, lists = (answers.column(one).combine_chunks() for one in ("__cell", "__k0"))
+    cells, lists = (answers.column(name).combine_chunks() for name in ("__cell", "__k0"))
     return cells.to_numpy(), lists.flatten()
 
 
-Told: TypeAlias = Callable[[exp.Expr], Truth | None]
+TruthOf: TypeAlias = Callable[[exp.Expr], Truth | None]
 
-# The cells of some axes, by their places, and every cell of the others.
+# The cells of some axes, by the places of the axes, and every cell of the others.
 _Box: TypeAlias = dict[int, BoolArray]
-# A bit for each cell, the last axis packed into bytes; what follows its last cell says nothing.
+# A bit for each cell, with the last axis packed into bytes. Bits after its last cell are ignored.
 _Bits: TypeAlias = npt.NDArray[np.uint8]
 _Region: TypeAlias = _Box | _Bits
 
@@ -105,23 +106,23 @@ _Region: TypeAlias = _Box | _Bits
 class Space:
     """The cells of some axes together, numbered in C-order.
 
-    ``told`` says what a condition on one of them comes to that is not read as it stands.
+    ``truth_of`` evaluates a condition on one axis that `Axis.truth` does not; None if it cannot.
     """
 
-    def __init__(self, axes: Sequence[Axis], told: Told = lambda condition: None) -> None:
-        self._told = told
+    def __init__(self, axes: Sequence[Axis], truth_of: TruthOf = lambda condition: None) -> None:
+        self._truth_of = truth_of
         self.axes = tuple(axes)
         self.shape = tuple(axis.attribute.size for axis in axes)
         self._places = {axis.attribute.name: place for place, axis in enumerate(axes)}
 
     def place(self, node: exp.Expr) -> int | None:
-        """The axis that an expression is, as it stands."""
+        """The place of the axis if the expression is its attribute, else None."""
         column = node.unnest()
         place = self._places.get(column.name) if isinstance(column, exp.Column) else None
         return place if place is not None and self.axes[place].is_own(column) else None
 
     def coordinates(self, place: int, cells: IntArray) -> IntArray:
-        """Where cells lie on an axis."""
+        """The cells' coordinates on an axis."""
         if len(self.axes) == 1:
             return cells
         return cells // math.prod(self.shape[place + 1 :]) % self.shape[place]
@@ -132,10 +133,10 @@ class Space:
         cells: IntArray,
         others: Sequence[tuple[IntArray, int]] = (),
     ) -> tuple[IntArray, IntArray]:
-        """Number the groups that different axes make of sorted cells, and ``others``, a number of
-        each cell and what all of them are less than; by their first cells.
+        """Group sorted cells by some axes and by ``others``: each has a number for each cell and a
+        bound above all of them. Groups are numbered by their first cells.
 
-        Returns (group of each cell, where the first cell of each group stands).
+        Returns (group of each cell, index of the first cell of each group).
         """
         if len(places) == len(self.axes):
             every = np.arange(len(cells))
@@ -146,7 +147,7 @@ class Space:
         return by_first_cells((*axes, *others), cells)
 
     def meeting(self, condition: exp.Expr) -> BoolArray | None:
-        """The cells where a condition is true; None for one that is left to DuckDB."""
+        """Return the cells where a condition is true; None if it takes DuckDB."""
         region = self._region(condition, sure=True)
         if region is None:
             return None
@@ -156,8 +157,8 @@ class Space:
         return np.unpackbits(bits, axis=-1, count=self.shape[-1]).view(np.bool_).ravel()
 
     def branches(self, case: exp.Case) -> IntArray | None:
-        """Of every cell the number of the first condition that is true there, or that of the ELSE;
-        None where one is left to DuckDB."""
+        """For every cell, the number of the first condition that is true there, or of the ELSE;
+        None if a condition takes DuckDB."""
         last = len(case.args["ifs"])
         found = np.full(self.shape, last, dtype=np.min_scalar_type(last + 1))
         for number, branch in reversed(list(enumerate(case.args["ifs"]))):
@@ -174,7 +175,7 @@ class Space:
         return found.ravel()
 
     def _region(self, node: exp.Expr, sure: bool) -> _Region | None:
-        """Where a condition is true or, if not ``sure``, where it is true or NULL."""
+        """The cells where a condition is true, or if not ``sure``, where it is true or NULL."""
         deadline.check()
         match node:
             case exp.Paren():
@@ -184,7 +185,7 @@ class Space:
             case exp.Null():
                 return self._complement({}) if sure else {}
             case exp.Case() if node.this is None and len(attributes_of(node)) > 1:
-                return self._of_case(node, sure)
+                return self._case_region(node, sure)
             case exp.Not():
                 inner = self._region(node.this, not sure)
                 return None if inner is None else self._complement(inner)
@@ -198,8 +199,8 @@ class Space:
                 return self._intersection(parts) if type(node) is exp.And else self._union(parts)
         return self._compared(node, sure)
 
-    def _of_case(self, case: exp.Case, sure: bool) -> _Region | None:
-        """A CASE of conditions: from the last to the first, each decides where it is true."""
+    def _case_region(self, case: exp.Case, sure: bool) -> _Region | None:
+        """The region of a CASE whose results are conditions, from the last branch to the first."""
         default = case.args.get("default") or exp.null()
         found = self._region(default, sure)
         for branch in reversed(case.args["ifs"]):
@@ -215,7 +216,7 @@ class Space:
         place = None if column is None else self._places.get(column.name)
         if place is None:
             return None
-        truth = self.axes[place].truth(node) or self._told(node)
+        truth = self.axes[place].truth(node) or self._truth_of(node)
         if truth is None:
             return None
         return {place: truth.yes if sure else ~truth.no}
@@ -239,7 +240,7 @@ class Space:
         return ~self._bits([~self._bits([region]) for region in [box, *others]])
 
     def _union(self, regions: Sequence[_Region]) -> _Region:
-        """Those that one axis decides about are one box."""
+        """The union of regions. Those on one axis only are merged as one box."""
         box: _Box = {}
         others: list[_Region] = []
         for region in regions:
@@ -257,7 +258,7 @@ class Space:
         return {0: self.axes[0].every}
 
     def _bits(self, regions: Sequence[_Region]) -> _Bits:
-        """The cells of at least one of them."""
+        """The cells in at least one of the regions."""
         *sizes, last = self.shape
         bits = np.zeros((*sizes, -(-last // 8)), dtype=np.uint8)
         for region in regions:
@@ -271,7 +272,7 @@ class Space:
 
 
 def _index(lines: Sequence[IntArray]) -> Any:
-    """Of a product of places: without copies where they lie side by side."""
+    """An index for the product of the lines: slices, which copy nothing, if all are contiguous."""
     spans = [slice(line[0], line[-1] + 1) if len(line) else slice(0) for line in lines]
     if all(
         span.stop - (span.start or 0) == len(line) for span, line in zip(spans, lines, strict=True)

@@ -1,5 +1,5 @@
-"""What a CASE comes to in each cell: the result of one of its branches, a constant or a value of
-one attribute, which DuckDB computes on the attribute's cells.
+"""The value of a CASE in each cell. It is the result of a branch: a constant, or an expression of
+one attribute, which DuckDB computes on that attribute's cells.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from tallyveil.rewriter.domain.regions import Ask, Space, values_in_cells
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql
 
-__all__ = ["CaseResults", "OfCase", "counted", "results_of", "summed", "unread"]
+__all__ = ["CaseResults", "OfCase", "counted", "placeholder", "results_of", "summed"]
 
 
 @dataclass(frozen=True, eq=False)
 class CaseResults:
-    """Branch n, the ELSE being the last, comes to ``values[starts[n]]`` if it is a constant; if it
-    is about the attribute ``names[n]``, to ``values[starts[n] + c]`` in its cell c.
+    """The results of the branches; the ELSE is the last.
+
+    Branch n has the value ``values[starts[n]]`` if it is a constant. If it depends on the attribute
+    ``names[n]``, it has ``values[starts[n] + c]`` in that attribute's cell c.
     """
 
     values: pa.Array
@@ -36,12 +38,11 @@ class CaseResults:
     starts: IntArray
 
     def places(self, case: exp.Case, space: Space, cells: IntArray) -> IntArray | None:
-        """Which of the values it is in each of some cells; None where a condition is left to
-        DuckDB."""
-        every = space.branches(case)
-        if every is None:
+        """The index in ``values`` for each of the cells; None if a condition takes DuckDB."""
+        in_space = space.branches(case)
+        if in_space is None:
             return None
-        branches = every[cells]
+        branches = in_space[cells]
         found = self.starts[branches]
         for place, axis in enumerate(space.axes):
             deadline.check()
@@ -54,8 +55,8 @@ class CaseResults:
 OfCase: TypeAlias = Callable[[exp.Case], CaseResults | None]
 
 
-def unread(case: exp.Case) -> CaseResults | None:
-    """A stand-in for `results_of`, before DuckDB is asked."""
+def placeholder(case: exp.Case) -> CaseResults | None:
+    """Stand in for `results_of` before DuckDB is queried: the values mean nothing."""
     results = _results(case)
     if results is None:
         return None
@@ -65,53 +66,54 @@ def unread(case: exp.Case) -> CaseResults | None:
 def results_of(
     case: exp.Case, domain: Domain, source: DomainSource, ask: Ask
 ) -> CaseResults | None:
-    """None where a result is about several attributes, or fails, which a condition may guard.
+    """Compute the results in DuckDB, all cast to the type of the CASE.
 
-    They are of one type, the CASE's, which follows from all of them.
+    None if a result depends on several attributes, or fails: a condition may guard it.
     """
     results = _results(case)
     kind = None if results is None else _type_of(case, domain, ask)
     if results is None or kind is None:
         return None
     asked: dict[str | None, dict[exp.Expr, int]] = {}
-    names = [next(iter(attributes_of(one)), None) for one in results]
-    for name, one in zip(names, results, strict=True):
-        asked.setdefault(name, {}).setdefault(one, len(asked.get(name, {})))
+    names = [next(iter(attributes_of(result)), None) for result in results]
+    for name, result in zip(names, results, strict=True):
+        asked.setdefault(name, {}).setdefault(result, len(asked.get(name, {})))
     values, first, start = [], {}, 0
-    for name, some in asked.items():
-        cast = [exp.cast(one, kind) for one in deadline.stoppable(some, 50)]
+    for name, distinct in asked.items():
+        cast = [exp.cast(result, kind) for result in deadline.stoppable(distinct, 50)]
         found = values_in_cells(domain, set() if name is None else {name}, cast, source, ask)
         if found is None:
             return None
         cells, lists = found
-        in_order = np.argsort(cells)[None, :] * len(some) + np.arange(len(some))[:, None]
+        count = len(distinct)
+        in_order = np.argsort(cells)[None, :] * count + np.arange(count)[:, None]
         values.append(lists.take(pa.array(in_order.ravel())))
         first[name] = start, len(cells)
         start += len(lists)
     starts = [
-        first[name][0] + asked[name][one] * first[name][1]
-        for name, one in zip(names, results, strict=True)
+        first[name][0] + asked[name][result] * first[name][1]
+        for name, result in zip(names, results, strict=True)
     ]
     return CaseResults(pa.concat_arrays(values), names, np.array(starts, dtype=np.int64))
 
 
 def counted(values: pa.Array, places: IntArray, passes: Any) -> IntArray:
-    """1 in the cells that pass and have a value, else 0."""
+    """1 in the cells that pass and are not NULL, else 0."""
     known: IntArray = values.is_valid().to_numpy(False).astype(np.int64)
     return np.where(passes, known[places], 0)
 
 
 def summed(values: pa.Array, places: IntArray, passes: Any) -> pa.Array | None:
-    """The values in the cells that pass; 0 in the others, and for NULL. None for no numbers."""
+    """The values in the cells that pass, 0 for NULL and in others; None if not numbers."""
     if not is_number(values.type):
         return None
-    every = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    with_null = pa.concat_arrays([values, pa.nulls(1, values.type)])
     own = np.where(passes, places, len(values))
-    return every.fill_null(pa.scalar(0, values.type)).take(pa.array(own))
+    return with_null.fill_null(pa.scalar(0, values.type)).take(pa.array(own))
 
 
 def _results(case: exp.Case) -> list[exp.Expr] | None:
-    """Of each branch and the ELSE; None where one is about several attributes, or is a query."""
+    """The results of the branches and the ELSE; None if one has several attributes or a query."""
     results = [branch.args["true"] for branch in case.args["ifs"]]
     results.append(case.args.get("default") or exp.null())
     if case.this is not None or any(
@@ -123,7 +125,7 @@ def _results(case: exp.Case) -> list[exp.Expr] | None:
 
 
 def _type_of(case: exp.Case, domain: Domain, ask: Ask) -> exp.DataType | None:
-    """The type that DuckDB gives the CASE: that of the same one of unknown values."""
+    """DuckDB's type of the CASE, found by replacing each attribute by a NULL of its type."""
     typed = case.copy()
     for branch in typed.args["ifs"]:
         branch.set("this", exp.false())
