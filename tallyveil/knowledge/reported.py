@@ -44,9 +44,7 @@ class Reported:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._derived: Cache[Estimate] = Cache(  # by key, content and basis
-            200_000, 1 << 28, lambda _, one: 300 + 16 * len(one.numbers)
-        )
+        self._derived = _Derived()
 
     def unknown(
         self,
@@ -94,7 +92,7 @@ class Reported:
             if known.get(aim.confidence) == basis and aim.criterion in known:
                 continue
             if basis == estimate.basis:
-                self._derived.put((key, content, basis), estimate)
+                self._derived.put(key, content, basis, estimate)
             by = self._best_by(key, content, estimate, basis, aim)
             found.setdefault((basis, by), []).append(key[:ROW_BYTES])
         at = aim.confidence
@@ -130,7 +128,7 @@ class Reported:
                     found[number] = total.in_parts(number, fine, made_from)
                 else:
                     found[number] = basis
-                    self._derived.put((*row, basis), one)
+                    self._derived.put(*row, basis, one)
         return found
 
     def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
@@ -158,7 +156,7 @@ class Reported:
         best = self._state.bases(key).get(aim.criterion)
         if aim.criterion is not None or best is None or best == basis:
             return aim.criterion
-        least = self._derived.find((key, content, best))
+        least = self._derived.find_all([(key, content, best)])[0]
         better = least is None or surpasses(least, estimate, None)
         return aim.confidence if better else None
 
@@ -209,7 +207,7 @@ class Reported:
             estimates = self._again(part, basis, WRITTEN_OUT)
         for (key, content), estimate in zip(part.named_rows, estimates, strict=True):
             if estimate is not None:
-                self._derived.put((key, content, basis), estimate)
+                self._derived.put(key, content, basis, estimate)
 
     def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
         """The estimate of the row of this key and content, or of a multiple of it, as the sum of
@@ -251,6 +249,31 @@ class Reported:
                 for estimate, row in zip(found, part.named_rows, strict=True)
             ]
         return found
+
+
+class _Derived:
+    """Estimates by the row's key and the basis. The estimate of a row serves every multiple of it.
+    Threads may share it."""
+
+    def __init__(self) -> None:
+        self._cache: Cache[tuple[int, Estimate]] = Cache(
+            200_000, 1 << 28, lambda _, found: 300 + 16 * len(found[1].numbers)
+        )
+
+    def put(self, key: bytes, content: int, basis: Basis, estimate: Estimate) -> None:
+        self._cache.put((key, basis), (content, estimate))
+
+    def find_all(self, rows: Sequence[tuple[bytes, int, Basis]]) -> list[Estimate | None]:
+        """For each row's key, content and basis the estimate, or None."""
+        every = self._cache.find_all([(key, basis) for key, _, basis in rows])
+        return [
+            None
+            if found is None
+            else found[1]
+            if found[0] == content
+            else found[1].times(content / found[0])
+            for found, (_, content, _) in zip(every, rows, strict=True)
+        ]
 
 
 def _told_better(

@@ -106,3 +106,28 @@ def test_a_sum_is_made_again_from_its_parts() -> None:
     assert (times.value, times.variance) == pytest.approx((-3 * 105, 9 * estimate.variance))
     one, two = DiscreteLaplaceLaw(5.0).variance, DiscreteLaplaceLaw(10.0).variance
     assert estimate.variance == pytest.approx(one + 2 * two)
+
+
+def test_multiples_of_a_row_are_estimated_from_one_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, column = State(), Column((factor([[1, 1, 0, 0]]),))
+    state.learn(release(1, Column((factor([[1, 0, 0, 0], [0, 1, 0, 0]]),))))
+    [key] = column.row_keys
+    state.derive(Derivation((key[:ROW_BYTES],), Basis((0,)), BY))
+    solves = []
+    solved = System.solved
+
+    def counted(system: System) -> tuple[list[Estimate | None], Solved]:
+        solves.append(system)
+        return solved(system)
+
+    monkeypatch.setattr(System, "solved", counted)
+    reported, aim = Reported(state), Aim(mechanism("laplace"), 20.0, None, BY)
+    [one] = reported.at_least(column, [None], aim)
+    assert one is not None
+    for times in (2, -3, 1):
+        multiple = Column((factor([[times, times, 0, 0]]),))
+        [again] = reported.at_least(multiple, [None], aim)
+        assert again is not None
+        expected = times * one.value, times**2 * one.variance
+        assert (again.value, again.variance) == pytest.approx(expected)
+    assert len(solves) == 1
