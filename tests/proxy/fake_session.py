@@ -255,8 +255,8 @@ class FakeSession:
     def reportable(self) -> dict[str, str]:
         return {name: self.values[name.lower()] for name in REPORTED}
 
-    def heard(self, said: tuple[Notice, ...]) -> tuple[Notice, ...]:
-        return said
+    def wanted(self, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        return notices
 
     def close(self) -> None:
         self.closed.set()
