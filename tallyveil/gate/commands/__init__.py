@@ -1,6 +1,6 @@
 """Statements that are not queries: SET, SHOW, BEGIN, EXPLAIN … recognised by their first words.
 
-Each is read to its end: what is left over is a syntax error, never dropped.
+Each is read to its end: anything left over is a syntax error, never dropped.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _REFUSED: Final = MappingProxyType(
         ),
         **dict.fromkeys(
             ("CREATE", "REFRESH"),
-            "Ask its SELECT by itself; the custodian's policy says what there is.",
+            "Send its SELECT by itself; the custodian's policy declares tables and views.",
         ),
-        "ALTER": "The custodian's policy says what there is; `tallyveil user` changes passwords.",
+        "ALTER": "The custodian's policy declares tables; `tallyveil user` changes passwords.",
         **dict.fromkeys(
             ("DROP", "COMMENT", "GRANT", "REVOKE", "REINDEX", "VACUUM",
              "ANALYZE", "CLUSTER", "IMPORT", "SECURITY", "REASSIGN", "LOCK"),
-            "The custodian's policy says what there is.",
+            "The custodian's policy declares tables, views and analysts.",
         ),
         **dict.fromkeys(
             ("ATTACH", "DETACH", "INSTALL", "LOAD", "PRAGMA", "USE", "EXPORT", "CALL", "DO",
              "FORCE", "UNINSTALL"),
-            "Nothing but questions about the policy's tables is answered here.",
+            "Only queries about the policy's tables are answered.",
         ),
         **dict.fromkeys(
             ("LISTEN", "NOTIFY"),
-            "There are no channels here.",
+            "There are no notification channels.",
         ),
         **dict.fromkeys(
             ("DESCRIBE", "DESC", "SUMMARIZE", "PIVOT", "UNPIVOT"),
@@ -64,9 +64,9 @@ _REFUSED: Final = MappingProxyType(
 
 
 def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) -> Statement:
-    """What kind of statement it is, wholly parsed, but for what ``aside`` takes.
+    """Parse a statement, unless ``aside`` takes it.
 
-    Raises SQLSyntaxError, FeatureNotSupported; positions count from the piece's start.
+    Raises SQLSyntaxError or FeatureNotSupported; positions count from the piece's start.
     """
     if aside(piece):
         return set_aside(piece)

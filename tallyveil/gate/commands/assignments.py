@@ -33,12 +33,12 @@ _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 def _no_block(what: str) -> tuple[Notice, ...]:
-    said = f"{what} can only be used in transaction blocks"
-    return (Notice(said, sqlstate="25P01", severity="WARNING"),)
+    message = f"{what} can only be used in transaction blocks"
+    return (Notice(message, sqlstate="25P01", severity="WARNING"),)
 
 
 def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
-    """Raises UndefinedSetting, InvalidParameterValue; then nothing has changed."""
+    """Raises UndefinedSetting or InvalidParameterValue; then nothing has changed."""
     if change.everything:
         settings.reset_all()
     before = settings.snapshot()
@@ -57,7 +57,7 @@ def apply(change: Change, settings: Settings) -> tuple[Notice, ...]:
 
 
 def shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
-    """Of SHOW: settings are called as PostgreSQL spells them."""
+    """The columns of SHOW: settings are spelled as in PostgreSQL."""
     name = str(statement.target)
     spelled = (one for one in REPORTED if one.lower() == name)
     names = ("name", "setting", "description") if name == "all" else (next(spelled, name),)
@@ -65,7 +65,7 @@ def shown_columns(statement: Statement) -> tuple[ColumnType, ...]:
 
 
 def shown_rows(statement: Statement, settings: Settings) -> list[tuple[str, ...]]:
-    """Of SHOW. Raises UndefinedSetting."""
+    """The rows of SHOW. Raises UndefinedSetting."""
     if statement.target != "all":
         return [(settings.show(str(statement.target)),)]
     return [(name, value, DESCRIPTIONS.get(name, "")) for name, value in settings.all().items()]
@@ -117,8 +117,8 @@ def _refuse_snapshot(reader: TokenReader) -> None:
 
 
 def _keeps_the_user(reader: TokenReader) -> bool:
-    """Whether it sets the user to who connected, as pools do between two clients. Raises
-    InsufficientPrivilege for another."""
+    """Whether it sets the user to the one who connected, as pools do between two clients. Raises
+    InsufficientPrivilege for any other."""
     position = reader.position()
     role = reader.take("ROLE")
     if not role and not reader.take("SESSION", "AUTHORIZATION"):
@@ -126,8 +126,8 @@ def _keeps_the_user(reader: TokenReader) -> bool:
     if reader.take("NONE" if role else "DEFAULT"):
         return True
     raise InsufficientPrivilege(
-        "who asks is who connected: it cannot be changed",
-        hint="Connect as the user you mean.",
+        "the user of a connection cannot be changed",
+        hint="Connect as the other user.",
         position=position,
     )
 
@@ -157,7 +157,7 @@ def _assignment(reader: TokenReader) -> Change:
 
 
 def _value(reader: TokenReader, name: str) -> str:
-    """A string, a number or a word. A list of names keeps its names apart by quoting them."""
+    """A string, a number or a word. The names in a search_path are quoted if they need it."""
     number = reader.number()
     if number is not None:
         return number
@@ -174,7 +174,7 @@ def _zone(reader: TokenReader) -> str | None:
         return None
     if reader.word() == "INTERVAL":
         raise FeatureNotSupported(
-            "a time zone by an interval is not answered",
+            "a time zone given by an interval is not answered",
             hint="Write its name, such as 'Europe/Paris', or its hours.",
             position=reader.position(),
         )
@@ -196,7 +196,7 @@ def parse_reset(reader: TokenReader) -> Statement:
     if reader.take("ALL"):
         change = Change({}, everything=True)
     elif reader.take("SESSION", "AUTHORIZATION") or reader.take("ROLE"):
-        change = Change({})  # who asks is who connected, before and after
+        change = Change({})  # it is always the user who connected
     else:
         change = Change({_special(reader) or reader.dotted_name(): None})
     return _changing(reader, "RESET", change)

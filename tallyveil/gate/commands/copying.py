@@ -1,4 +1,4 @@
-"""COPY (query) TO STDOUT and its options, in today's spelling and in that of PostgreSQL 7.3."""
+"""COPY (query) TO STDOUT and its options, in the current syntax and in that of PostgreSQL 7.3."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _FROM_ONLY: Final = frozenset(
 _READ: Final = frozenset(
     {"format", "delimiter", "null", "header", "quote", "escape", "force_quote", "encoding"}
 )
-# Text is written with these after a backslash.
-_TAKEN: Final = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
+# The text format writes these after a backslash.
+_NO_DELIMITER: Final = "\\.abcdefghijklmnopqrstuvwxyz0123456789"
 
 _Options = dict[str, "str | bool | tuple[str, ...] | None"]
 
 
 def parse_copy(reader: TokenReader) -> Statement:
-    """Raises FeatureNotSupported for all but a query, UndefinedParameter for one with parameters,
-    InsufficientPrivilege for files."""
+    """Raises FeatureNotSupported unless it copies a query, UndefinedParameter if that has
+    parameters, and InsufficientPrivilege for files."""
     reader.usage = f"{_QUERY}, perhaps WITH (FORMAT csv, HEADER)"
     if reader.word() != "(":
         raise FeatureNotSupported(
@@ -134,13 +134,13 @@ def _read_old(reader: TokenReader) -> tuple[str, str | bool | tuple[str, ...] | 
 
 
 def _checked(options: _Options) -> CopyFormat:
-    """In the order in which PostgreSQL looks at them."""
+    """The format that the options give, checked in PostgreSQL's order."""
     kind = str(options.pop("format", "text")).lower()
     if kind not in _KINDS:
         raise InvalidParameterValue(f'COPY format "{kind}" not recognized')
     encoding = str(options.pop("encoding", "utf8")).lower().replace("-", "").replace("_", "")
     if encoding not in ("utf8", "unicode"):
-        raise FeatureNotSupported("COPY is answered in UTF-8 alone", hint="Leave ENCODING out.")
+        raise FeatureNotSupported("COPY is answered only in UTF-8", hint="Leave ENCODING out.")
     if kind == "binary":
         if options:
             raise SQLSyntaxError(f"cannot specify {next(iter(options)).upper()} in BINARY mode")
@@ -163,7 +163,7 @@ def _checked(options: _Options) -> CopyFormat:
 
 def _mistakes(given: CopyFormat, options: _Options) -> Iterator[StatementError]:
     csv = given.kind == "csv"
-    if not _single(given.delimiter):
+    if not _one_byte(given.delimiter):
         yield FeatureNotSupported("COPY delimiter must be a single one-byte character")
     if given.delimiter in ("\r", "\n"):
         yield InvalidParameterValue("COPY delimiter cannot be newline or carriage return")
@@ -171,18 +171,18 @@ def _mistakes(given: CopyFormat, options: _Options) -> Iterator[StatementError]:
         yield InvalidParameterValue(
             "COPY null representation cannot use newline or carriage return"
         )
-    if not csv and given.delimiter in _TAKEN:
+    if not csv and given.delimiter in _NO_DELIMITER:
         yield InvalidParameterValue(
-            f'COPY delimiter cannot be "{given.delimiter}"', hint="Take a sign such as | or ;."
+            f'COPY delimiter cannot be "{given.delimiter}"', hint="Use a character such as | or ;."
         )
     for name in () if csv else ("quote", "escape", "force_quote"):
         if name in options:
             yield FeatureNotSupported(f"COPY {name.upper()} requires CSV mode")
-    if not _single(given.quote):
+    if not _one_byte(given.quote):
         yield FeatureNotSupported("COPY quote must be a single one-byte character")
     if csv and given.delimiter == given.quote:
         yield InvalidParameterValue("COPY delimiter and quote must be different")
-    if not _single(given.escape):
+    if not _one_byte(given.escape):
         yield FeatureNotSupported("COPY escape must be a single one-byte character")
     if given.delimiter in given.null:
         yield InvalidParameterValue(
@@ -192,5 +192,5 @@ def _mistakes(given: CopyFormat, options: _Options) -> Iterator[StatementError]:
         yield InvalidParameterValue("CSV quote character must not appear in the NULL specification")
 
 
-def _single(text: str) -> bool:
+def _one_byte(text: str) -> bool:
     return len(text.encode()) == 1

@@ -13,7 +13,7 @@ __all__ = ["parse_close", "parse_declare", "parse_fetch"]
 
 _MOST: Final = 2**31 - 1
 
-# What stands alone, and the directions that a count or ALL may follow.
+# The directions that no count follows.
 _PLACES: Final = {
     "NEXT": Move("forward", 1),
     "PRIOR": Move("backward", 1),
@@ -27,31 +27,31 @@ def parse_declare(reader: TokenReader) -> Statement:
     """Raises InvalidCursorDefinition for options that exclude each other."""
     reader.usage = "DECLARE name [ NO ] SCROLL CURSOR [ WITH HOLD ] FOR SELECT …"
     name = reader.name()
-    taken: set[str] = set()
+    options: set[str] = set()
     while not reader.take("CURSOR"):
         if reader.take("NO", "SCROLL"):
-            taken.add("NO SCROLL")
+            options.add("NO SCROLL")
         else:
-            taken.add(reader.one_of("SCROLL", "BINARY", "ASENSITIVE", "INSENSITIVE"))
+            options.add(reader.one_of("SCROLL", "BINARY", "ASENSITIVE", "INSENSITIVE"))
     for one, other in (("SCROLL", "NO SCROLL"), ("INSENSITIVE", "ASENSITIVE")):
-        if {one, other} <= taken:
+        if {one, other} <= options:
             raise InvalidCursorDefinition(f"cannot specify both {one} and {other}", position=1)
     hold = reader.take("WITH", "HOLD")
     if not hold:
         reader.take("WITHOUT", "HOLD")
     reader.expect("FOR")
     inner = reader.inner()
-    scroll = True if "SCROLL" in taken else False if "NO SCROLL" in taken else None
+    scroll = True if "SCROLL" in options else False if "NO SCROLL" in options else None
     return replace(
         reader.statement("declare", "DECLARE CURSOR", name),
         parameter_count=inner.parameter_count,
         inner=inner,
-        cursor=CursorOptions(scroll, hold, "BINARY" in taken),
+        cursor=CursorOptions(scroll, hold, "BINARY" in options),
     )
 
 
 def parse_fetch(reader: TokenReader) -> Statement:
-    """FETCH and MOVE. A word of the grammar that nothing follows is a cursor's name."""
+    """FETCH and MOVE. A single word is the cursor's name, even if it is one of the grammar."""
     reader.usage = f"{reader.first} 100 FROM name"
     move = Move() if len(reader.piece.tokens) == 2 else _move(reader)
     if not reader.take("FROM"):
@@ -68,9 +68,9 @@ def _move(reader: TokenReader) -> Move:
         if reader.take(word):
             return move
     if reader.take("ABSOLUTE"):
-        return Move("absolute", _needed(reader))
+        return Move("absolute", _required_count(reader))
     if reader.take("RELATIVE"):
-        return Move("relative", _needed(reader))
+        return Move("relative", _required_count(reader))
     if reader.take("FORWARD"):
         return Move("forward", _count_or_all(reader))
     if reader.take("BACKWARD"):
@@ -85,7 +85,7 @@ def _count_or_all(reader: TokenReader) -> int | None:
     return 1 if count is None else count
 
 
-def _needed(reader: TokenReader) -> int:
+def _required_count(reader: TokenReader) -> int:
     count = _count(reader)
     if count is None:
         raise reader.error()

@@ -19,14 +19,14 @@ _SWITCHES: Final = frozenset(
         "summary", "memory",
     }
 )  # fmt: skip
-# What the answer always shows. VERBOSE may be either: there is nothing more to show.
+# Switches that must be on; others must be off. VERBOSE may be either: it has nothing more to show.
 _ALWAYS: Final = frozenset({"costs"})
 
 _FORMATS: Final = ("text", "xml", "json", "yaml")
 
 
 def parse_explain(reader: TokenReader) -> Statement:
-    """Raises FeatureNotSupported for what would run the query or show it in another form."""
+    """Raises FeatureNotSupported for options that would run the query or change the output."""
     reader.usage = "EXPLAIN SELECT …"
     if reader.word() == "(" and not _is_query(reader.piece):
         reader.in_brackets(lambda: _option(reader))

@@ -16,8 +16,8 @@ __all__ = ["parse_deallocate", "parse_execute", "parse_prepare"]
 
 
 def parse_prepare(reader: TokenReader) -> Statement:
-    """Raises UndefinedObject for a type that there is not. Types of a query that is set aside stay
-    as they are written."""
+    """Raises UndefinedObject for an unknown type. The types of a query that is set aside stay as
+    they are written."""
     reader.usage = "PREPARE name [ (type, …) ] AS SELECT …"
     if reader.word() == "TRANSACTION":
         raise FeatureNotSupported("two-phase commit is not answered", position=1)
@@ -31,9 +31,9 @@ def parse_prepare(reader: TokenReader) -> Statement:
 
 
 def parse_execute(reader: TokenReader) -> Statement:
-    """Arguments stay as they are written: their types are known once the name is looked up.
+    """Arguments stay as they are written: their types are known only once the name is looked up.
 
-    Raises FeatureNotSupported for a query among them.
+    Raises FeatureNotSupported for a subquery among them.
     """
     reader.usage = "EXECUTE name [ (value, …) ]"
     name = reader.name()
@@ -58,7 +58,7 @@ def parse_deallocate(reader: TokenReader) -> Statement:
 
 
 def _values(reader: TokenReader) -> list[TokenReader]:
-    """Those in the bracket, if one comes next."""
+    """Readers of the values in the bracket, if one comes next."""
     return reader.parts() if reader.word() == "(" else []
 
 
@@ -68,7 +68,7 @@ def _text(value: TokenReader) -> str | None:
 
 
 def _type(piece: Piece, dialect: Dialect) -> str | None:
-    """DuckDB's name of a type; None for unknown, which is inferred."""
+    """DuckDB's name of a type; None for "unknown", which is inferred."""
     if piece.words == ("UNKNOWN",):
         return None
     try:

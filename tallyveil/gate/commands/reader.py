@@ -1,4 +1,4 @@
-"""The words of a statement, read one after the other to its end."""
+"""Reads the tokens of a statement one after the other, to its end."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def as_statement(query: Query) -> Statement:
 
 
 def set_aside(piece: Piece) -> Statement:
-    """A statement that somebody else answers, who also reads it."""
+    """A statement that is parsed and answered elsewhere."""
     words = piece.words
     numbers = (int(n) for sign, n in pairwise(words) if sign == "$" and n.isdecimal())
     return Statement(piece.sql, "catalog", words[0], max(numbers, default=0), offset=piece.offset)
 
 
 class TokenReader:
-    """Reads the tokens of a piece in order; ``first`` is its first word. ``usage`` is what an error
-    says to write instead, and ``aside`` takes queries that are not looked into."""
+    """Reads the tokens of a piece in order; ``first`` is its first word. ``usage`` is what errors
+    recommend to write, and ``aside`` takes queries that are not parsed."""
 
     def __init__(self, piece: Piece, dialect: Dialect, aside: Aside) -> None:
         self.piece = piece
@@ -69,8 +69,7 @@ class TokenReader:
         return Statement(self.piece.sql, kind, tag, target=target, offset=self.piece.offset)
 
     def query(self, inner: Piece) -> Query:
-        """The query that stands there in the statement, from whose start the positions of errors
-        count."""
+        """Parse a query inside the statement. Errors have positions in the statement."""
         with positions_from(inner.offset - self.piece.offset):
             return read_query(inner, self.dialect)
 
@@ -80,7 +79,7 @@ class TokenReader:
         return set_aside(rest) if self._aside(rest) else as_statement(self.query(rest))
 
     def listed(self, read: Callable[[], T]) -> list[T]:
-        """What ``read`` reads, with commas between."""
+        """Read a list with ``read``, separated by commas."""
         found = [read()]
         while self.take(","):
             found.append(read())
@@ -93,8 +92,8 @@ class TokenReader:
         return found
 
     def parts(self) -> list[TokenReader]:
-        """A reader of each thing in the bracket that comes next, between the commas that are in no
-        bracket inside."""
+        """A reader of each item in the bracket that comes next. Commas in inner brackets do not
+        separate items."""
         found: list[TokenReader] = []
         first, piece = self._at + 1, self.bracketed()
         start, depth = 0, 0
@@ -129,7 +128,7 @@ class TokenReader:
         return token.text.upper()
 
     def take(self, *words: str) -> bool:
-        """Go past these words, if they are the next ones."""
+        """Skip these words and return True, if they come next."""
         start = self._at
         for word in words:
             if self.word() != word:
@@ -144,7 +143,7 @@ class TokenReader:
                 raise self.error()
 
     def one_of(self, *words: str) -> str:
-        """The next word, which is one of these."""
+        """Read the next word, which must be one of these."""
         word = self.word()
         if word not in words:
             raise self.error()
@@ -152,8 +151,8 @@ class TokenReader:
         return word
 
     def name(self) -> str:
-        """An identifier as PostgreSQL knows it: of 63 bytes, and unless it is quoted, A to Z in
-        lower case."""
+        """An identifier as PostgreSQL reads it: at most 63 bytes and, unless it is quoted, A to Z
+        in lower case."""
         token = self._next()
         if token is not None and token.token_type is TokenType.IDENTIFIER:
             self._at += 1
@@ -165,7 +164,7 @@ class TokenReader:
         return cut((word if token is None else token.text).translate(_FOLDED))
 
     def dotted_name(self) -> str:
-        """Identifiers with points between; names of settings have no case."""
+        """Identifiers separated by periods; names of settings have no case."""
         name = self.name()
         while self.take("."):
             name += "." + self.name()
@@ -216,7 +215,7 @@ class TokenReader:
         return self._next() is None
 
     def rest(self) -> Piece:
-        """What is left, as a statement of its own; it is gone past."""
+        """Read all that is left, as a statement of its own."""
         token, piece, start = self._next(), self.piece, self._at
         if token is None:
             raise self.error()
@@ -224,7 +223,7 @@ class TokenReader:
         return Piece(piece.sql[token.start - piece.offset :], piece.tokens[start:], token.start)
 
     def bracketed(self) -> Piece:
-        """What stands in the bracket that comes next, which is gone past."""
+        """Read the bracket that comes next, and return what is inside."""
         self.expect("(")
         start, depth = self._at, 1
         while depth:
@@ -246,7 +245,7 @@ class TokenReader:
         return len(piece.sql) + 1 if token is None else token.start - piece.offset + 1
 
     def error(self) -> SQLSyntaxError:
-        """The next token is wrong."""
+        """A syntax error at the next token."""
         token = self._next()
         hint = f"Write {self.usage}."
         if token is None:

@@ -73,9 +73,9 @@ def _end(reader: TokenReader, kind: StatementKind, tag: str) -> Statement:
 
 
 def parse_modes(reader: TokenReader) -> dict[str, str]:
-    """At least one mode to the end: isolation, read only or write, deferrable.
+    """Read at least one mode, to the end: isolation, read only or read write, deferrable.
 
-    Raises SQLSyntaxError, FeatureNotSupported for SERIALIZABLE.
+    Raises SQLSyntaxError, and FeatureNotSupported for SERIALIZABLE.
     """
     reader.usage = _MODES_USAGE
     modes: dict[str, str] = {}
