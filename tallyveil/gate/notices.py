@@ -60,7 +60,8 @@ def notice(
     bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
     if not answered.agree:
         hints.append(
-            "The rows need not add up: together they are too many, or overlap in too many ways."
+            "The rows need not add up: together they are too many, overlap in too many ways, or"
+            " have values of too many digits."
             " Ask for fewer of them in one statement."
         )
     if bare:

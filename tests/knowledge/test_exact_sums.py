@@ -20,10 +20,15 @@ def disjoint(draw: np.random.Generator, kinds: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_all_sums_of_disjoint_rows_are_found(seed: int) -> None:
-    """u Q = λ H has rank(Q) + rank(H) − rank(Q over H) independent solutions."""
+@pytest.mark.parametrize("numbers", [[1], [1, 2, -3], [6, 10**3], [-(10**3)]])
+def test_all_sums_of_disjoint_rows_are_found(seed: int, numbers: list[int]) -> None:
+    """u Q = λ H has rank(Q) + rank(H) − rank(Q over H) independent solutions. Rows of sums have a
+    number on each cell, here the same on all of a row of either kind, or of both."""
     draw = np.random.default_rng(seed)
     asked, exact = disjoint(draw, 4), disjoint(draw, 4)
+    for rows, other in ((asked, exact), (exact, asked)):
+        for own in (rows, other)[: draw.integers(3)]:
+            rows *= np.prod(np.where(own, draw.choice(numbers, (len(own), 1)), 1), axis=0)
     truth = draw.integers(0, 100, _CELLS)
     fixed = np.full(len(asked), np.nan)
     if seed % 2 and len(asked):
@@ -34,7 +39,10 @@ def test_all_sums_of_disjoint_rows_are_found(seed: int) -> None:
     )
     sums = found.matrix.toarray()
     np.testing.assert_array_equal(sums @ truth, found.values)
-    rank = np.linalg.matrix_rank
+
+    def rank(rows: np.ndarray) -> int:
+        return int(np.linalg.matrix_rank(rows / np.abs(rows).max(axis=1, keepdims=True, initial=1)))
+
     both = rank(asked) + rank(exact) - rank(np.vstack([asked, exact]))
     alone = bool(seed % 2) and rank(np.vstack([exact, asked[:1]])) == rank(exact)
     assert len(sums) == both - alone
