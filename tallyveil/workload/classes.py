@@ -1,7 +1,7 @@
-"""Columns over the values of attributes that some columns tell apart, exactly.
+"""Columns over classes of the values that some columns distinguish, exactly.
 
-Values on which all columns agree are one class; an attribute that no column mentions has one. So
-the cells that matter are few where the questions are simple, however large the cube.
+Values on which all columns agree are one class; an attribute that no column mentions has one class.
+So simple questions have few joint classes, however large the cube.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Classes:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Classes:
-        """Those that some of the columns tell apart."""
+        """The classes that the columns distinguish."""
         labels: dict[str, IntArray] = {}
         for factor in dict.fromkeys(f for column in columns for f in column.factors):
             deadline.check()
@@ -86,7 +86,7 @@ class Classes:
 
 
 def over_classes(columns: Sequence[Column]) -> tuple[Classes, tuple[Column, ...]]:
-    """The classes that some columns tell apart, and the columns over these; kept for some time."""
+    """The classes that some columns distinguish, and the columns over these; cached."""
     own = tuple(columns)
 
     def made() -> tuple[Classes, tuple[Column, ...]]:
@@ -106,8 +106,8 @@ _OVER_CLASSES: Final[Cache[tuple[Classes, tuple[Column, ...]]]] = Cache(256, 1 <
 
 @kept_with
 def _labels(factor: Factor, axis: str) -> IntArray:
-    """For each value of the axis the first that no row of the factor tells apart from it; kept
-    while the factor is."""
+    """For each value of the axis the first that no row of the factor distinguishes from it; cached
+    with the factor."""
     deadline.check()
     size = factor.shape[factor.axes.index(axis)]
     inner = math.prod(factor.shape[factor.axes.index(axis) + 1 :])
@@ -118,7 +118,7 @@ def _labels(factor: Factor, axis: str) -> IntArray:
     np.add.at(sums, own, marks)
     _, kinds, counts = np.unique(sums, return_inverse=True, return_counts=True)
     labels = np.arange(size)
-    # Where the sums differ, so do the entries.
+    # Different sums prove that the entries differ.
     doubtful = np.flatnonzero(counts[kinds] > 1)
     if not len(doubtful):
         return labels
@@ -126,7 +126,7 @@ def _labels(factor: Factor, axis: str) -> IntArray:
     number[doubtful] = np.arange(len(doubtful))
     kept = np.flatnonzero(number[own] >= 0)
     deadline.check()
-    # Entries are in the order of rows and cells already; numpy sorts short integers by their bits.
+    # Entries are already sorted by row and cell; numpy sorts short integers in linear time.
     short = number[own[kept]].astype(np.min_scalar_type(len(doubtful)))
     kept = kept[np.argsort(short, kind="stable")]
     starts = np.searchsorted(number[own[kept]], np.arange(len(doubtful) + 1))
@@ -137,8 +137,8 @@ def _labels(factor: Factor, axis: str) -> IntArray:
 
 
 def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
-    """The cells that some row touches, the kind of each, and a cell of each kind: those of one kind
-    no row tells apart."""
+    """The cells that some row touches, the kind of each, and a cell of each kind. No row
+    distinguishes cells of one kind."""
     deadline.check()
     if int(np.bincount(factor.cells, minlength=1).max()) <= 1:  # no two rows overlap
         values = np.unique(factor.coefficients)
@@ -160,7 +160,7 @@ def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def by_kind(factor: Factor) -> Factor:
-    """Its rows over one cell of each kind that some row touches."""
+    """The factor's rows over one cell of each kind that some row touches."""
     _, _, firsts = kinds_of_cells(factor)
     number = np.full(factor.size, -1, dtype=np.int64)
     number[np.sort(firsts)] = np.arange(len(firsts))
@@ -172,8 +172,8 @@ def by_kind(factor: Factor) -> Factor:
 
 
 def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int) -> Factor | None:
-    """The column as one factor over ``axes``, all of its own among them; None if that has more
-    than ``limit`` cells or entries."""
+    """The column as one factor over ``axes``, which include its own; None if that has more than
+    ``limit`` cells or entries."""
     if math.prod(shape) > limit:
         return None
     across = ((axis, n) for axis, n in zip(axes, shape, strict=True) if axis not in column.axes)
@@ -191,7 +191,7 @@ def spread(column: Column, axes: Sequence[str], shape: Sequence[int], limit: int
 
 
 def all_known(found: Iterable[_Known | None]) -> list[_Known] | None:
-    """None if one of them is not known, without looking at those after it."""
+    """All entries, or None if one is None; stops at the first None."""
     known = []
     for one in found:
         if one is None:

@@ -70,7 +70,7 @@ class Factor:
         cls, axes: tuple[str, ...], shape: tuple[int, ...], height: int, rows: IntArray,
         cells: IntArray, coefficients: IntArray,
     ) -> Factor:  # fmt: skip
-        """Of entries in any order; those of one place add up."""
+        """From entries in any order; those of one place add up."""
         size = height, math.prod(shape)
         return cls.of_sparse(axes, shape, sparse.csr_matrix((coefficients, (rows, cells)), size))
 
@@ -87,12 +87,12 @@ class Factor:
         return cls(axes, shape, 1, np.zeros_like(cells), cells, np.ones_like(cells))
 
     def sparse(self) -> sparse.csr_matrix:
-        """Its matrix."""
+        """The factor as a sparse matrix."""
         entries = self.coefficients, (self.rows, self.cells)
         return sparse.csr_matrix(entries, shape=(self.height, self.size))
 
     def dense(self) -> IntArray:
-        """Its matrix, written out."""
+        """The factor as a dense matrix."""
         matrix = np.zeros((self.height, self.size), dtype=np.int64)
         matrix[self.rows, self.cells] = self.coefficients
         return matrix
@@ -104,11 +104,11 @@ class Factor:
 
     @cached_property
     def named(self) -> Listed:
-        """What its rows' keys are made of, kept: for a factor that many columns share."""
+        """As `listed`, and cached: for a factor that many columns share."""
         return self.listed()
 
     def listed(self) -> Listed:
-        """What its rows' keys are made of."""
+        """The parts from which its rows' keys are made."""
         if "named" in vars(self):
             return self.named
         return listed(

@@ -1,10 +1,10 @@
 """The finest Kronecker factorisation of the rows of a matrix.
 
-A row is a tensor T over its axes. It is brought to its finest Kronecker factorisation
+A row is a tensor T over its axes, whose finest Kronecker factorisation is
 T = s · T_1 ⊗ … ⊗ T_m, with s an integer and every T_g primitive (integers with greatest common
 divisor 1, the first of them positive) over a group of axes. For T ≠ 0 that is unique: if T is an
 outer product over S and the rest, and over S' and the rest, it is one over S ∩ S' too. A factor
-of ones over all of an axis says nothing and is left out.
+of ones over a whole axis is left out.
 
 T is an outer product over S and the rest exactly if its fibres over the rest, one for each
 position in S it touches, are multiples of one another: divided by their greatest common divisors
@@ -33,14 +33,14 @@ __all__ = ["FactorParts", "row_parts"]
 FactorParts: TypeAlias = tuple[int, tuple[tuple[str, bytes], ...]]
 """s, and for each T_g the name of its axes and its digest; no digest where s is 0."""
 
-# Groups of axes are tried one by one, each at a pass over all entries. Where that is too much
-# work, rows are looked at axis by axis only, or not at all: two ways to write a row may then get
-# two keys, which costs a repeated answer its discount and nothing else.
+# Groups of axes are tried one by one, each with a pass over all entries. Where that is too much
+# work, only single axes are tried, or none. Then a row written in two ways may get two keys, so
+# that a repeated answer is charged again; nothing else is lost.
 _SUBSET_AXES: Final = 8
 _WORK: Final = 4_000_000
-# Entries that a row of one axis has where it is digested at once.
+# Entries up to which a row of one axis is digested at once.
 _SHORT: Final = 1 << 18
-# Entries that are digested between two looks at the deadline.
+# Entries that are digested between two checks of the deadline.
 _PORTION: Final = 1 << 18
 
 
@@ -88,7 +88,7 @@ def _header(name: str) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """The rows ``names[0], names[1], …`` over ``axes``; each has entries, sorted as before."""
+    """The rows ``names[0], names[1], …`` over ``axes``; each has entries, sorted by (row, cell)."""
 
     axes: tuple[str, ...]
     shape: tuple[int, ...]
@@ -152,9 +152,9 @@ def _subsets(axes: Sequence[str], entries: int) -> Iterator[frozenset[str]]:
 
 
 def _split(piece: _Piece, untried: tuple[frozenset[str], ...]) -> Iterator[_Piece]:
-    """The finest factors. A group that splits from a factor splits from the whole, so what has
-    been tried in vain on the whole need not be tried again; the smallest group comes first, so
-    it is a factor that does not split further.
+    """The finest factors. A group that splits from a factor also splits from the whole, so groups
+    that failed on the whole are not tried again. The smallest group comes first, so it is a factor
+    that does not split further.
     """
     for n, group in enumerate(untried):
         if 2 * len(group) > len(piece.axes) or len(piece.axes) == 1:
@@ -173,8 +173,8 @@ def _split(piece: _Piece, untried: tuple[frozenset[str], ...]) -> Iterator[_Piec
 
 
 def _may_split(piece: _Piece, group: frozenset[str]) -> bool:
-    """Whether, in some row, each place of ``group`` that has entries has as many as the others:
-    what an outer product needs, and is quick to check.
+    """Whether in some row all positions in ``group`` with entries have equally many: an outer
+    product requires it, and it is quick to check.
     """
     size = math.prod(n for axis, n in zip(piece.axes, piece.shape, strict=True) if axis in group)
     if len(piece.names) * size > len(piece.cells):
@@ -225,9 +225,9 @@ def _apart(piece: _Piece, group: frozenset[str]) -> tuple[BoolArray, _Piece, _Pi
 
 
 def _order(rows: IntArray, first: IntArray) -> IntArray | None:
-    """The stable order of entries by row and first index, and so by the second one too, in which
-    those of one row and first index stand already; None where all are in it. numpy sorts 16 bits
-    in linear time."""
+    """The stable order of entries by row and first index; None if they are sorted already. Entries
+    of one row and first index must be sorted by the second index. numpy sorts 16 bits in linear
+    time."""
     deadline.check()
     several = int(first.max()) + 1
     if (int(rows[-1]) + 1) * several > 1 << 16:
@@ -243,16 +243,16 @@ def _axes(piece: _Piece, kept: Sequence[bool]) -> tuple[tuple[str, ...], tuple[i
 
 
 def _project(piece: _Piece, kept: Sequence[bool]) -> IntArray:
-    """The cells' C-order index over the axes that are kept; axes side by side are one."""
+    """The cells' C-order index over the kept axes; adjacent axes are treated as one."""
     code: IntArray | None = None
-    below, stride = 1, 1  # the cells of the axes that follow, all of them and those that are kept
+    below, stride = 1, 1  # the number of cells of the later axes: of all, and of those kept
     every = zip(reversed(piece.shape), reversed(kept), strict=True)
     for keep, side_by_side in itertools.groupby(every, key=lambda one: one[1]):
         size = math.prod(size for size, _ in side_by_side)
         if keep:
             place = piece.cells // below if below > 1 else piece.cells
             if below * size < math.prod(piece.shape):
-                place = place - place // size * size  # takes less time than a remainder
+                place = place - place // size * size  # quicker than a remainder
             code = place if code is None else code + place * stride
             stride *= size
         below *= size
@@ -260,7 +260,7 @@ def _project(piece: _Piece, kept: Sequence[bool]) -> IntArray:
 
 
 def _changes(numbers: IntArray) -> BoolArray:
-    """Where a number is not the one before it: at the first too."""
+    """Where a number differs from the one before it, and at the first."""
     found = np.ones(len(numbers), dtype=np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
     return found
@@ -271,7 +271,7 @@ def _starts(rows: IntArray) -> IntArray:
 
 
 def _divisors(magnitude: npt.NDArray[np.uint64], starts: IntArray) -> npt.NDArray[np.uint64]:
-    """The greatest common divisor of each run; of a single one as soon as it is 1."""
+    """The greatest common divisor of each run; a single run stops as soon as it is 1."""
     if len(starts) != 1:
         return np.gcd.reduceat(magnitude, starts)
     divisor = 0
@@ -288,7 +288,7 @@ def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntA
     the entries divided by it.
 
     Magnitudes are unsigned, so that -2^63 has one. A run that would have a quotient of 2^63 keeps
-    its signs: its negative is no run of such integers, so that it has one name all the same.
+    its signs. Its negative cannot be written in such integers, so its name is still unique.
     """
     if (coefficients == 1).all():
         return np.ones(len(starts), dtype=np.int64), coefficients

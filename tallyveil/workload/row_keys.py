@@ -1,8 +1,8 @@
 """The name of a row: a digest that does not depend on how the row was written, nor on its unit.
 
 A row is s times the product of the T_g of its finest Kronecker factorisation (`factorisation`).
-The digest is that of the T_g, and s, the row's content, is kept beside it. So all multiples of a
-row, but 0, have one name: one row may be written in the units of several columns. The names of
+The digest is that of the T_g; s, the row's content, is stored beside it. So all multiples of a row
+except 0 have one name, as one row may be written in the units of several columns. The names of
 products over disjoint axes follow from those of their factors.
 """
 
@@ -22,8 +22,8 @@ __all__ = ["Listed", "RowNames", "listed", "product_keys", "product_names", "row
 
 
 class RowNames(NamedTuple):
-    """Of each row the digest, and the content: row i is ``contents[i]`` times the primitive row of
-    its digest. They are None where all are 1, as those of counts; that of a row of zeros is 1."""
+    """The digest and the content of each row: row i is ``contents[i]`` times the primitive row of
+    its digest. ``contents`` is None if all are 1, as for counts; that of a row of zeros is 1."""
 
     keys: tuple[bytes, ...]
     contents: tuple[int, ...] | None = None
@@ -49,9 +49,9 @@ def row_key(parts: Sequence[FactorParts]) -> bytes:
 
 @dataclass(frozen=True)
 class Listed:
-    """The parts of all rows of a factor, with what their products need of them: the ``ends`` of
-    their names in order, None without any, each row's ``digests`` in the order of their names,
-    unless some s is 0, and the ``contents``, as `RowNames` has them.
+    """The parts of all rows of a factor, prepared for products: the ``ends`` of their names in
+    order, None if there are none; each row's ``digests`` in the order of their names, unless some s
+    is 0; and the ``contents`` as in `RowNames`.
     """
 
     parts: tuple[FactorParts, ...]
@@ -73,14 +73,14 @@ def listed(parts: tuple[FactorParts, ...]) -> Listed:
 
 
 def _unless_plain(contents: Iterable[int]) -> tuple[int, ...] | None:
-    """None where all are 1."""
+    """The contents as a tuple, or None if all are 1."""
     found = tuple(contents)
     return None if found.count(1) == len(found) else found
 
 
 def product_names(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> RowNames:
-    """Of many rows of a product of at least one factor: ``rows[f]`` are the rows of factor f that
-    each row has."""
+    """The names of many rows of a product of at least one factor; ``rows[f]`` has the row of factor
+    f for each."""
     keys = product_keys(factors, rows)
     scaled = [
         map(one.contents.__getitem__, own)
@@ -94,7 +94,7 @@ def product_names(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> R
 
 
 def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
-    """The keys alone, as of `row_key`."""
+    """As `product_names`, but only the keys."""
     order = sorted(range(len(factors)), key=lambda f: factors[f].ends or ("", ""))
     ends = [end for f in order if (end := factors[f].ends) is not None]
     apart = all(last < first for (_, last), (first, _) in itertools.pairwise(ends))
@@ -104,7 +104,7 @@ def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tu
             row_key([one.parts[i] for one, i in zip(factors, row, strict=True)])
             for row in zip(*rows, strict=True)
         )
-    # Their digests, in order, are those of one factor after those of the other.
+    # In order, the digests of one factor come after those of the other.
     texts: list[bytes] = [b"1\0"] * len(rows[0])
     for f in order:
         deadline.check()

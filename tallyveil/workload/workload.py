@@ -2,9 +2,9 @@
 
 A workload is a k×n matrix W (BAYES §2); the truth is Wx. Nothing here is confidential. One
 `Column` holds the rows of one aggregate (a row per group). It mentions only the axes its
-coefficients depend on, and where they say nothing about each other it is the Kronecker product
-of a `Factor` for each: a predicate on `age` and one on `state` are a row over the ages and a row
-over the states, and their product is never written out.
+coefficients depend on. Where these are independent of each other, it is the Kronecker product of a
+`Factor` for each: predicates on `age` and on `state` are a row over the ages and a row over the
+states, and their product is never written out.
 
 A column's coefficients are integers with greatest common divisor 1, in units of the rational
 ``multiplier``: row i of the query is ``multiplier · C[i]``, so noise on the integer lattice
@@ -31,12 +31,12 @@ from tallyveil.workload.row_keys import RowNames, product_names, row_key
 
 __all__ = ["Column", "Factor", "IntArray", "Summed", "Workload"]
 
-_NAME_BYTES: Final = 60  # a digest, and its place among the others
+_NAME_BYTES: Final = 60  # a digest and its reference
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The rows of a Kronecker product of factors over disjoint axes, or some of them.
+    """The rows of a Kronecker product of factors over disjoint axes, or a selection of them.
 
     Row (i₁, …, i_m), numbered in mixed radix with the first factor's rows the most significant,
     has coefficient ∏_f F_f[i_f, j_f] at cell (j₁, …, j_m). ``selected`` are the numbers of the
@@ -102,7 +102,7 @@ class Column:
 
     @property
     def numbers(self) -> IntArray:
-        """The row of the product that each row is."""
+        """The number of each row in the product."""
         if self.selected is not None:
             return self.selected
         return np.arange(self.product_height, dtype=np.int64)
@@ -114,7 +114,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """About what it holds, the names of its rows included."""
+        """About its size in memory, with the names of its rows."""
         arrays = [a for f in self.factors for a in (f.rows, f.cells, f.coefficients)]
         if self.selected is not None:
             arrays.append(self.selected)
@@ -130,7 +130,7 @@ class Column:
 
     @cached_property
     def row_names(self) -> RowNames:
-        """A digest per row, and its content: both are equal only for equal integer rows, however
+        """A digest and a content for each row. Both are equal only for equal integer rows, however
         they are factored."""
         if len(self.factors) == 1 and self.selected is None:
             own = self.factors[0].listed()
@@ -150,7 +150,7 @@ class Column:
 
     @property
     def row_contents(self) -> tuple[int, ...] | None:
-        """By which each row is a multiple of the primitive one of its key; None where all are 1."""
+        """Each row's multiple of the primitive row of its key; None if all are 1."""
         return self.row_names.contents
 
     @property
@@ -177,7 +177,7 @@ class Column:
 
     @cached_property
     def zeros(self) -> IntArray:
-        """The numbers of the rows without a coefficient: whatever is counted, they are 0."""
+        """The numbers of the rows without a coefficient, whose value is always 0."""
         if all(len(factor.starts) == factor.height for factor in self.factors):
             return np.zeros(0, dtype=np.int64)
         found = np.zeros(self.height, dtype=np.bool_)
@@ -188,8 +188,8 @@ class Column:
     def take(self, rows: IntArray) -> Column:
         """The column with only the given (distinct, ascending) rows, renumbered from 0.
 
-        Each factor keeps the rows that are still used; what is left is a product again where all
-        combinations of them are taken. Keys that are worked out already are kept.
+        Each factor keeps the rows that are still used. The result is a full product if all
+        combinations of them are taken. Keys that were already computed are reused.
         """
         if len(rows) == self.height:
             return self
@@ -206,8 +206,8 @@ class Column:
         return taken
 
     def in_units(self, unit: Fraction) -> Column:
-        """The same with this multiplier, of which its own is a whole multiple unless it has no
-        coefficient other than 0."""
+        """The same column with the multiplier ``unit``. Raises ValueError unless its own multiplier
+        is a whole multiple of it, or all coefficients are 0."""
         times = self.multiplier / unit
         if times == 1:
             return self
@@ -221,7 +221,7 @@ class Column:
 
     @property
     def _first(self) -> Factor:
-        """The first factor, or the one row of all ones that stands for none."""
+        """The first factor; without factors the equivalent row of ones."""
         if self.factors:
             return self.factors[0]
         one = np.zeros(1, dtype=np.int64)
@@ -278,9 +278,9 @@ class Workload:
 
     @cached_property
     def records_key(self) -> bytes:
-        """As `key`, for the records instead of their counts: neither opens with the other's.
+        """As `key`, for the records instead of their counts; neither opens with the other's key.
 
-        It goes by factors, since a product of many may have more rows than can be listed.
+        It digests factors, since a product of many may have too many rows to list.
         """
         digest = hashlib.blake2b(self.table.encode() + b"\0", digest_size=16, person=b"records")
         for column in self.columns:
@@ -297,8 +297,9 @@ class Workload:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """Rows that are not asked of the table, for each is a sum of rows that are: row i of ``column``
-    is the sum of those rows ``parts[k]`` of the workload's column ``of`` with ``places[k]`` = i.
+    """Rows that are not asked of the table, since they are sums of rows that are. Row i of
+    ``column`` is the sum of those rows ``parts[k]`` of the workload's column ``of`` with
+    ``places[k]`` = i.
     Both columns have the same multiplier.
     """
 
