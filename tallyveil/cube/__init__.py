@@ -1,11 +1,11 @@
 """The confidential room: it loads the source, counts its cells, and answers workloads, sealed.
 
-Only counts of whole cells live here, and no face of this room shows one: a `Cube` hands out a
-`TrueAnswer`, which opens against a receipt. The number of all records is shown where the policy
-makes it public, and nowhere else; a digest under a secret key is for the ledger alone. Loading is
-total: no record, however malformed, makes it fail or say anything. What the policy declares public
-is read here too, since it may lie in the same source, and handed out as it is. `reading` and
-`coding` state the rule by which a record finds its cell.
+It holds only counts of whole cells, and its interface shows none of them: a `Cube` returns a
+`TrueAnswer`, which opens only with a receipt. The number of all records is shown only where the
+policy makes it public; a digest under a secret key is only for the ledger. Loading is total: no
+record, however malformed, makes it fail or changes a message. Tables that the policy declares
+public are read here too, since they may be in the same source, and returned unchanged. `reading`
+and `coding` define the rule that assigns a record to its cell.
 """
 
 from tallyveil.cube.cube import Cube

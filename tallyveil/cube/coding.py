@@ -1,9 +1,9 @@
 """From a value that was read to the number of its cell: a DuckDB expression that never fails.
 
-The rule. A NULL goes to the NULL cell, else to ``other``. A declared value, a number or a day
-within the range, or a number within a bin goes to its cell. What lies beyond an end goes to the
-cell at that end with ``clamp``. Everything else goes to ``other``. Where no such cell is declared
-the code is NULL, and the record is left out of the table.
+The rule: a NULL goes to the NULL cell, or else to ``other``. A declared value, a number or day
+within the range, or a number within a bin goes to its cell. With ``clamp``, a value beyond an end
+goes to the cell at that end. Everything else goes to ``other``. Where the cell is not declared, the
+code is NULL, and the record is left out of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Coding", "code"]
 
 @dataclass(frozen=True)
 class Coding:
-    """``expression`` is the cell's number; ``join`` brings in the code table it uses, if any.
+    """``expression`` is the cell's number; ``join`` joins the code table it uses, if any.
 
     The expression reads the value from the record's column ``v{axis}``; ``parameters`` are the
     code table's columns, by name.
@@ -52,7 +52,7 @@ def _declared(attribute: Attribute) -> list[Any]:
 
 
 def _ends(attribute: Attribute, last: int) -> tuple[str, str]:
-    """The codes of what lies below the first and above the last declared cell."""
+    """The codes of values below the first and above the last declared cell."""
     if attribute.clamp:
         return "0", str(last)
     return _literal(attribute.other_cell), _literal(attribute.other_cell)

@@ -1,4 +1,4 @@
-"""The one statement that counts a table's cells, pushed down into DuckDB."""
+"""The one statement that counts a table's cells in DuckDB."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["counting", "origin", "select_of"]
 
 _SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
 
-# Of a cell's rows: how many records they stand for, none and one too many at the ends, where the
-# mistakes that follow are reported anyway.
+# The number of records of a cell's rows, limited to 0 and one too many; values beyond these are
+# reported as errors anyway.
 _WEIGHTED = (
     f"CAST(least(sum(greatest(least(weight, {MAX_RECORDS + 1}), 0)), {MAX_RECORDS + 1}) AS BIGINT)"
     " AS n, bool_or(weight IS NULL) AS missing, bool_or(coalesce(weight, 0) < 0) AS negative,"
@@ -32,21 +32,21 @@ def origin(table: Table) -> str:
 
 
 def select_of(text: str) -> str:
-    """A SELECT as it stands, a table's name as the SELECT of all its rows."""
+    """The text if it is a SELECT; for a table's name the SELECT of all its rows."""
     return text if _SELECT.match(text) else f"SELECT * FROM {text}"
 
 
 def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """SQL and parameters that give one row (code per axis…, number of records n) per cell in use;
-    where rows stand for several records, with what is wrong with their numbers: whether one is
+    """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
+    Where rows stand for several records, they also return whether some number of records is
     ``missing``, ``negative`` or ``excessive``.
 
     ``columns`` are the source's columns, lower case, with their DuckDB types.
 
     A privacy unit keeps at most ``max_rows`` of its rows that have a cell: the first in the order
-    of their codes. Which are kept depends on the unit's own rows only, so that adding or removing
-    a unit changes the counts by at most ``max_rows`` in the L1 norm, and rows without a cell do
-    not use up a unit's share. A row whose unit is NULL is nobody's and is left out.
+    of their codes. Which are kept depends only on the unit's own rows, so adding or removing a unit
+    changes the counts by at most ``max_rows`` in the L1 norm; rows without a cell do not count
+    towards ``max_rows``. A row whose unit is NULL belongs to no unit and is left out.
 
     Raises SourceError for a column that is missing or of a type that cannot be read.
     """
@@ -68,7 +68,7 @@ def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, A
             f" QUALIFY row_number() OVER (PARTITION BY unit ORDER BY {', '.join(cells)})"
             f" <= {table.privacy_unit.max_rows}"
         )
-    # Line breaks, so that a comment at the end of the custodian's SELECT ends there.
+    # Line breaks end a comment at the end of the custodian's SELECT.
     record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
     joins = " ".join(c.join for c in codings)
     coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
@@ -99,7 +99,7 @@ def _unit(table: Table, columns: Mapping[str, str]) -> str:
 
 
 def _weight(table: Table, columns: Mapping[str, str]) -> str:
-    """How many records a row stands for."""
+    """The number of records that a row stands for."""
     key, column = f"tables.{table.name}.count", table.count or ""
     found = _type(key, column, columns)
     expression = read_count(column, found)
@@ -112,7 +112,7 @@ def _weight(table: Table, columns: Mapping[str, str]) -> str:
 
 
 def _type(key: str, column: str, columns: Mapping[str, str]) -> str:
-    # The source's own columns are not listed: in a file without a header they are a record.
+    # The message does not list the source's columns: in a file without a header they are a record.
     found = columns.get(column.lower())
     if found is None:
         raise SourceError(

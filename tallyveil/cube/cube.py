@@ -1,4 +1,4 @@
-"""The cube x: how many records each cell holds, and Wx, sealed."""
+"""The cube x, the number of records in each cell, and the sealed answers Wx."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["MAX_CODES", "MAX_RECORDS", "Cube"]
 MAX_RECORDS: Final = 2**31 - 1
 MAX_CODES: Final = 20_000_000
 _LOOKED_UP: Final = 100_000
-_LARGEST: Final = 2**63 - 1  # number of a cell
+_LARGEST: Final = 2**63 - 1  # largest number of a cell
 
 
 class _Counts:
@@ -35,10 +35,10 @@ class _Counts:
 
 
 class Cube:
-    """The counts of one protected table, behind two questions: `answer` and `records`.
+    """The counts of one protected table, accessible only by `answer` and `records`.
 
-    They are kept sparsely, so the size of the domain does not matter, only the number of cells
-    in use. A cube shows no count, and is neither copied nor pickled.
+    They are stored sparsely, so only the number of cells in use matters, not the domain's size. A
+    cube shows no count, and cannot be copied or pickled.
     """
 
     __slots__ = ("_counts", "domain")
@@ -58,7 +58,7 @@ class Cube:
     __reduce_ex__ = refusing(TypeError, "a Cube is confidential and cannot be pickled")
 
     def answer(self, workload: Workload) -> TrueAnswer:
-        """Wx, exactly: integers, in units of each column's multiplier.
+        """Wx exactly, as integers in units of each column's multiplier.
 
         values[c][i] = Σ_j C[i, j] · x_axes[j], where x_axes is the marginal of x over the column's
         axes.
@@ -70,8 +70,8 @@ class Cube:
         return TrueAnswer(workload.key, [self._column(c, grids) for c in workload.columns])
 
     def has_ready(self, workload: Workload) -> bool:
-        """Whether `answer` only looks things up in what earlier questions left, so that it takes
-        little time. It depends on the questions alone."""
+        """Whether `answer` needs only marginals cached by earlier questions, and so takes little
+        time. It depends only on the questions."""
         return all(
             column.entries <= _LOOKED_UP
             and column.size <= _LOOKED_UP
@@ -80,10 +80,10 @@ class Cube:
         )
 
     def records(self, workload: Workload) -> TrueAnswer:
-        """The records one by one, for `mechanisms.records.sanitiser`: sealed, under another key.
+        """The individual records, sealed under another key, for `mechanisms.records.sanitiser`.
 
         values[c][i] is the cell of record i on the axes of column c, as the column counts them.
-        Records that are alike stand together, which says nothing about where they came from.
+        Equal records are adjacent; the order reveals nothing about the source's order.
 
         Raises ValueError if the workload was made for another domain, and StatementTooComplex if
         there are more than `MAX_CODES` values in all: the number of records is public where
@@ -101,8 +101,8 @@ class Cube:
         return TrueAnswer(workload.records_key, [np.repeat(c, counts).tolist() for c in codes])
 
     def digest(self, key: bytes) -> bytes:
-        """What these counts are recognised by: BLAKE2b under ``key`` of the cells in use and their
-        counts, in the order of the cells. Confidential: with the key, guesses can be tried out.
+        """A digest that identifies these counts: BLAKE2b under ``key`` of the cells in use and
+        their counts, in the order of the cells. Confidential: with the key, guesses can be tested.
         """
         codes, counts = self._counts.codes, self._counts.counts
         if self.domain.size <= _LARGEST:

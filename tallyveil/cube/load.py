@@ -23,12 +23,12 @@ __all__ = ["as_read", "load_cubes", "relations_read"]
 
 
 def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) -> dict[str, Cube]:
-    """Count the cells of every table, from the policy's source or the open connection given.
+    """Count the cells of every table, from the policy's source or the given open connection.
 
-    No record makes it fail or speak: the errors depend on the schema and on the custodian's own
-    SELECT only. Where that SELECT itself fails on a record (an unguarded CAST, say), or a row does
-    not say how many records it stands for, the message gives the kind of the failure and nothing
-    of the record.
+    No record makes it fail or changes a message: errors depend only on the schema and on the
+    custodian's own SELECT. Where that SELECT itself fails on a record (by an unguarded CAST, for
+    example), or a row has no valid number of records, the message gives the kind of the failure and
+    nothing about the record.
 
     Raises SourceError, for the custodian.
     """
@@ -40,16 +40,17 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
 
 
 def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
-    """The policy, whose attributes say how the source's columns are finer (`truncates`)."""
+    """The policy, with ``truncates`` of its attributes set from the source's column types."""
     tables = {n: replace(table, domain=cubes[n].domain) for n, table in policy.tables.items()}
     return replace(policy, tables=tables)
 
 
 def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str]]:
-    """By table the source's relations that its ``from`` reads, whatever they are called there.
+    """For each table the source's relations that its ``from`` reads, whatever names it uses.
 
-    DuckDB looks through views, common table expressions and macros; a file or a data frame is one
-    relation by all names. Where DuckDB finds none, the text itself is one. Raises SourceError.
+    DuckDB resolves views, common table expressions and macros; a file or a data frame is one
+    relation under all its names. If DuckDB finds none, the text itself counts as one. Raises
+    SourceError.
     """
     if source is not None and not isinstance(source, duckdb.DuckDBPyConnection):
         return dict.fromkeys(policy.tables, frozenset({"the data frame"}))
@@ -64,7 +65,7 @@ def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[
 
 
 def _file(table: Table) -> str | None:
-    """The file that is one relation, whatever the table calls it."""
+    """The table's source if it is a file that is one relation, otherwise None."""
     kind = source_kind(table.source_url or "")
     return None if kind is None or kind.several else table.source_url
 
@@ -109,7 +110,7 @@ _MISTAKES = MappingProxyType(
 
 
 def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
-    """Raises SourceError unless every counted row says how many records it stands for."""
+    """Raises SourceError unless every counted row has a valid number of records."""
     wrong = [words for flag, words in _MISTAKES.items() if np.any(np.asarray(found[flag]))]
     if wrong:
         raise SourceError(
@@ -121,7 +122,7 @@ def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
 
 
 def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
-    """The table's domain, with what the types of the source's columns say."""
+    """The table's domain, completed from the types of the source's columns."""
     read = zip(table.domain.attributes, table.columns, strict=True)
     attributes = tuple(
         replace(attribute, truncates=truncates(attribute, columns[column.lower()]))
@@ -131,7 +132,7 @@ def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
 
 
 def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:
-    """Refuse a view where the number of its rows would be published: it may filter."""
+    """Raises SourceError for a view whose number of rows would be published, as it may filter."""
     if not table.total_public:
         return
     name = table.origin.split(".")[-1].strip('"').lower()
@@ -148,7 +149,7 @@ def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:
 def _columns(table: Table, cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The columns of ``from``, lower case as DuckDB matches them, with their types."""
     try:
-        # In brackets, so that a second statement does not parse instead of being run.
+        # In brackets, so that a second statement is a syntax error and does not run.
         rows = cursor.execute(f"DESCRIBE FROM (\n{origin(table)}\n)").fetchall()
     except duckdb.CatalogException:
         raise SourceError(

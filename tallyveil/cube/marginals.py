@@ -1,4 +1,4 @@
-"""Marginals of the counts, computed once and kept while they are of use."""
+"""Marginals of the counts, computed once and cached."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CACHED: Final = 4096
 
 
 class Marginal:
-    """The number of records in each of all cells; or in those of ``cells``, which are in order, and
-    closed by a cell no workload can name. Its repr is an address."""
+    """The number of records in every cell, or only in ``cells``, which are ascending and end with a
+    cell that no workload can name. Its repr is an address."""
 
     __slots__ = ("_cells", "_counts", "nbytes")
 
@@ -35,7 +35,7 @@ class Marginal:
         return np.where(self._cells[place] == cells, self._counts[place], 0)
 
     def all(self, size: int) -> IntArray:
-        """The number of records in each of ``size`` cells, which are all."""
+        """The number of records in each of all ``size`` cells."""
         return self._counts if self._cells is None else self.at(np.arange(size))
 
 
@@ -48,7 +48,7 @@ def flat_index(codes: tuple[IntArray, ...], shape: tuple[int, ...]) -> IntArray:
 
 
 def marginal(codes: tuple[IntArray, ...], shape: tuple[int, ...], counts: IntArray) -> Marginal:
-    """Sum ``counts`` over all axes but those given, by C-order index into ``shape``.
+    """Sum ``counts`` over all axes except those given, by C-order index into ``shape``.
 
     Sums stay below 2^31 (`MAX_RECORDS`), so that doubles hold them exactly.
     """
@@ -62,7 +62,7 @@ def marginal(codes: tuple[IntArray, ...], shape: tuple[int, ...], counts: IntArr
 
 
 def marginal_cache(room: int = _CACHE_BYTES) -> Cache[Marginal]:
-    """Of marginals by their axes. What is kept depends on the questions only, hence so does the
-    time an answer takes; one that is larger than all the ``room`` is kept by itself.
+    """A cache of marginals by their axes. Its content depends only on the questions, and so does
+    the time of an answer. A marginal larger than the whole ``room`` is cached alone.
     """
     return Cache(_CACHED, room, lambda _, one: min(one.nbytes, room))

@@ -1,7 +1,7 @@
 """Integer matrices times counts, exactly.
 
-How long it takes depends on the matrix and on the number of points it is evaluated at, never on
-the counts: a point that no row touches is worked on like any other, with coefficient 0.
+The time depends on the matrix and on the number of points it is evaluated at, never on the counts:
+a point that no row touches is processed like any other, with coefficient 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Grids", "exact_product", "kronecker_product"]
 
 _LIMB: Final = 31
 _CHUNK: Final = 2**20
-# Products on the way of a grid's, at most: 128 MB.
+# The most intermediate products for a grid: 128 MB.
 _GRID: Final = 2**24
 
 
@@ -31,7 +31,7 @@ def exact_product(factor: Factor, x: IntArray) -> list[int]:
 
     A row's sum is at most max|coefficient| · MAX_RECORDS in absolute value. Below 2^31 that fits
     int64; larger coefficients are split into hi · 2^31 + lo with |hi| ≤ 2^32 and 0 ≤ lo < 2^31,
-    each of which fits. The choice depends on the public coefficients only, never on x.
+    each of which fits. The choice depends only on the public coefficients, never on x.
     """
     totals = _Totals(factor.height, factor.largest)
     totals.add(factor.rows, factor.coefficients, x, factor.starts)
@@ -43,7 +43,7 @@ def kronecker_product(column: Column, codes: Sequence[IntArray], counts: IntArra
 
     Point t lies in cell ``codes[f][t]`` of factor f; codes and counts broadcast together. The
     product of the axes is never written out: a point's cell in each factor gives its row and
-    coefficient there. Where a cell lies in several rows of a factor, each is a turn of its own.
+    coefficient there. Cells in several rows of a factor are processed in layers.
 
     Raises ValueError if a coefficient of the product can exceed 64 bits.
     """
@@ -64,9 +64,9 @@ def kronecker_product(column: Column, codes: Sequence[IntArray], counts: IntArra
 
 
 class Grids:
-    """Products of some columns with grids of counts, those of the same axes with the same grid.
+    """Products of some columns with grids of counts; columns of the same axes share a grid.
 
-    What columns that follow one another sum up alike is summed up once.
+    Sums that consecutive columns have in common are computed once.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -74,9 +74,9 @@ class Grids:
         self._last: tuple[tuple[tuple[tuple[str, ...], ...], int], IntArray] | None = None
 
     def product(self, column: Column, counts: IntArray) -> list[int]:
-        """As `kronecker_product`, for ``counts`` of every cell, an axis for each factor: summed
-        over one factor's cells after the other's, one of several columns first, and then the one
-        that leaves least.
+        """As `kronecker_product`, for ``counts`` of every cell, with an axis for each factor. Sums
+        over the cells of one factor after the other: first a factor that several columns share,
+        then the one that leaves the fewest values.
         """
         sizes = [factor.size for factor in column.factors]
         entries = [len(factor.rows) for factor in column.factors]
@@ -94,7 +94,7 @@ class Grids:
         return values
 
     def _first(self, column: Column, f: int, counts: IntArray) -> IntArray:
-        # The grid has an axis for each factor: other factors of the same axes are another grid.
+        # A grid has an axis for each factor, so other factors of the same axes need another grid.
         key = (tuple(factor.axes for factor in column.factors), id(column.factors[f]))
         if self._last is None or self._last[0] != key:
             self._last = key, _contracted(column.factors[f], counts, f)
@@ -126,7 +126,7 @@ def _chunks(codes: Sequence[IntArray], counts: IntArray) -> list[tuple[IntArray,
 
 
 def _asked(column: Column, number: IntArray, coefficient: IntArray) -> tuple[IntArray, IntArray]:
-    """The column's own row for a row of the product; what is not asked counts 0, in row 0."""
+    """The column's own row for a row of the product; rows not selected count 0, in row 0."""
     if column.selected is None or not len(column.selected):
         return number, coefficient
     place = np.minimum(np.searchsorted(column.selected, number), len(column.selected) - 1)
@@ -192,7 +192,7 @@ class _Totals:
         counts: IntArray,
         starts: IntArray | None = None,
     ) -> None:
-        """``starts`` is where each row begins, if all entries of a row stand together."""
+        """Add entries; ``starts`` are the rows' first ones if each row's entries are adjacent."""
         if not self._sums.size:
             return
         if not self._wide:

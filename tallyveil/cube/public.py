@@ -1,7 +1,7 @@
-"""Reading the tables the policy declares public: whole, typed by DuckDB, for anyone to see.
+"""Reads the tables that the policy declares public: completely, with DuckDB's types, for everybody.
 
-A public table comes from a file of its own, or from the source the protected tables come from:
-then the custodian says of that part of the source that it is public.
+A public table comes from a file of its own, or from the source of the protected tables; then the
+custodian declares that part of the source public.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallyveil.quoting import identifier
 
 __all__ = ["check_public", "load_public"]
 
-# What a column of each type is kept as. The wire has no unsigned numbers.
+# The type in which a column of each type is stored. The wire has no unsigned numbers.
 _KEPT_AS: Final = MappingProxyType(
     {
         **{kind: kind for kind in ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE")},
@@ -40,7 +40,7 @@ _KEPT_AS: Final = MappingProxyType(
     }
 )
 
-# A session's clocks would have to say what such a value is compared with.
+# What such a value compares with would depend on a session's clock.
 _HINTS: Final = MappingProxyType(
     {
         "TIMESTAMP WITH TIME ZONE": "Make it the time on one zone's clocks: "
@@ -52,16 +52,16 @@ _HINTS: Final = MappingProxyType(
 def load_public(
     policy: Policy, source: duckdb.DuckDBPyConnection | None = None
 ) -> dict[str, pa.Table]:
-    """Every public table of the policy, its columns' names in lower case.
+    """Every public table of the policy, with column names in lower case.
 
-    Raises SourceError, for the custodian; DuckDB's own words are left out, since a public table
-    may be read from the confidential source.
+    Raises SourceError, for the custodian, without DuckDB's own message, since a public table may be
+    read from the confidential source.
     """
     return {name: _read(table, policy, source) for name, table in policy.public.items()}
 
 
 def check_public(policy: Policy) -> None:
-    """Look at the types of every public table's columns, as loading would; no row is read.
+    """Check the column types of every public table, as loading does, without reading rows.
 
     Raises SourceError, as `load_public` does.
     """
@@ -81,7 +81,7 @@ def _read(table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection 
 def _asked(
     table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A connection, and what to select from on it."""
+    """A connection, and the relation to select from."""
     file = table.file
     with opened(policy, source) if file is None else opened_public(table, file) as connection:
         try:

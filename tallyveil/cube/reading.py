@@ -1,14 +1,14 @@
 """How a stored value is read as an attribute's type: a DuckDB expression that never fails.
 
-The rule, by the attribute's type. What cannot be read is NULL.
+The rule by the attribute's type follows. Values that cannot be read are NULL.
 
 - VARCHAR: the value as DuckDB writes it, compared byte by byte.
 - BOOLEAN: booleans; the numbers 0 and 1; the words true, t, yes, y, 1, false, f, no, n, 0 in any
   case.
 - INTEGER, BIGINT: numbers and booleans. 59.0 is 59; a number with a fraction is never rounded: it
-  is outside every range and no declared value. Text is read where it is written as a decimal
-  number (sign, digits, point, exponent), spaces around it aside; with a point or an exponent it is
-  read as a double first.
+  is outside every range and equals no declared value. Text is read if it is a decimal number (sign,
+  digits, point, exponent), with spaces around it ignored; with a point or an exponent it is read as
+  a double first.
 - DOUBLE: numbers as doubles; text as above.
 - DATE: dates; the day of a timestamp (in UTC where it has a zone); text that starts with
   YYYY-MM-DD, alone or before a time of day.
@@ -32,14 +32,14 @@ _STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 _DIGITS = r"[ \t]*[+-]?[0-9]+[ \t]*"
 _DECIMAL = r"[ \t]*[+-]?([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*"
 _DAY = r"[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
-# Beyond every 64-bit value: where a number goes that is no declared one, whatever the domain.
+# Beyond every 64-bit value: stands for a number that no domain can declare.
 _BEYOND = "CAST(9223372036854775808 AS HUGEINT)"
 
 
 def read(attribute: Attribute, column: str, column_type: str) -> str | None:
-    """The expression for the column's value, or None if its type cannot be read so at all.
+    """The expression for the column's value, or None if its type cannot be read as the attribute's.
 
-    Integers come as BIGINT or HUGEINT, text as the BLOB of its bytes.
+    Integers are BIGINT or HUGEINT, text is the BLOB of its bytes.
     """
     name, base = identifier(column), column_type.split("(")[0]
     if column_type.endswith("]"):
@@ -69,8 +69,8 @@ def read_count(column: str, column_type: str) -> str | None:
 def truncates(attribute: Attribute, column_type: str) -> str | None:
     """`Attribute.truncates` for a column of this type.
 
-    Only days can hold more than one value of the source: a number with a fraction is read as no
-    integer, and bins say themselves what they hold.
+    Only days can hold several values of the source: a number with a fraction is not read as an
+    integer, and bins define what they hold.
     """
     base = column_type.split("(")[0]
     if attribute.sql_type != "DATE" or base == "DATE":
@@ -100,7 +100,7 @@ def _date(name: str, base: str) -> str | None:
     if base in _STAMPS:
         return f"CAST({name} AS DATE)"
     if base == "TIMESTAMP WITH TIME ZONE":
-        # A cast would follow the session's time zone; the same file must always count the same.
+        # A cast would use the session's time zone, but a file must always give the same counts.
         utc = f"CAST(make_timestamp(epoch_us({name})) AS DATE)"
         return f"CASE WHEN isfinite({name}) THEN {utc} ELSE CAST({name} AS DATE) END"
     if base in _TEXT:
@@ -124,7 +124,7 @@ def _double(name: str, base: str) -> str | None:
 
 
 def _clamping(attribute: Attribute) -> tuple[int, int] | None:
-    """The ends that values beyond them are moved to."""
+    """The ends to which values beyond them are moved."""
     if not attribute.clamp:
         return None
     whole = [cell for cell in attribute.cells if isinstance(cell, int)]
@@ -157,11 +157,11 @@ def _integer(
 
 
 def _whole(number: str, floor: str, ends: tuple[int, int] | None, whole: bool) -> str:
-    """``floor`` where the number is whole, and what a number with a fraction counts as.
+    """``floor`` where the number is whole, and otherwise what a number with a fraction counts as.
 
-    It is no declared value. Where clamping moves it to an end its floor lies there too; between
-    two cells it lies beyond neither end and is NULL. With ``whole`` false, for bins whose edges
-    are integers, the floor serves for all: v >= edge holds exactly where floor(v) >= edge does.
+    It equals no declared value. If clamping moves it to an end, that is where its floor goes too;
+    between two cells it is beyond neither end, and NULL. With ``whole`` false, for bins whose edges
+    are integers, floor is used for all numbers: v >= edge holds exactly where floor(v) >= edge.
     """
     if not whole:
         return floor
