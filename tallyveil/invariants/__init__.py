@@ -1,8 +1,8 @@
-"""Counts that are published exactly: which rows follow from them, and what they give away.
+"""Counts that are published exactly: which rows follow from them, and what they disclose.
 
-What lives here is exact integer arithmetic over public coefficients; it meets no count but those
-that are published. A row follows from the declared rows C only by a certificate: a λ with
-λC = w, verified in integers. What cannot be decided within the limits does not follow.
+This room does exact integer arithmetic over public coefficients; the only counts it handles are
+published. A row w follows from the declared rows C only by a certificate: a λ with λC = w, verified
+in integers. A row for which that cannot be decided within the limits does not follow.
 """
 
 from tallyveil.invariants.centres import centres

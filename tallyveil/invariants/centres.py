@@ -1,15 +1,16 @@
-"""Translates that leave little of a row: λ for which the greatest |w − λC| is small.
+"""Cheap translates of a row: λ for which the greatest |w − λC| is small.
 
-- Nested or disjoint sets: half way between the row's least and greatest coefficient on each atom,
-  which is the best there is. One cell of a group whose total is known becomes ½ on the cell and −½
-  on the others.
-- Anything else: the linear program min t, |w − λC| ≤ t, over cells that the row does not tell apart
-  where the declared rows are symmetric in them (`orbits`), or over all that are told apart.
+- Nested or disjoint sets: the middle between the row's least and greatest coefficient on each atom,
+  which is optimal. One cell of a group whose total is known becomes ½ on the cell and −½ on the
+  others.
+- Anything else: the linear program min t, |w − λC| ≤ t, over classes of cells that the row does not
+  distinguish where the declared rows are symmetric in them (`orbits`), or over all distinguishable
+  cells.
 - Several rows whose squares add up (ρ): on each atom the centre of the smallest ball around the
   cells' columns; Σ_i of the squares is then the smallest radius.
 
-λ is rounded to fractions of one denominator. Whichever λ it is, the charge is worked out exactly
-from it: here nothing has to be right, only good.
+λ is rounded to fractions of one denominator. The charge is computed exactly from whichever λ is
+chosen, so here λ need not be exact, only good.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _TINY: Final = 1e-9
 def centres(
     column: Column, span: Span, numbers: IntArray, *, squares: bool, most: int = _ROWS
 ) -> list[Translate]:
-    """Translates of a column worth comparing, each of all its rows. ``numbers[i]`` is what row i of
-    the span is called; ``squares``: what rows cost adds up in squares; a column of no rows, or more
-    than ``most``, has none."""
+    """Candidate translates of a column, each of all its rows. ``numbers[i]`` is the published
+    number of row i of the span; with ``squares`` the squares of the rows' costs add up. Columns
+    without rows, or with more than ``most``, have none."""
     if not 0 < column.height <= most:
         return []
     several = squares and column.height > 1
@@ -72,7 +73,7 @@ def _translate(weighed: Sequence[Weighed], names: IntArray) -> Translate | None:
 
 
 def _balls(sets: Laminar, asked: Factor) -> list[Weighed]:
-    """By the smallest ball around the columns of each atom's cells."""
+    """λ by the smallest ball around the columns of each atom's cells."""
     levels: list[dict[int, float]] = [{} for _ in range(asked.height)]
     for atom, rows, columns in sets.by_atom(asked):
         deadline.check()
@@ -87,7 +88,7 @@ def _balls(sets: Laminar, asked: Factor) -> list[Weighed]:
 
 
 def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | None:
-    """By the smallest ball around the cells' columns, modulo those of the declared rows."""
+    """λ by the smallest ball around the cells' columns, modulo those of the declared rows."""
     over = posed(column, span, numbers)
     if over is None:
         return None
@@ -98,9 +99,8 @@ def _ball_of_all(column: Column, span: Span, numbers: IntArray) -> Translate | N
 
 
 def _ball(columns: FloatArray, declared: FloatArray) -> FloatArray:
-    """Weights p ≥ 0, Σp = 1, with which the mean of the columns, or their regression on the
-    declared rows, is about the centre: the further off one is, the more it counts,
-    p ← p√q with q = ‖r‖² / Σp‖r‖²."""
+    """Weights p ≥ 0, Σp = 1, for which the mean of the columns, or their regression on the declared
+    rows, is about the centre. Columns farther away gain weight: p ← p√q with q = ‖r‖² / Σp‖r‖²."""
     p = np.full(columns.shape[1], 1 / columns.shape[1])
     for _ in range(_ROUNDS):
         deadline.check()
@@ -125,7 +125,7 @@ def _projection(columns: FloatArray, declared: FloatArray, weights: FloatArray) 
 
 
 def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | None:
-    """By linear programs, one for each row."""
+    """λ by linear programs, one for each row."""
     over = _by_orbits(column, span, numbers) or posed(column, span, numbers)
     if over is None:
         return None
@@ -146,8 +146,8 @@ def _programmed(column: Column, span: Span, numbers: IntArray) -> Translate | No
 def translate_of(
     rows: IntArray, places: IntArray, values: FloatArray, most: int = _DENOMINATOR
 ) -> Translate | None:
-    """Of row ``rows[t]`` by about ``values[t]`` of the declared row ``places[t]``, in fractions of
-    ``most`` or of a small denominator; None if that is too large."""
+    """The translate of row ``rows[t]`` by about ``values[t]`` times the declared row ``places[t]``,
+    in fractions of ``most`` or of a smaller denominator; None if numbers are too large."""
     kept = np.abs(values) > _TINY
     rows, places, values = rows[kept], places[kept], values[kept]
     denominator = _denominator(values, most)
@@ -158,7 +158,7 @@ def translate_of(
 
 
 _Posed: TypeAlias = tuple[FloatArray, FloatArray, list[IntArray]]
-"""The declared rows and those asked, over cells that count, and what declared rows are called."""
+"""The declared rows and those asked over distinguishable cells, and the declared rows' numbers."""
 
 
 def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
@@ -180,7 +180,7 @@ def _by_orbits(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
 
 
 def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
-    """Over all cells that are told apart; None if these are too many."""
+    """The problem over all distinguishable cells; None if these are too many."""
     joint = span.jointly([column])
     if joint is None:
         return None
@@ -192,7 +192,7 @@ def posed(column: Column, span: Span, numbers: IntArray) -> _Posed | None:
 
 
 def _least(declared: FloatArray, row: FloatArray) -> FloatArray | None:
-    """λ of the least greatest |row − λ · declared|; None if it is not found."""
+    """The λ that minimises the greatest |row − λ · declared|; None if it is not found."""
     from scipy.optimize import linprog
 
     joint = np.unique(np.vstack([declared, row]), axis=1)
@@ -206,7 +206,7 @@ def _least(declared: FloatArray, row: FloatArray) -> FloatArray | None:
 
 
 def _denominator(values: FloatArray, most: int) -> int:
-    """The least with which all values are about whole, or a large one."""
+    """The least denominator with which all values are about whole, or a large one."""
     for denominator in range(1, min(61, most)):
         scaled = values * denominator
         if (np.abs(scaled - np.rint(scaled)) < 1e-6).all():

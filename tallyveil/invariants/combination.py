@@ -14,15 +14,15 @@ Rational: TypeAlias = int | Fraction
 
 @dataclass(frozen=True, slots=True)
 class ExactCombination:
-    """w = Σ ``factors[i]`` · (declared row ``places[i]``), in integers and fractions of them."""
+    """w = Σ ``factors[i]`` · (declared row ``places[i]``), with rational factors."""
 
     places: tuple[int, ...]
     factors: tuple[Rational, ...]
 
     def of(self, values: Sequence[int]) -> int:
-        """wx, from the values Cx of the declared rows: a whole number, as w and x are.
+        """wx from the values Cx of the declared rows: an integer, as w and x are.
 
-        Raises ValueError if it is none, so that the values are those of no x.
+        Raises ValueError if it is not an integer, since then no x has these values.
         """
         total: Rational = 0
         for place, factor in zip(self.places, self.factors, strict=True):
@@ -32,11 +32,11 @@ class ExactCombination:
         return int(total)
 
     def renumbered(self, numbers: Sequence[int]) -> ExactCombination:
-        """Of the declared rows ``numbers[place]`` instead."""
+        """The combination with declared rows ``numbers[place]`` in place of ``place``."""
         return ExactCombination(tuple(numbers[place] for place in self.places), self.factors)
 
 
 def ratio(numerator: int, denominator: int) -> Rational:
-    """An integer where it is one."""
+    """The ratio, as an int if it is whole."""
     whole, rest = divmod(numerator, denominator)
     return Fraction(numerator, denominator) if rest else whole

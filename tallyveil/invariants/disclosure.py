@@ -1,8 +1,8 @@
-"""What the declared counts give away: all counts that follow from them.
+"""What the declared counts disclose: all counts that follow from them.
 
-It checks the declared rows, and the cells as far as the declared rows tell them apart: each by
-itself, exactly, and together with x ≥ 0, by bounds that are handed on from row to row. These bounds
-are right; where rows are no two-way table or nested groups, narrower ones may exist.
+It checks the declared rows and the cells that they distinguish: each cell by itself, exactly, and
+together with x ≥ 0, by bounds that are propagated from row to row. These bounds are valid; narrower
+ones may exist unless the rows are a two-way table or nested groups.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["DisclosedCount", "Disclosure", "disclosure"]
 
-_CELLS: Final = 20_000  # that are looked at one by one
+_CELLS: Final = 20_000  # the most cells that are checked one by one
 _ROUNDS: Final = 30
-_RECORDS: Final = 2**31 - 1  # of a table, at most
+_RECORDS: Final = 2**31 - 1  # the most records of a table
 _LARGEST: Final = 2**62
 
 
 @dataclass(frozen=True)
 class DisclosedCount:
-    """A count that is known: of ``cells`` cells of the domain. ``bounded``: only since counts are
-    0 or more."""
+    """A count that is known, of ``cells`` cells of the domain. ``bounded`` if it follows only
+    because counts are at least 0."""
 
     name: str
     value: int
@@ -42,7 +42,7 @@ class DisclosedCount:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """``counts`` are all that were found; ``whole`` says that every cell was looked at."""
+    """All ``counts`` that were found; ``whole`` is True if every cell was checked."""
 
     rank: int
     cells: int
@@ -50,12 +50,12 @@ class Disclosure:
     whole: bool
 
     def small(self, least: int) -> list[DisclosedCount]:
-        """Those of few records, but some."""
+        """The counts of few records, but at least one."""
         return [one for one in self.counts if 0 < one.value < least]
 
     @property
     def unprotected(self) -> int:
-        """Cells of the domain that are known one by one, with somebody in them."""
+        """The number of non-empty cells of the domain that are known individually."""
         return sum(one.cells == 1 and one.value > 0 for one in self.counts)
 
 
@@ -76,7 +76,7 @@ def disclosure(span: Span, values: Sequence[int], domain: Domain) -> Disclosure:
 
 
 def _sizes(column: Column, domain: Domain) -> list[int]:
-    """How many cells of the domain each row counts the records of; 0 for one that is no count."""
+    """The number of cells of the domain that each row counts; 0 for a row that is no count."""
     across = domain.size // column.size
     total = np.full(column.height, across, dtype=object)
     for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
@@ -93,7 +93,7 @@ def _cells(
     classes: Classes,
     found: dict[bytes, DisclosedCount],
 ) -> bool:
-    """Add the cells that are known; whether all could be looked at."""
+    """Add the cells that are known, and return whether all could be checked."""
     column = _one_by_one(classes)
     names, sizes = row_names(column, domain), _sizes(column, domain)
     known = span.combinations(column)
@@ -120,7 +120,7 @@ def _one_by_one(classes: Classes) -> Column:
 
 
 def _bounds(rows: Factor, values: Sequence[int]) -> tuple[IntArray, IntArray] | None:
-    """Ends of each cell's count, from Cx = c and x ≥ 0; None if numbers are too large."""
+    """Bounds of each cell's count from Cx = c and x ≥ 0; None if numbers are too large."""
     if max(1, rows.largest) * _RECORDS * max(1, rows.size) >= _LARGEST:
         return None
     known = np.array(values, dtype=np.int64)
@@ -135,7 +135,7 @@ def _bounds(rows: Factor, values: Sequence[int]) -> tuple[IntArray, IntArray] | 
         floors, ceilings = np.zeros_like(known), np.zeros_like(known)
         np.add.at(floors, row, least)
         np.add.at(ceilings, row, most)
-        # What is left of the row for this cell's term.
+        # The part of the row's value that is left for this cell.
         top, bottom = (known - floors)[row] + least, (known - ceilings)[row] + most
         size = np.abs(a)
         ends = np.where(up, top, -bottom) // size

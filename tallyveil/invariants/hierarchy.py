@@ -1,10 +1,10 @@
-"""How asked rows add up, to each other and to what is exact: as a hierarchy, or not at all.
+"""How asked rows add up to each other and to exact rows: as a hierarchy, or not at all.
 
-A sum of asked rows is exact if it is constant on each set of cells of which only the total is, and
-0 where nothing is exact. So cells hang together that one asked row holds and no other tells apart,
-and cells of which only the total is exact; what hangs together, and reaches no cell outside, is
-exact, and so are the sums of such parts, and nothing else. With asked rows any two of which are
-nested or disjoint that is a tree (INVARIANTS §2.1, §5.1).
+A sum of asked rows is exact if it is constant on each set of cells of which only the total is
+exact, and 0 where nothing is exact. So two cells are connected if an asked row holds both and no
+asked row distinguishes them, or if only a total over both is exact. A connected component that
+reaches no cell outside is exact, and so are sums of such components, and nothing else. If any two
+asked rows are nested or disjoint, this is a tree (INVARIANTS §2.1, §5.1).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _OVERLAP: Final = "groups whose sums are exact overlap, and neither holds the ot
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """``parents[i]`` is the row around row i of those asked, −1 for none: each row that is around
-    others is the sum of these. After the asked rows come sums of them that are exact.
-    ``declared`` are the numbers of the declared rows that these follow from."""
+    """``parents[i]`` is the row around asked row i, −1 for none: each row around others is their
+    sum. The asked rows are followed by sums of them that are exact. ``declared`` are the numbers of
+    the declared rows from which these follow."""
 
     parents: tuple[int, ...]
     declared: tuple[int, ...]
@@ -46,8 +46,8 @@ class Hierarchy:
 
 
 def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
-    """Of the rows of some columns, none of them exact; or why they have none, as the end of a
-    sentence."""
+    """The hierarchy of the columns' rows, none of which is exact; or the reason why there is none,
+    as the end of a sentence."""
     joint = span.jointly(columns)
     if joint is None:
         return _TOO_MANY
@@ -74,7 +74,7 @@ def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
 
 
 def _measured(joint: JointRows, asked: Laminar) -> JointRows:
-    """With those declared rows only that are constant on what no asked row tells apart."""
+    """Keep only declared rows that are constant on cells that no asked row distinguishes."""
     declared, owner = joint.declared, asked.owner[joint.declared.cells]
     order = np.lexsort((owner, declared.rows))
     rows, owner = declared.rows[order], owner[order]
@@ -86,7 +86,7 @@ def _measured(joint: JointRows, asked: Laminar) -> JointRows:
 
 
 def _complete(span: Span, columns: Sequence[Column], ties: int) -> bool:
-    """Whether there are as many relations as the ranks say: k + rank C − rank (C, W)."""
+    """Whether there are all relations that the ranks require: k + rank C − rank (C, W)."""
     every = span.jointly(columns)
     if every is None:
         return False
@@ -95,7 +95,7 @@ def _complete(span: Span, columns: Sequence[Column], ties: int) -> bool:
 
 
 def _exact_parts(asked: Laminar, exact: Laminar) -> list[list[int]]:
-    """The asked rows whose own cells, those of no row inside them, hang together and are exact."""
+    """Groups of asked rows whose own cells, in no row inside them, are connected and exact."""
     seen = np.flatnonzero((asked.owner >= 0) | (exact.owner >= 0))
     height, sets = len(asked.sizes), len(exact.sizes)
     outside = height + sets
@@ -113,8 +113,8 @@ def _exact_parts(asked: Laminar, exact: Laminar) -> list[list[int]]:
 
 
 def _parents(asked: Laminar, height: int, parts: Sequence[Sequence[int]]) -> list[int] | str:
-    """With a row more for each exact sum. A row is tied to those inside it if it is their sum, but
-    for what is exact."""
+    """The parents of all rows, with another row for each exact sum. A row is tied to those inside
+    it if it is their sum except for exact cells."""
     inside: list[list[int]] = [[] for _ in range(height)]
     for row, parent in enumerate(asked.parent.tolist()):
         if parent >= 0:
@@ -142,7 +142,7 @@ def _parents(asked: Laminar, height: int, parts: Sequence[Sequence[int]]) -> lis
 
 
 def _leaves(row: int, tied: set[int], inside: Sequence[Sequence[int]]) -> set[int]:
-    """The rows that add up to it and have none tied to them."""
+    """The rows that add up to ``row`` and have no rows tied to them."""
     found, todo = set[int](), [row]
     while todo:
         deadline.check()

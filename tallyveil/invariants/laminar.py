@@ -1,8 +1,8 @@
 """Sets of cells any two of which are nested or disjoint: their span by their atoms.
 
-A row is a multiple of a set's indicator. The atom of a set is what none of the sets inside it has.
-A row w lies in the span exactly if it is 0 on cells of no set and constant on each atom. Then, with
-w(i) its value on the atom of set i, and on the atom around it where that of i is empty,
+A row is a multiple of a set's indicator. The atom of a set has its cells that are in no set
+inside it. A row w lies in the span exactly if it is 0 outside all sets and constant on each atom.
+With w(i) its value on the atom of set i, or on the atom around it if that of i is empty,
 
     w = Σ_i (w(i) − w(parent of i)) / a_i · (row i),   a_i the coefficient of row i,
 
@@ -28,13 +28,13 @@ Weighed: TypeAlias = tuple[IntArray, FloatArray]
 """Numbers of rows, and the weight of each."""
 _Values = TypeVar("_Values", IntArray, FloatArray)
 
-_AT_ONCE = 1_024  # rows between two looks at the deadline
+_AT_ONCE = 1_024  # rows between two checks of the deadline
 _WORK = 50_000_000
 _LARGEST = 2**62
 
 
 class Laminar:
-    """Of the rows of a factor; ``owner`` is the set whose atom each cell is in, −1 for none,
+    """The sets of a factor's rows. ``owner`` is the set whose atom holds each cell, −1 for none,
     ``parent`` the least set around each set, −1 for none, and ``sizes`` are those of the atoms."""
 
     def __init__(self, factor: Factor, owner: IntArray, parent: IntArray) -> None:
@@ -50,7 +50,7 @@ class Laminar:
 
     @classmethod
     def of(cls, factor: Factor) -> Laminar | None:
-        """None if they are no such sets."""
+        """The sets of a factor's rows, or None if these are not nested or disjoint sets."""
         same_row = np.diff(factor.rows) == 0
         if (same_row & (np.diff(factor.coefficients) != 0)).any():
             return None
@@ -74,7 +74,7 @@ class Laminar:
         return cls(factor, owner, parent)
 
     def _nearest(self, outermost_first: IntArray) -> IntArray:
-        """The set itself if its atom is not empty, else the nearest around it with one."""
+        """Each set itself if its atom is not empty, otherwise the nearest such set around it."""
         around = np.arange(len(self.parent))
         for row in outermost_first.tolist() if self._nested else ():
             if not self.sizes[row]:
@@ -102,8 +102,8 @@ class Laminar:
         return factor, [int(counts[row]) for row in filled.tolist()]
 
     def combinations(self, asked: Factor) -> list[ExactCombination | None]:
-        """For each row of a factor over the same cells its combination, None if there is none, or
-        that would take too much work."""
+        """For each row of a factor over the same cells its combination; None if there is none, or
+        finding it would take too much work."""
         found: list[ExactCombination | None] = [None] * asked.height
         if asked.largest >= _LARGEST or (self._nested and asked.height * len(self.parent) > _WORK):
             return found
@@ -123,8 +123,8 @@ class Laminar:
         return found
 
     def centres(self, asked: Factor) -> list[Weighed]:
-        """For each row λ such that λC is half way between the row's least and greatest coefficient
-        on each atom: what is left of it is at most half of its range there."""
+        """For each row the λ for which λC is the middle between the row's least and greatest
+        coefficient on each atom, so that |w − λC| is at most half of its range there."""
         rows, sets, lengths, starts, values = self._on_atoms(asked)
         if not len(starts):
             return [(rows, np.zeros(0))] * asked.height
@@ -139,8 +139,8 @@ class Laminar:
         return found
 
     def _on_atoms(self, asked: Factor) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
-        """The rows and sets of the atoms that rows have entries on, row by row, how many entries,
-        from which place, and the coefficients of all of these."""
+        """The pairs of a row and an atom with entries in common, row by row: the row, the atom's
+        set, the number of entries and the place of the first; and all entries' coefficients."""
         sets = self.owner[asked.cells]
         kept = np.flatnonzero(sets >= 0)
         order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
@@ -150,8 +150,8 @@ class Laminar:
         return rows[starts], sets[starts], lengths, starts, asked.coefficients[order]
 
     def by_atom(self, asked: Factor) -> Iterator[tuple[int, IntArray, FloatArray]]:
-        """The set of each atom that some row is not 0 on, these rows, and for each of them its
-        coefficients on the atom's cells; cells that all rows are 0 on stand for one."""
+        """For each atom on which some row is not 0: its set, these rows, and their coefficients on
+        the atom's cells. All cells on which every row is 0 are represented by one."""
         sets = self.owner[asked.cells]
         order = np.lexsort((asked.rows, sets))
         order = order[np.searchsorted(sets[order], 0) :]
@@ -165,18 +165,18 @@ class Laminar:
                 yield atom, rows, matrix
 
     def weighed(self, sets: IntArray, values: FloatArray) -> Weighed:
-        """λ such that λC has about these ``values`` on the atoms of ``sets``, and 0 elsewhere."""
+        """The λ for which λC is about ``values`` on the atoms of ``sets``, and 0 elsewhere."""
         sets, values = self._differences(sets, values)
         return sets, values / self._coefficients[sets]
 
     def _combined(self, sets: IntArray, values: IntArray) -> ExactCombination:
-        """Of a row that has ``values`` on the atoms of ``sets``, and 0 on all others."""
+        """The combination of a row that is ``values`` on the atoms of ``sets``, and 0 elsewhere."""
         sets, values = self._differences(sets, values)
         pairs = zip(values.tolist(), self._coefficients[sets].tolist(), strict=True)
         return ExactCombination(tuple(sets.tolist()), tuple(ratio(v, a) for v, a in pairs))
 
     def _differences(self, sets: IntArray, values: _Values) -> tuple[IntArray, _Values]:
-        """Of each set's value and that of the set around it."""
+        """The differences of each set's value and that of the set around it."""
         if not self._nested:
             return sets, values
         level = np.zeros(len(self.parent) + 1, dtype=values.dtype)  # the last is 0: of no set
@@ -188,8 +188,8 @@ class Laminar:
 
 
 def _by_size(factor: Factor) -> Iterator[tuple[IntArray, IntArray]]:
-    """The rows and cells of a factor's entries, those of smaller sets first: of all sets of one
-    size if these are disjoint, else of each."""
+    """The rows and cells of a factor's entries, smaller sets first: together for all sets of one
+    size if these are disjoint, otherwise one by one."""
     sizes = factor.entries[factor.rows]
     order = np.argsort(sizes, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):

@@ -1,8 +1,8 @@
-"""Any integer rows: their rank, and what follows from them, modulo a prime of 61 bits.
+"""The rank of any integer rows, and the rows that follow from them, modulo a prime of 61 bits.
 
-Modulo a prime the rank never rises, so that what is found is at most the rank. A combination found
-modulo the prime is only a candidate: it is written in fractions again (Wang's rational
-reconstruction) and multiplied out in integers. Only one with λC = w on every cell is given.
+The rank modulo a prime is at most the rank. A combination found modulo the prime is only a
+candidate: it is converted to fractions (Wang's rational reconstruction) and multiplied out in
+integers. Only one with λC = w on every cell is returned.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Modular"]
 
 _PRIME: Final = 2**61 - 1
 _BOUND: Final = math.isqrt(_PRIME // 2)
-_WORK: Final = 40_000_000  # entries that are changed: less than a second
+_WORK: Final = 40_000_000  # changes of entries: less than a second
 
 _Residues: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Modular:
-    """Of the rows of a factor. ``rank`` is None where that would take too much work."""
+    """The span of a factor's rows. ``rank`` is None if finding it would take too much work."""
 
     def __init__(self, factor: Factor) -> None:
         self._rows = factor
@@ -55,8 +55,8 @@ class Modular:
 def _certified(
     matrix: IntArray, pivots: list[int], values: list[int], row: int
 ) -> ExactCombination | None:
-    """The combination of the rows ``pivots`` that is ``values`` modulo the prime, if it is the row
-    in integers."""
+    """The combination of the rows ``pivots`` with factors ``values`` modulo the prime, if it equals
+    ``row`` in integers; otherwise None."""
     known: list[tuple[int, Fraction]] = []
     for place, value in zip(pivots, values, strict=True):
         factor = _fraction(value)
@@ -87,8 +87,8 @@ def _fraction(residue: int) -> Fraction | None:
 
 
 def _dense(factor: Factor) -> IntArray | None:
-    """Over the cells that its rows tell apart, without those of no row; None if to eliminate its
-    rows would take too much work."""
+    """The matrix over the cells that its rows distinguish, without those of no row; None if
+    elimination would take too much work."""
     kinds = by_kind(factor)
     if kinds.height * kinds.size * min(kinds.height, kinds.size) > _WORK:
         return None
@@ -96,12 +96,12 @@ def _dense(factor: Factor) -> IntArray | None:
 
 
 def _residues(matrix: IntArray) -> _Residues:
-    """Of the transposed matrix."""
+    """The residues of the transposed matrix."""
     return (matrix.T % _PRIME).astype(np.uint64)
 
 
 def _reduced(matrix: _Residues, columns: int) -> tuple[_Residues, list[int]]:
-    """In reduced echelon form by the first ``columns`` columns, and which of these have pivots."""
+    """The reduced echelon form by the first ``columns`` columns, and those with pivots."""
     pivots: list[int] = []
     for column in range(columns):
         deadline.check()
@@ -123,7 +123,7 @@ def _reduced(matrix: _Residues, columns: int) -> tuple[_Residues, list[int]]:
 
 
 def _product(a: _Residues | np.uint64, b: _Residues | np.uint64) -> _Residues:
-    """a·b mod 2⁶¹ − 1, of residues: in halves of 31 bits, with 2⁶¹ ≡ 1."""
+    """a·b mod 2⁶¹ − 1 for residues, in halves of 31 bits, with 2⁶¹ ≡ 1."""
     low, half = np.uint64(2**31 - 1), np.uint64(31)
     a_high, a_low, b_high, b_low = a >> half, a & low, b >> half, b & low
     middle = a_high * b_low + a_low * b_high
@@ -134,7 +134,7 @@ def _product(a: _Residues | np.uint64, b: _Residues | np.uint64) -> _Residues:
 
 
 def _residue(values: _Residues) -> _Residues:
-    """Of numbers below 2⁶⁴."""
+    """The residues of numbers below 2⁶⁴."""
     prime = np.uint64(_PRIME)
     folded = (values & prime) + (values >> np.uint64(61))
     result: _Residues = np.where(folded >= prime, folded - prime, folded)

@@ -1,4 +1,4 @@
-"""What counts are called, by the records they count: for the custodian, who has to know them."""
+"""Descriptions of counts for the custodian, by the records they count."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tallyveil.workload.workload import Column, Factor
 __all__ = ["EVERYBODY", "row_names"]
 
 EVERYBODY = "all records"
-_LISTED = 5  # values; of more the first ones
+_LISTED = 5  # the most values that are listed; further ones are left out
 
 
 def row_names(column: Column, domain: Domain) -> list[str]:
-    """A condition for each row that counts records; of others, what they sum up over."""
+    """A condition for each row that counts records; for other rows, what they sum over."""
     names = domain.names
     found = [
         (
@@ -56,7 +56,7 @@ def _name(factor: Factor, own: slice, domain: Domain) -> str:
 
 
 def _condition(attribute: Attribute, chosen: IntArray) -> str:
-    """That the attribute has one of some values; nothing where it has every value."""
+    """The condition that the attribute has one of these values; empty if it may have any."""
     if len(chosen) == attribute.size:
         return ""
     cells = [attribute.cells[n] for n in chosen.tolist()]

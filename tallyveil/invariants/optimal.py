@@ -1,10 +1,10 @@
-"""Integer rows that tell what is asked at nearly the least total variance there is.
+"""Integer rows that determine the rows asked with nearly the least total variance possible.
 
 With Σ of least trace (`inference.estimates.least_trace`) and Σ⁻¹ = BBᵀ, the rows H = Bᵀ W with
-independent noise of one σ determine W with errors of covariance σ²Σ. Some rows W_d of W give the
-others beside what is exact; of these Σ_d = GGᵀ and H = T W_d with T the integers nearest to s G⁻¹.
-T is triangular, and its diagonal is not 0: so W is decoded from the H that was rounded, without
-bias, and H is what is charged. For s → ∞ it is as good as Σ."""
+independent noise of one σ determine W with errors of covariance σ²Σ. Some rows W_d of W
+determine the others together with the exact rows. For these Σ_d = GGᵀ, and H = T W_d with T the
+integers nearest to s G⁻¹. T is triangular with no 0 on its diagonal, so W is decoded from the
+rounded H without bias, and H is charged. For s → ∞ it is as good as Σ."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _FIT: Final = 1e-7
 class Design:
     """``column`` has the rows H, charged as a ``translate``. ``deviations`` are those of the rows
     asked, in their lattice steps, if the noise on H has σ = 1. ``basis`` (k×d) gives the rows
-    asked, in their own units, from d of them beside what is exact. ``bound``: no covariance has a
-    lesser trace, for a Σ that costs 1."""
+    asked, in their own units, from d of them and the exact rows. No covariance of cost 1 has a
+    trace below ``bound``."""
 
     column: Column
     translate: Translate
@@ -46,8 +46,8 @@ class Design:
     bound: float
 
     def projected(self, variances: FloatArray) -> FloatArray:
-        """The variances that noise of these on the rows asked has, once they agree with what is
-        exact: the diagonal of U (Uᵀ V⁻¹ U)⁻¹ Uᵀ."""
+        """The variances after noise of these ``variances`` on the rows asked is made to agree with
+        the exact rows: the diagonal of U (Uᵀ V⁻¹ U)⁻¹ Uᵀ."""
         noisy = self.basis.any(axis=1)
         basis, own = self.basis[noisy], variances[noisy]
         found = np.zeros(len(variances))
@@ -63,9 +63,9 @@ def design(
     closed: bool,
     ellipsoids: bool = False,
 ) -> Design | None:
-    """Of all rows of some columns together; None if they are too many, or nothing is noisy.
-    ``numbers`` is as for `centres`; ``closed``: records are replaced, so that what moves all cells
-    alike costs nothing; ``ellipsoids``: with Σ of SUBSPACE's Algorithms 2 and 3."""
+    """The design for all rows of the columns; None if they are too many, or none is noisy.
+    ``numbers`` is as for `centres`. ``closed`` means that records are replaced, so a row that is
+    equal on all cells costs nothing. ``ellipsoids`` uses Σ of SUBSPACE's Algorithms 2 and 3."""
     height = sum(column.height for column in columns)
     whole = span.written_out(columns) if height <= _ROWS else None
     found = None if whole is None else posed(Column((whole,)), span, numbers)
@@ -104,7 +104,7 @@ def design(
 
 
 def _independent(covariance: FloatArray) -> IntArray:
-    """Rows of W that give all others, beside what is exact."""
+    """Rows of W that determine all others together with the exact rows."""
     _, triangle, order = qr(covariance, pivoting=True)
     sizes = np.abs(np.diag(triangle))
     found: IntArray = np.sort(order[sizes > _FIT * sizes.max(initial=0)]).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Declared rows taken together where a question does not tell the cells they count apart.
+"""Sums of declared rows over cells that a question does not distinguish.
 
-Two margins of a table stay two margins once values on which a question is constant are one value:
-the rows that differ in these values alone are summed up, and the sum counts whole classes of cells.
-By symmetry, λ that is best for the question can be equal on the rows of such a sum.
+Two margins of a table stay two margins when values on which a question is constant are merged: rows
+that differ only in these values are summed, and the sum counts whole classes of cells. By symmetry,
+some best λ for the question is equal on the rows of such a sum.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["orbits"]
 
 
 def orbits(column: Column, classes: Classes, limit: int) -> tuple[Factor, IntArray] | None:
-    """Of a declared column the sums, as rows over the classes, and for each of its rows the sum it
-    is in; None if these do not count whole classes, or are too many."""
+    """The sums of a declared column's rows, as rows over the classes, and the sum that each row is
+    in; None if they do not count whole classes, or are too many."""
     if column.selected is not None:
         return None
     known = all_known(_factor_orbits(factor, classes) for factor in column.factors)
@@ -34,7 +34,7 @@ def orbits(column: Column, classes: Classes, limit: int) -> tuple[Factor, IntArr
 
 
 def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] | None:
-    """The sums of a factor's rows over the classes, and in which each row is."""
+    """The sums of a factor's rows over the classes, and the sum that each row is in."""
     axes = tuple(axis for axis in factor.axes if axis in classes.labels)
     shape = tuple(len(classes.firsts[axis]) for axis in axes)
     at = np.unravel_index(np.arange(factor.size), factor.shape) if factor.axes else ()
@@ -49,7 +49,7 @@ def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] 
     first = alike([], (starts, [kinds, coefficients, counts]))
     orbit = np.unique(first, return_inverse=True)[1].ravel().astype(np.int64)
     height = int(orbit.max(initial=-1)) + 1
-    # What each orbit sums up to on each cell: the same on all cells of a class, or not at all.
+    # The sum of each orbit on each cell must be the same on all cells of a class.
     places, entry = np.unique(orbit[factor.rows] * factor.size + factor.cells, return_inverse=True)
     sums = np.zeros(len(places), dtype=np.int64)
     np.add.at(sums, entry.ravel(), factor.coefficients)
@@ -62,7 +62,7 @@ def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] 
 
 
 def _counted(*labels: IntArray) -> tuple[IntArray, ...]:
-    """The distinct combinations, in order, and how often each occurs."""
+    """The distinct combinations in order, and the number of occurrences of each."""
     order = np.lexsort(labels[::-1])
     values = [label[order] for label in labels]
     changes = [np.diff(value, prepend=value[:1] - 1) != 0 for value in values]

@@ -1,6 +1,6 @@
 """Whether rows that are products follow from a column that is a product: factor by factor.
 
-Attributes that factors of the one or the other tie together make a part; so do the factors without
+Attributes that some factor of either column combines form a part; so do the factors without
 attributes, which are constants. A product ⊗w_p ≠ 0 lies in
 the row space of ⊗C_p exactly if every w_p lies in that of C_p, and then λ = ⊗λ_p.
 """
@@ -24,39 +24,39 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ProductSpace", "row_space"]
 
-_AT_ONCE = 4_096  # rows between two looks at the deadline
+_AT_ONCE = 4_096  # rows between two checks of the deadline
 _LIMIT = 2_000_000  # cells or entries of a part that is multiplied out
 
 
 def row_space(rows: Factor) -> Laminar | Modular:
-    """What follows from the rows of one factor: by nested sets, or else by elimination."""
+    """The row space of one factor: as nested sets if possible, otherwise by elimination."""
     return Laminar.of(rows) or Modular(rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The declared rows over some axes. Row i adds ``numbers[i]`` to the number of a whole row."""
+    """Declared rows over some axes. Row i adds ``numbers[i]`` to the number of the whole row."""
 
     space: Laminar | Modular
     numbers: tuple[int, ...]
 
 
 class ProductSpace:
-    """Of a declared column. ``sizes`` has the number of values of each attribute, in order."""
+    """The row space of a declared column. ``sizes`` has each attribute's number of values."""
 
     def __init__(self, column: Column, sizes: Mapping[str, int]) -> None:
         self._column = column
         self._sizes = sizes
 
     def rank(self) -> int | None:
-        """None if that would take too much work."""
+        """The rank, or None if finding it would take too much work."""
         parts = (self._part(axes) for axes in self._tied(()))
         ranks = all_known(None if part is None else part.space.rank for part in parts)
         return None if ranks is None else math.prod(ranks)
 
     def combinations(self, asked: Column) -> list[ExactCombination | None] | None:
-        """For each row of the column its combination of the declared rows, or None; None for all if
-        that would take too much work."""
+        """For each row of the column its combination of the declared rows, or None; a single None
+        if finding them would take too much work."""
         rows = asked.factor_rows(asked.numbers)
         found: list[list[ExactCombination | None]] = []
         for axes in self._tied(asked.factors):
@@ -121,7 +121,7 @@ def _has(axes: tuple[str, ...], some: tuple[str, ...]) -> bool:
 
 
 def _product(parts: Sequence[ExactCombination | None]) -> ExactCombination | None:
-    """λ = ⊗λ_p, of those that add to the numbers of rows."""
+    """λ = ⊗λ_p of the parts' combinations, whose row numbers add up."""
     known = all_known(parts)
     if known is None:
         return None

@@ -1,12 +1,13 @@
-"""All that follows from the declared columns: their rank, and a certificate for each row.
+"""The span of the declared columns: its rank, and a certificate for each row in it.
 
-Structure comes first. One product answers by its factors (`product`). Where all factors of several
-products are over one attribute each, those over the same attribute span the same, and the sum over
-the attribute is in there, a product lies in the span exactly if it lies in that of one of them, and
+Structure is used where possible. One product is decided by its factors (`product`). If all factors
+of several products are over one attribute each, factors over the same attribute have the same span,
+and this span includes the sum over the attribute, then a product lies in the span exactly if it
+lies in that of one of them, and
 
     rank = Σ_{A in the down-closure of the columns' sets of attributes} Π_{i∈A} (r_i − 1).
 
-Other unions are taken over the cells that their rows and those asked tell apart.
+Other unions are decided over the cells that their rows and those asked distinguish.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _MOST: Final = 1 << 16  # sets of attributes
 
 
 class JointRows(NamedTuple):
-    """Declared rows and asked ones over the cells that they tell apart; ``numbers[i]`` is the
-    number of row i of the declared ones among all that are declared."""
+    """Declared and asked rows over the cells that they distinguish; ``numbers[i]`` is the number of
+    row i of ``declared`` among all declared rows."""
 
     declared: Factor
     asked: Factor
@@ -46,12 +47,13 @@ class JointRows(NamedTuple):
 
 
 class Span:
-    """Of declared columns, over attributes with so many values each, in the domain's order.
+    """The span of declared columns. ``sizes`` has each attribute's number of values, in the
+    domain's order.
 
     Rows are numbered over all columns, one after the other. ``basis`` are the numbers of the
-    columns that the others follow from.
+    columns from which the others follow.
 
-    Raises StatementTooComplex if the rank cannot be found out.
+    Raises StatementTooComplex if the rank cannot be determined.
     """
 
     def __init__(self, columns: Sequence[Column], sizes: Mapping[str, int]) -> None:
@@ -73,7 +75,7 @@ class Span:
 
     @property
     def holds_total(self) -> bool:
-        """Whether the number of records follows."""
+        """Whether the number of all records follows."""
         return self.combinations(Column())[0] is not None
 
     @cached_property
@@ -83,7 +85,7 @@ class Span:
         return rows is not None and Laminar.of(rows) is not None
 
     def classes(self) -> Classes:
-        """The cells that the declared rows tell apart."""
+        """The cells that the declared rows distinguish."""
         return Classes.of([self.columns[n] for n in self.basis])
 
     def over(self, classes: Classes) -> Factor | None:
@@ -92,8 +94,8 @@ class Span:
         return None if rows is None else stacked(rows)
 
     def disjoint_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
-        """Columns of the same span, each with its rows' values: where the sets that the basis
-        counts are nested or disjoint their atoms, so that no row ties others together."""
+        """Columns of the same span, each with its rows' values. If the sets that the basis counts
+        are nested or disjoint, these are their atoms, so that no row connects others."""
         columns = [self.columns[n] for n in self.basis]
         whole = self.written_out(columns) if len(columns) > 1 else None
         sets = None if whole is None else Laminar.of(whole)
@@ -111,12 +113,12 @@ class Span:
         return None if rows is None else replace(stacked(rows), axes=axes, shape=shape)
 
     def basis_columns(self, values: Sequence[int]) -> Iterator[tuple[Column, Sequence[int]]]:
-        """The columns that all others follow from, each with its rows' values."""
+        """The columns from which all others follow, each with its rows' values."""
         for n in self.basis:
             yield self.columns[n], values[self._starts[n] : self._starts[n + 1]]
 
     def basis_values(self, values: Sequence[int]) -> list[int]:
-        """Of the rows of `over`, from those of all declared rows."""
+        """The values of the rows of `over`, from those of all declared rows."""
         return [value for _, own in self.basis_columns(values) for value in own]
 
     def _combinations(self, asked: Column, basis: Sequence[int]) -> list[ExactCombination | None]:
@@ -137,7 +139,7 @@ class Span:
         return found
 
     def row_numbers(self, column: int) -> IntArray:
-        """Of a declared column."""
+        """The numbers of a declared column's rows."""
         return np.arange(self._starts[column], self._starts[column + 1])
 
     def jointly(
@@ -155,7 +157,7 @@ class Span:
         return JointRows(stacked(rows[: len(basis)]), stacked(rows[len(basis) :]), numbers)
 
     def _over_classes(self, columns: Sequence[Column], classes: Classes) -> list[Factor] | None:
-        """Columns over joint classes, in one factor each."""
+        """Each column over joint classes, as one factor."""
         if classes.size > _LIMIT:
             return None
         axes, shape = classes.axes, classes.shape
@@ -212,7 +214,7 @@ def _of_axes(column: Column) -> bool:
 
 
 def _same(one: Factor, other: Factor, sizes: Mapping[str, int]) -> bool:
-    """Whether two factors over one attribute span the same."""
+    """Whether two factors over one attribute have the same span."""
     return all(
         None not in (ProductSpace(Column((a,)), sizes).combinations(Column((b,))) or [None])
         for a, b in ((one, other), (other, one))
@@ -224,6 +226,7 @@ def _filled(
     more: Sequence[ExactCombination | None],
     numbers: Sequence[int],
 ) -> list[ExactCombination | None]:
-    """What was found, with more of the declared rows ``numbers`` where nothing was."""
+    """The combinations ``found``, completed by ``more``, which are of the declared rows
+    ``numbers``."""
     pairs = zip(found, more, strict=True)
     return [old or (new and new.renumbered(numbers)) for old, new in pairs]

@@ -1,8 +1,8 @@
-"""A translate w − λC of a row w: what a row may be charged as where Cx is public.
+"""A translate w − λC of a row w, as which the row may be charged where Cx is public.
 
-Two tables that agree on C give w − λC the same difference as w. So whoever adds noise to w may be
-charged for w − λC, whatever λ: it changes nothing that is released. The charge is worked out from
-the λ that is recorded and the rows that are published, in integers.
+For two tables that agree on C, w − λC differs by as much as w. So noise on w may be charged as
+noise on w − λC for any λ; nothing that is released changes. The charge is computed in integers from
+the recorded λ and the published rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST: Final = 2.0**62
 
 @dataclass(frozen=True, eq=False)
 class Translate:
-    """λ of the rows of one column: row ``rows[t]`` has λ = ``numerators[t] / denominator`` at the
+    """The λ of one column's rows: row ``rows[t]`` has λ = ``numerators[t] / denominator`` at the
     published row ``declared[t]``, numbered over all published columns, one after the other."""
 
     rows: IntArray
@@ -43,15 +43,15 @@ class Translate:
 
 
 def translated(asked: Column, translate: Translate, published: Sequence[Column]) -> Column | None:
-    """``denominator`` · (w − λC) for each row w that is asked, in integers; None if that has too
-    many cells, or coefficients beyond 64 bits.
+    """``denominator`` · (w − λC) for each asked row w, in integers; None if that has too many
+    cells, or coefficients beyond 64 bits.
 
-    Raises ValueError if λ belongs to other rows.
+    Raises ValueError if λ refers to rows that do not exist.
     """
     return _translated(translate, asked, tuple(published))
 
 
-@kept_with  # it is looked at before it is charged
+@kept_with  # it is quoted before it is charged
 def _translated(
     translate: Translate, asked: Column, published: tuple[Column, ...]
 ) -> Column | None:
