@@ -28,7 +28,7 @@ __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
 
 _LONG: Final = 1_000  # charges that a summary may lack: composing them takes half a second
-_PART: Final = 100  # of a long ledger it may lack one charge in so many
+_PART: Final = 100  # of a long ledger it may lack one charge in this number
 
 
 Draw: TypeAlias = Callable[[int, Receipt], Noisy]

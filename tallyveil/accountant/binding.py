@@ -91,7 +91,7 @@ def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
             ledger,
             "data",
             "To answer from other data, name another file as ledger: it begins with the whole"
-            " budget, and whoever is in both data can lose both budgets.",
+            " budget, and a person in both data can lose both budgets.",
         )
     raise LedgerMismatch(
         f'the source holds other data of table "{table}" than the ledger {ledger.name} knows',

@@ -116,8 +116,8 @@ def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
         raise SourceError(
             f"tables.{table.name}.count: expected a whole number from 0 to {MAX_RECORDS:,} in"
             f" every row; some row's {table.count} {'; some '.join(wrong)}",
-            hint="A row of so many records needs their number. Survey weights, which estimate how"
-            " many others a record is like, are not counts.",
+            hint="Each row needs the number of records that it stands for. Survey weights, which"
+            " estimate how many others a record is like, are not counts.",
         )
 
 

@@ -51,7 +51,7 @@ def test_each_spends_a_share_and_all_the_budget(shared: Any, connect: Connect) -
         alice.execute(FRESH)
     assert own.value.diag.message_primary == (
         'the share of analyst "alice" in the budget of table "person" does not allow this: it '
-        "costs epsilon 0.1, and 0 remains where most was asked by this analyst"
+        "costs epsilon 0.1, and 0 remains for the records asked about most by this analyst"
     )
     assert "SET dp.source = history" in (own.value.diag.message_hint or "")
     # Bob's share is his own, until the table's budget is spent.

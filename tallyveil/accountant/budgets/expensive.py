@@ -102,16 +102,16 @@ def _corner(axes: Sequence[str], cells: _Mask) -> dict[str, _Indices]:
 
 def _told(found: Mapping[str, _Indices], domain: Domain) -> str:
     names = [name for name in domain.names if name in found]
-    told = (f"{name} = {_values(domain[name], found[name])}" for name in names)
-    return ", ".join(told) or _ALL
+    conditions = (f"{name} = {_values(domain[name], found[name])}" for name in names)
+    return ", ".join(conditions) or _ALL
 
 
 def _values(attribute: Attribute, indices: _Indices) -> str:
     parts = list(_parts(attribute, indices.tolist()))
     if len(parts) <= _NAMED:
         return " or ".join(text for text, _ in parts)
-    text, told = parts[0]
-    return f"{text} or {len(indices) - told} others"
+    text, named = parts[0]
+    return f"{text} or {len(indices) - named} others"
 
 
 def _parts(attribute: Attribute, indices: list[int]) -> Iterator[tuple[str, int]]:

@@ -72,17 +72,20 @@ def exceeded(quote: TableQuote) -> BudgetExceeded:
     """The error for a quote that is not allowed."""
     # Rounded to the safe side: the cost up, the remainder down.
     requested, remaining = rounded_up(quote.cost), rounded_down(quote.remaining_before)
-    costs = f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains where most was"
+    costs = (
+        f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains for the records"
+        " asked about most"
+    )
     hint = (
         f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records with"
         " budget left, or again what is answered from history for free."
     )
     if quote.analyst is None:
-        message = f'the budget of table "{quote.table}" does not allow this: {costs} asked'
+        message = f'the budget of table "{quote.table}" does not allow this: {costs}'
     elif quote.has_share:
         message = (
             f'the share of analyst "{quote.analyst}" in the budget of table "{quote.table}" does'
-            f" not allow this: {costs} asked by this analyst"
+            f" not allow this: {costs} by this analyst"
         )
     else:
         message = f'analyst "{quote.analyst}" has no share of the budget of table "{quote.table}"'
