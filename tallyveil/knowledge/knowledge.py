@@ -162,7 +162,7 @@ class Knowledge:
                         made_from[of] = self._reported.made_from(found.columns[of], rows[of])
                     fine = found.columns[of]
                     sums = self._reported.sums(total, rows[number], fine, made_from[of], aim)
-            derivations += self._reported.unknown(column, known, aim, narrowest, total, sums)
+            derivations += self._reported.derivations(column, known, aim, narrowest, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
         agree, complete = True, all(one.complete for one in totals)

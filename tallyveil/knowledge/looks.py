@@ -1,8 +1,8 @@
-"""A look at what is recorded: the best estimates of a statement's rows, kept while they hold.
+"""The best estimates of a statement's rows from what is recorded, cached while they stay valid.
 
-The rows that one statement asks are estimated together, so that what follows from them linearly has
-an estimate that follows from theirs. Where they are too many, or tell too many cells apart, half of
-its columns are, and so on. All of them share the work that one statement is worth.
+The rows of one statement are estimated jointly, so that linear relations between the rows hold
+between their estimates. If they are too many, or distinguish too many cells, its columns are halved
+until they fit. All parts share the work allowed for one statement.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Looks", "is_large"]
 
-_ROWS: Final = 2_000  # that are looked at together
-_EVERY_ROW: Final = 4_000  # of a statement; of more, rows have their own answers only
-_COLUMNS: Final = 100  # of a statement with more as well
+_ROWS: Final = 2_000  # rows estimated jointly
+_EVERY_ROW: Final = 4_000  # rows of a statement; further rows have their own answers only
+_COLUMNS: Final = 100  # columns of a statement; with more, rows have their own answers only
 _WORK: Final = 100_000  # entries of a system
-_PART: Final = 20_000  # of one of several: of more, few would be solved
-_UNKNOWN: Final = 30_000  # for each row, where none has an answer of its own
-_NARROW: Final = 4  # choices of columns about few attributes, where all are too much work
-_HALVES: Final = 3  # so many times half of the columns are left out where all are too much work
-_SHARED: Final = 4  # so many times the work of one system is shared by all of a statement's columns
+_PART: Final = 20_000  # entries of one of several systems: few larger ones would be solved
+_UNKNOWN: Final = 30_000  # entries for each row, if no row has an answer of its own
+_NARROW: Final = 4  # choices of columns over few attributes to try if all are too much work
+_HALVES: Final = 3  # how often the columns are halved if all are too much work
+_SHARED: Final = 4  # a statement's columns share this many times the work of one system
 
 
 class _Share(NamedTuple):
-    """Of what one statement is worth: entries of a system, and laws of errors."""
+    """A share of one statement's limits: entries of a system, and laws of errors."""
 
     work: int
     kinds: int
 
     @classmethod
     def of(cls, columns: int, every: int) -> _Share:
-        """For some columns of all that a statement asks."""
+        """The share of ``columns`` of the ``every`` columns that a statement asks."""
         if columns == every:
             return cls(_WORK, KINDS)
         work = min(_PART, _WORK * _SHARED * columns // every)
@@ -53,7 +53,7 @@ class _Share(NamedTuple):
 
 
 class Looks:
-    """At one table. Threads may share it."""
+    """The estimates for one table. Threads may share it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -62,9 +62,10 @@ class Looks:
     def at(
         self, columns: Sequence[Column], which: Sequence[int], seen: int, asked: int
     ) -> tuple[Outlook, ...]:
-        """What the first ``seen`` recorded columns say of all rows of some columns, together if
-        that can be; of the last ones nothing, where there are too many rows. Columns after the
-        first ``asked`` are sums of these, which have no less room for them."""
+        """Estimate all rows of the columns ``which`` from the first ``seen`` recorded columns,
+        jointly where possible. Rows beyond the limit get no estimate.
+
+        Columns from number ``asked`` on are sums of the others, and do not reduce their limits."""
         own, sums = (tuple(n for n in which if (n < asked) == first) for first in (True, False))
         if own and sums and len(which) <= _COLUMNS:
             some = [columns[n] for n in which]
@@ -72,12 +73,12 @@ class Looks:
                 one = self._look(some, tuple(which), seen, _Share.of(1, 1), len(own))
                 if one is not None:
                     return (one,)
-        return self._each(columns, own, seen) + self._each(columns, sums, seen)
+        return self._in_parts(columns, own, seen) + self._in_parts(columns, sums, seen)
 
-    def _each(
+    def _in_parts(
         self, columns: Sequence[Column], which: Sequence[int], seen: int
     ) -> tuple[Outlook, ...]:
-        """As `at`, of columns of one sort."""
+        """As `at`, for columns that are all asked or all sums."""
         found: list[Outlook] = []
         left, parts = _EVERY_ROW, [tuple(which)] if which else []
         while parts:
@@ -99,8 +100,8 @@ class Looks:
         return tuple(found)
 
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
-        """By exact rows alone: so fresh answers, and those of large statements, agree with them;
-        the latter have no laws of their own."""
+        """The outlook from exact rows alone, by which fresh answers and those of large statements
+        are made to agree with them. Large statements get no laws of their own."""
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()
@@ -121,20 +122,20 @@ class Looks:
         share: _Share,
         asked: int,
     ) -> Outlook | None:
-        """What the first ``seen`` recorded columns say of some columns, the first ``asked`` of
-        which determine the others; None if several are too large to be looked at together."""
+        """Estimate the columns, of which the first ``asked`` determine the others, from the first
+        ``seen`` recorded columns; None if several columns are too large together."""
         key = _key(columns, share)
         latest = self._outlooks.find(key)
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
-        found = self._looked(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
-        if found is not None and found.unknown > _empty(columns):
+        found = self._uncached(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
+        if found is not None and found.unknown > _zero_rows(columns):
             found = self._narrowed(columns, found, share, asked)
         if found is not None and (latest is None or latest.seen < seen):
             self._outlooks.put(key, found)
         return found
 
-    def _looked(
+    def _uncached(
         self,
         columns: Sequence[Column],
         nothing: Outlook,
@@ -142,8 +143,8 @@ class Looks:
         latest: Outlook | None,
         asked: int,
     ) -> Outlook | None:
-        """As `_look`. If that comes to the same recorded columns as for the ``latest``, it says the
-        same."""
+        """Return the outlook of `_look`, uncached. Reuses ``latest`` if the same recorded columns
+        would be used."""
         state, seen = self._state, nothing.seen
         taken, work, whole = self._chosen(columns, seen, share.work, asked)
         outside = replace(nothing, outside=True, given_up=not whole)
@@ -157,19 +158,19 @@ class Looks:
             return None if system is None else replace(outside, system=system)
         if system is None:
             return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
-        if not system.used:  # what follows from exact rows alone is known without it (`exact`)
+        if not system.used:  # rows that follow from exact rows alone are known already (`exact`)
             return replace(nothing, system=system, chosen=(taken, work))
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _narrowed(
         self, columns: Sequence[Column], found: Outlook, share: _Share, asked: int
     ) -> Outlook:
-        """What fewer recorded columns say, if it is of more rows: beside all of them there may not
-        have been the work to find out what few determine."""
+        """Estimate from fewer recorded columns, if that determines more rows: with all of them,
+        there may have been too much work to find out what a few determine."""
         used = () if found.system is None else found.system.used
         if not found.given_up and (found.outside or len(used) == found.seen):
             return found
-        most, best, empty = share.work // COLUMN, found, _empty(columns)
+        most, best, empty = share.work // COLUMN, found, _zero_rows(columns)
         narrow = self._state.relevance.narrow(columns, found.seen, most)
         halves = _HALVES if found.given_up else 0
         fewer: Iterator[Sequence[int]] = itertools.chain(
@@ -195,14 +196,15 @@ class Looks:
     def _chosen(
         self, columns: Sequence[Column], seen: int, work: int, asked: int
     ) -> tuple[tuple[int, ...] | None, int, bool]:
-        """Which recorded columns are to be looked at beside some columns, those with rows of theirs
-        first, and the work they are worth; None if these can say nothing of any combination of the
-        columns' rows, and then whether this is certain, since it was checked of all recorded
-        columns. Those that tell too many cells apart are left out."""
+        """Choose recorded columns to estimate the columns from, those with common rows first.
+
+        Returns them, without columns that distinguish too many cells, and the work allowed. Returns
+        None for them if they determine no combination of the columns' rows but 0. The third item is
+        then whether that was checked for all recorded columns, and is certain."""
         state, same = self._state, self._state.holding(columns, seen)
         if not same:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
-        # Nothing follows from a part of what is recorded if nothing does from all of it.
+        # If all recorded columns determine nothing, no part of them does.
         recorded = None if same else state.relevance.every(columns, seen)
         if recorded is not None and state.outside(columns[:asked], recorded):
             return None, work, True
@@ -213,9 +215,9 @@ class Looks:
         return tuple(itertools.compress(every, fits)), work, False
 
     def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:
-        """The outlooks once something was bought."""
+        """The outlooks after the purchase."""
         if not bought.indirect:
-            return [self._once_bought(found, one, bought, seen) for one in found.outlooks]
+            return [self._after_bought(found, one, bought, seen) for one in found.outlooks]
         before = [n for one in found.outlooks if one.system for n in one.system.used]
         fresh = (self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values)))
         used = tuple(dict.fromkeys((*fresh, *before)))
@@ -223,11 +225,11 @@ class Looks:
         nothing = Outlook.nothing(tuple(range(len(found.columns))), found.columns, seen)
         return [nothing if system is None else nothing.estimated(system)]
 
-    def _once_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
-        """The outlook once some of its rows are bought, or of other columns beside them."""
+    def _after_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
+        """The outlook after some of its rows, or rows of other columns, were bought."""
         state = self._state
         if not outlook.examined and not any(map(any, outlook.rows)):
-            return outlook  # of too many rows
+            return outlook  # it has too many rows
         columns = [found.columns[n] for n in outlook.columns]
         asked = sum(n < found.asked for n in outlook.columns)
         alike = [one for one in found.outlooks if (one.columns[0] < found.asked) == (asked > 0)]
@@ -261,12 +263,12 @@ class Looks:
 
 
 def is_large(columns: Sequence[Column]) -> bool:
-    """Whether rows have their own answers only."""
+    """Whether there are too many rows for estimates, so that they have their own answers only."""
     return sum(column.height for column in columns) > _ROWS
 
 
-def _empty(columns: Sequence[Column]) -> int:
-    """How many rows of some columns have no coefficient: no recorded column says more of these."""
+def _zero_rows(columns: Sequence[Column]) -> int:
+    """The number of rows without a coefficient. These are 0 and need no estimate."""
     return sum(len(column.zeros) for column in columns)
 
 

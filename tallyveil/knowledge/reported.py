@@ -1,7 +1,7 @@
-"""What was once reported of a row, which is never worse later.
+"""Estimates that were reported once, so that later ones are never worse.
 
-The ledger says from which answers a reported estimate was made. So it can be made again, by any
-process, though later answers may have left those no place among what is looked at.
+The ledger records which answers a reported estimate was made from. So any process can make it
+again, even if later answers have displaced these from the answers that a statement uses.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["TOGETHER", "Reported", "better"]
 
-TOGETHER: Final = 2_000  # rows between two looks at the deadline
-_SOLVED: Final = 100_000  # entries of the system by which a sum is checked
-_SAME: Final = 1 - 1e-9  # of variances that are one computed twice
+TOGETHER: Final = 2_000  # rows between two checks of the deadline
+_SOLVED: Final = 100_000  # entries of the system that checks a sum
+_SAME: Final = 1 - 1e-9  # ratio of variances that count as equal
 _NOTHING: Final[Mapping[int, Basis]] = {}
 
 
 class Reported:
-    """The estimates of a table's rows that were reported. Threads may share it."""
+    """The reported estimates of one table's rows. Threads may share it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._derived = _Derived()
 
-    def unknown(
+    def derivations(
         self,
         column: Column,
         rows: Sequence[Known | None],
         aim: Aim,
-        told: dict[bytes, float],
+        narrowest: dict[bytes, float],
         total: Totals | None = None,
         sums: Mapping[int, Basis] = _NOTHING,
     ) -> list[Derivation]:
-        """How the estimates among what is known of a column's rows, and is reported, were made, as
-        far as the ledger does not know and the rows' own answers do not tell.
+        """Return what the ledger must record about how the reported estimates of a column's rows
+        were made: those it does not know and that are not the rows' own answers.
 
-        Where sums of other rows are reported instead, these have the laws of their errors. They
-        have the variance of the estimate, or if they are better a basis of their own (`sums`).
+        Sums of other rows may be reported instead, with laws of their own. They have the variance
+        of the estimate or, if they are better, a basis of their own (`sums`).
 
-        A statement may report multiples of one row, from answers of which it looks at different
-        ones. Of these the one of the narrowest interval is to be found again: ``told`` has the
-        least half-width so far, of the primitive row.
+        A statement may report multiples of one row from different answers. The one with the
+        narrowest interval is recorded: ``narrowest`` has the smallest half-width so far, in units
+        of the primitive row.
         """
         deadline.check()
         if isinstance(rows, Alike):
@@ -76,7 +76,7 @@ class Reported:
             known = self._state.bases(key)
             if total is not None and number in better:
                 basis = sums.get(number)
-                if basis is None or _told_better(told, key, content, row, aim):
+                if basis is None or not _is_narrowest(narrowest, key, content, row, aim):
                     continue
                 if known.get(aim.confidence) != basis:
                     by = aim.criterion if row is None else aim.confidence
@@ -87,7 +87,7 @@ class Reported:
             estimate, basis = row.estimate, row.estimate.basis
             if number in summed:
                 basis = replace(basis, rough=False)
-            if _told_better(told, key, content, row, aim):
+            if not _is_narrowest(narrowest, key, content, row, aim):
                 continue
             if known.get(aim.confidence) == basis and aim.criterion in known:
                 continue
@@ -106,11 +106,11 @@ class Reported:
         made_from: Sequence[Basis],
         aim: Aim,
     ) -> dict[int, Basis]:
-        """What the rows that are better known as sums are made from, by what each row of the
-        ``fine`` column, which they sum up, is `made_from`.
+        """The bases of the rows that are better known as sums of rows of the ``fine`` column, each
+        of which is `made_from` a basis.
 
-        All their answers together, where what these say of the row is no worse than the sum.
-        Elsewhere the sum is made again from its parts.
+        A basis has all of the sum's answers if an estimate from these is no worse than the sum.
+        Otherwise the sum is made again from its parts.
         """
         together: dict[Basis, list[int]] = {}
         for number in sorted(total.better):
@@ -121,7 +121,7 @@ class Reported:
         for basis, numbers in together.items():
             deadline.check()
             part = total.column.take(np.array(numbers, dtype=np.int64))
-            again = self._again(part, basis, _SOLVED, every=True)
+            again = self._made_again(part, basis, _SOLVED, every=True)
             for number, row, one in zip(numbers, part.named_rows, again, strict=True):
                 known = rows[number]
                 if one is None or known is None or not _no_worse(one, known, aim.confidence):
@@ -132,7 +132,7 @@ class Reported:
         return found
 
     def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
-        """The answers that what is known of each row is from: none if it is exact."""
+        """The answers that each row's known value was made from; none if it is exact."""
         held = self._state.held(column) or [()] * column.height
         found = list[Basis]()
         every = zip(column.named_rows, held, rows, strict=True)
@@ -144,15 +144,15 @@ class Reported:
             added = (
                 n for n in reversed(numbers) if n >= 0 and self._state.answer(n).law is not None
             )
-            says = (n for n in added if own_answer(self._state, n, key, place, content) == own)
-            found.append(Basis(own=tuple(itertools.islice(says, 1))))
+            same = (n for n in added if own_answer(self._state, n, key, place, content) == own)
+            found.append(Basis(own=tuple(itertools.islice(same, 1))))
         return found
 
     def _best_by(
         self, key: bytes, content: int, estimate: Estimate, basis: Basis, aim: Aim
     ) -> Criterion:
-        """The criterion by which no better estimate of a row was reported: the aim's, or that of
-        its confidence."""
+        """The aim's criterion, or its confidence if a better estimate by that criterion was
+        reported before."""
         best = self._state.bases(key).get(aim.criterion)
         if aim.criterion is not None or best is None or best == basis:
             return aim.criterion
@@ -163,7 +163,7 @@ class Reported:
     def at_least(
         self, column: Column, rows: Sequence[Estimate | None], aim: Aim
     ) -> tuple[Estimate | None, ...]:
-        """What was reported of each row, unless the row here improves on it."""
+        """Return the rows' estimates, replaced by reported ones that they do not improve on."""
         if not self._state.has_bases:
             return tuple(rows)
         found = list(rows)
@@ -172,7 +172,7 @@ class Reported:
             keys = enumerate(column.row_keys[start : start + TOGETHER], start)
             reported = {row: bases for row, key in keys if (bases := self._state.bases(key))}
             every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
-            made = dict(zip(every, self._made(column, every), strict=True))
+            made = dict(zip(every, self._estimates(column, every), strict=True))
             for row, bases in reported.items():
                 one = _best({of: made[row, basis] for of, basis in bases.items()}, aim)
                 now = found[row]
@@ -181,12 +181,13 @@ class Reported:
         return tuple(found)
 
     def narrowest(self, key: bytes, estimate: Estimate, confidence: Fraction) -> bool:
-        """Whether no narrower interval of a row than the estimate's was reported at the confidence,
-        and this was."""
+        """Whether this estimate has the narrowest interval reported at the confidence."""
         return self._state.bases(key).get(confidence) == estimate.basis
 
-    def _made(self, column: Column, pairs: Sequence[tuple[int, Basis]]) -> list[Estimate | None]:
-        """For each row of the column and basis the estimate, which may have to be made again."""
+    def _estimates(
+        self, column: Column, pairs: Sequence[tuple[int, Basis]]
+    ) -> list[Estimate | None]:
+        """The estimate for each pair of a row of the column and a basis, cached or made again."""
         keys = [(column.row_keys[row], content_at(column, row), basis) for row, basis in pairs]
         found = self._derived.find_all(keys)
         missing: dict[Basis, list[int]] = {}
@@ -200,24 +201,24 @@ class Reported:
         return self._derived.find_all(keys)
 
     def _derive(self, part: Column, basis: Basis) -> None:
-        """Make again the estimates of some rows that were made from ``basis``."""
+        """Make the estimates of some rows from ``basis`` again, and cache them."""
         if basis.parts:
             estimates = [self._summed(basis, *row) for row in part.named_rows]
         else:
-            estimates = self._again(part, basis, WRITTEN_OUT)
+            estimates = self._made_again(part, basis, WRITTEN_OUT)
         for (key, content), estimate in zip(part.named_rows, estimates, strict=True):
             if estimate is not None:
                 self._derived.put(key, content, basis, estimate)
 
     def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
-        """The estimate of the row of this key and content, or of a multiple of it, as the sum of
-        its parts; None if it is another row, or one of the parts cannot be made again."""
+        """The estimate of the row of this key and content as the sum of the basis's parts; None if
+        the basis is not for a multiple of this row, or a part cannot be made again."""
         if key != basis.summed:
             return None
         found = list[Estimate]()
         for part in basis.parts:
             deadline.check()
-            for one in self._again(decode_column(part.rows), part.basis, WRITTEN_OUT):
+            for one in self._made_again(decode_column(part.rows), part.basis, WRITTEN_OUT):
                 if one is None:
                     return None
                 found.append(one)
@@ -226,11 +227,11 @@ class Reported:
             whole = whole.times(content / basis.content)
         return replace(whole, basis=basis)
 
-    def _again(
+    def _made_again(
         self, part: Column, basis: Basis, work: int, *, every: bool = False
     ) -> list[Estimate | None]:
-        """The estimates of some rows from ``basis``, as far as there is the ``work`` for it, or
-        from ``every`` answer of it; None where there is none."""
+        """The estimates of some rows from as much of ``basis`` as fits in ``work`` entries, or if
+        ``every`` from all of it; None for rows without one."""
         state = self._state
         unknown: list[Estimate | None] = [None] * part.height
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
@@ -252,8 +253,8 @@ class Reported:
 
 
 class _Derived:
-    """Estimates by the row's key and the basis. The estimate of a row serves every multiple of it.
-    Threads may share it."""
+    """A cache of estimates by row key and basis, which serves all multiples of a row. Threads may
+    share it."""
 
     def __init__(self) -> None:
         self._cache: Cache[tuple[int, Estimate]] = Cache(
@@ -264,7 +265,7 @@ class _Derived:
         self._cache.put((key, basis), (content, estimate))
 
     def find_all(self, rows: Sequence[tuple[bytes, int, Basis]]) -> list[Estimate | None]:
-        """For each row's key, content and basis the estimate, or None."""
+        """The estimate for each row's key, content and basis, or None."""
         every = self._cache.find_all([(key, basis) for key, _, basis in rows])
         return [
             None
@@ -276,42 +277,43 @@ class _Derived:
         ]
 
 
-def _told_better(
-    told: dict[bytes, float], key: bytes, content: int, row: Known | None, aim: Aim
+def _is_narrowest(
+    narrowest: dict[bytes, float], key: bytes, content: int, row: Known | None, aim: Aim
 ) -> bool:
-    """Whether the statement reports a multiple of the row with an interval no wider than this."""
+    """Whether no multiple of the row has been reported by the statement with as narrow an interval;
+    updates ``narrowest``."""
     width = math.inf if row is None else row.half_width(aim.confidence) / abs(content)
-    before = told.get(key, math.inf)
-    told[key] = min(before, width)
-    return before <= width < math.inf
+    before = narrowest.get(key, math.inf)
+    narrowest[key] = min(before, width)
+    return not before <= width < math.inf
 
 
 def _no_worse(new: Estimate, known: Known, confidence: Fraction) -> bool:
-    """Whether neither the variance is greater nor the interval wider. Where the variances are equal
-    both are the one best combination."""
+    """Whether neither the variance nor the interval is larger. Equal variances mean that both are
+    the same best combination."""
     if new.variance >= known.variance * _SAME:
         return new.variance * _SAME <= known.variance
     return new.half_width(confidence) <= known.half_width(confidence)
 
 
 def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:
-    """The best of some estimates, by the criteria they were reported for, whose interval is no
-    wider than was reported at the confidence."""
+    """The best reported estimate for the aim, whose interval is no wider than was reported at its
+    confidence. ``made`` has the estimates by the criteria they were reported for."""
     each = [*dict.fromkeys(one for one in made.values() if one is not None)]
     if aim.criterion is not None:
         return reduce(lambda first, second: better(first, second, aim.criterion), each, None)
-    told, confidence = made.get(aim.confidence), aim.confidence
+    narrowest, confidence = made.get(aim.confidence), aim.confidence
     for one in sorted(each, key=lambda one: one.variance):
-        if told is None or one is told:
+        if narrowest is None or one is narrowest:
             return one
-        if one.half_width(confidence) <= told.half_width(confidence):
+        if one.half_width(confidence) <= narrowest.half_width(confidence):
             return one
     return None
 
 
 def _replaces(new: Estimate, reported: Estimate, aim: Aim) -> bool:
-    """Whether it improves on what was reported, or is as good and has the law of its error where
-    that had a bound."""
+    """Whether it improves on what was reported, or is as good with an exact law where that one had
+    a bound."""
     if improves(new, reported, aim.criterion, aim.confidence):
         return True
     sharper = reported.weights.rough and not new.weights.rough
@@ -319,7 +321,7 @@ def _replaces(new: Estimate, reported: Estimate, aim: Aim) -> bool:
 
 
 def better(first: Estimate | None, second: Estimate | None, by: Criterion) -> Estimate | None:
-    """The better of two estimates, the first where they are equals."""
+    """The better of two estimates, the first if they are equal."""
     if first is None or second is None:
         return first or second
     return second if surpasses(second, first, by) else first
