@@ -1,4 +1,4 @@
-"""What is reported of rows that are known: values that add up, and to what is exact."""
+"""Report values of known rows that add up, also to exact sums."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def add_up(
     rows: list[Sequence[Known | None]],
     nonnegative: bool,
 ) -> bool:
-    """Report values that add up, of rows that are estimated together, and to exact ones; whether
+    """Make an outlook's rows report values that add up and agree with exact sums. Return whether
     they do."""
     system = outlook.system
     if system is None:
-        # Of rows that are estimated all the same, each has its own answer: nothing ties them.
+        # Rows with estimates but no system have their own answers, and no relations.
         return outlook.outside or any(map(any, outlook.rows))
     starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
     of = np.repeat(outlook.columns, np.diff(starts))
     values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
-    # What is exact is zero, or follows from the exact rows, which take part anyway.
+    # Rows of variance 0 are zero, or follow from the exact rows, which take part anyway.
     known = np.flatnonzero(spread > 0)
     if not len(known):
         return True
@@ -50,21 +50,21 @@ def add_up(
         counting = np.array([columns[n].counts_up for n in outlook.columns])
         own = np.repeat(counting, np.diff(starts))[known]
         counts = np.append(own, np.zeros(len(exact.values), bool))
-    told = jointly_rounded(
+    rounded = jointly_rounded(
         matrix,
         np.concatenate([values[known], exact.values]),
         np.concatenate([spread[known], np.zeros(len(exact.values))]),
         counts,
         np.append(of[known], np.full(len(exact.values), -1)),
     )
-    if told is None:
+    if rounded is None:
         return exact.whole
     for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
         first, last = np.searchsorted(known, (start, end))
-        some = told.values[first:last]
-        if some:
-            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), some)
-    return told.agree and exact.whole
+        own = rounded.values[first:last]
+        if own:
+            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), own)
+    return rounded.agree and exact.whole
 
 
 def _with_exact_sums(
@@ -74,7 +74,7 @@ def _with_exact_sums(
     values: FloatArray,
     spread: FloatArray,
 ) -> tuple[sparse.csr_matrix, Sums]:
-    """The rows that are known, followed by their exact sums: the same for all noisy answers."""
+    """The known rows, followed by their exact sums. Cached, because noisy values do not matter."""
     key = b"".join((columns.tobytes(), np.sign(spread).tobytes(), values[spread == 0].tobytes()))
     kept = _SUMS.get(system)
     if kept is None or kept[0] != key:
@@ -94,7 +94,7 @@ def _exact_sums(
     values: FloatArray,
     spread: FloatArray,
 ) -> Sums:
-    """Of rows of these values and variances."""
+    """The exact sums of rows with these values and variances."""
     rows = np.flatnonzero(system.numbers < 0)
     if not len(rows):
         return Sums(system.question[:0], system.values[:0])

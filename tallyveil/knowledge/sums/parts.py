@@ -1,10 +1,10 @@
-"""Disjoint rows rounded to integers that add up to exact sums of theirs.
+"""Round disjoint rows to integers that add up to their exact sums.
 
-They are moved onto the sums first (`projection`). Then they are rounded by their prefix sums,
-z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋, so that each is less than 1 off, and so is every stretch of them;
-the last prefix sum is the exact one. Of the prefix sums of one exact sum that lie half-way all are
-rounded up, or all down: so that the first of them becomes even. With −e in the place of the noise e
-the errors are the opposite then, and where the noise is symmetric no row has a bias.
+The rows are first moved onto the sums (`projection`), then rounded by their prefix sums,
+z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋. So each row, and each run of consecutive rows, is off by less than
+1, and the last prefix sum is the exact one. Of one exact sum, the prefix sums that lie half-way are
+all rounded up or all down, so that the first of them becomes even. Then noise −e instead of e gives
+the opposite errors, and symmetric noise causes no bias.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tallyveil.inference.estimates.projection import projected
 
 __all__ = ["rounded_in_parts"]
 
-_DIGITS = 6  # of values, so that what differs by rounding errors is rounded alike
+_DIGITS = 6  # of values, so that values that differ only by rounding errors are rounded alike
 
 
 def rounded_in_parts(
@@ -26,10 +26,11 @@ def rounded_in_parts(
     variances: FloatArray,
     counts: BoolArray | None = None,
 ) -> list[int] | None:
-    """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``;
-    those of variance 0 are exact and stay. None unless the others are disjoint, and so are the
-    exact ones, each of which is a sum of others or has no cell in common with them; or if values
-    are too large.
+    """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``.
+    Rows of variance 0 are exact and keep their values.
+
+    None if values are too large. None unless the other rows are disjoint, and so are the exact
+    rows, each of which is a sum of others or has no cell in common with them.
     """
     exact = variances == 0
     if not exact.any() or (matrix.data != 1).any():
@@ -64,7 +65,7 @@ def rounded_in_parts(
 
 
 def _agree(values: list[int], parts: IntArray, sum_of: IntArray) -> bool:
-    """Whether they add up: of values of so many digits that doubles lose some they need not."""
+    """Whether the values add up. They may not if they have more digits than a double."""
     totals: dict[int, int] = {}
     for part, whole in zip(parts.tolist(), sum_of[parts].tolist(), strict=True):
         totals[whole] = totals.get(whole, 0) + values[part]
@@ -72,7 +73,7 @@ def _agree(values: list[int], parts: IntArray, sum_of: IntArray) -> bool:
 
 
 def _owners(matrix: sparse.csr_matrix, chosen: BoolArray) -> IntArray | None:
-    """Which of the chosen rows has each cell, −1 for none; None if two have one."""
+    """The chosen row that contains each cell, −1 for none; None if two contain the same cell."""
     sizes = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(matrix.shape[0]), sizes)
     own = chosen[rows]
@@ -89,8 +90,8 @@ def _moved(
     variances: FloatArray,
     counts: BoolArray | None,
 ) -> FloatArray | None:
-    """The parts on their ``sums``, in whose order they are: what is missing is shared out by the
-    variances, unless a count would be negative."""
+    """The parts' values, moved onto their ``sums``, by which they are ordered. The difference is
+    distributed in proportion to the variances, or by `projected` if a count would be negative."""
     starts = np.flatnonzero(np.diff(sums, prepend=-1))
     lengths = np.diff(np.append(starts, len(sums)))
     own, spread, totals = values[parts], variances[parts], values[sums[starts]]
@@ -107,10 +108,10 @@ def _moved(
 
 
 def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
-    """Of values that are in the order of the ``sums`` that they belong to."""
+    """Round values that are ordered by the ``sums`` they belong to."""
     starts = np.flatnonzero(np.diff(sums, prepend=-1))
     lengths = np.diff(np.append(starts, len(sums)))
-    # Prefix sums of fractions alone: those of counts would lose digits.
+    # Prefix sums of the fractions only: prefix sums of the counts would lose digits.
     whole = np.floor(values)
     prefix = np.cumsum(values - whole)
     before = np.repeat(prefix[starts] - (values - whole)[starts], lengths)
@@ -125,7 +126,7 @@ def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
 def _rounded_down(
     reached: FloatArray, whole: FloatArray, starts: IntArray, lengths: IntArray
 ) -> BoolArray:
-    """Which prefix sums lie half-way and are rounded down: all of one exact sum, or none."""
+    """Which prefix sums lie half-way and are rounded down: for each exact sum all, or none."""
     half: BoolArray = reached % 1 == 0.5
     if not half.any():
         return half

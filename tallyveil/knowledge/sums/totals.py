@@ -1,4 +1,4 @@
-"""Rows that are sums of other rows of their statement: known as these sums, or better."""
+"""Rows that are sums of other rows of their statement, known as these sums or more precisely."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tallyveil.workload.workload import Column, Summed
 
 __all__ = ["Totals"]
 
-_SAME: Final = 1e-9  # of variances that are one computed twice
+_SAME: Final = 1e-9  # relative difference of variances that count as equal
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Column ``number`` of a statement. Row i is the sum of the rows ``parts[i]`` of its column
-    ``of``. Of the rows ``as_sums`` this sum is what is known; of ``better`` ones nothing as good is
-    known by itself."""
+    """Column ``number`` of a statement, whose row i is the sum of the rows ``parts[i]`` of column
+    ``of``. The rows ``as_sums`` are known as these sums. The ``better`` ones have no answer of
+    their own that is as precise."""
 
     number: int
     column: Column
@@ -34,13 +34,13 @@ class Totals:
     as_sums: Sequence[int]
     better: frozenset[int]
     complete: bool
-    """Whether there is no other row whose parts are all known."""
+    """Whether every row whose parts are all known is in ``as_sums``."""
 
     @classmethod
     def put(
         cls, number: int, summed: Summed, rows: list[Sequence[Known | None]], aim: Aim
     ) -> Totals:
-        """Put the sums in the place of what is known less well."""
+        """Replace rows by sums of their parts where these are as precise."""
         order = np.argsort(summed.places, kind="stable")
         every = summed.parts[order].tolist()
         ends = np.searchsorted(summed.places[order], np.arange(summed.column.height + 1)).tolist()
@@ -63,14 +63,14 @@ class Totals:
         return cls(number, summed.column, summed.of, parts, as_sums, frozenset(better), complete)
 
     def basis(self, row: int, made_from: Sequence[Basis]) -> Basis | None:
-        """All answers that a row is made from as a sum, by what each of the rows summed up is made
-        from; None if there are none."""
+        """All answers that a row's sum is made from, given the basis of each row summed up; None if
+        there are none."""
         bases = {made_from[part] for part in self.parts[row]}
         whole = {number for basis in bases for number in basis.whole + basis.own}
         return Basis(tuple(sorted(whole))) if whole else None
 
     def in_parts(self, row: int, fine: Column, made_from: Sequence[Basis]) -> Basis:
-        """A row as the sum of rows of the ``fine`` column, each made from its own answers."""
+        """The basis of a row as the sum of rows of the ``fine`` column, each with its own basis."""
         rows: dict[Basis, list[int]] = {}
         for part in sorted({*self.parts[row]} - {*fine.zeros.tolist()}):
             rows.setdefault(made_from[part], []).append(part)
@@ -84,7 +84,7 @@ class Totals:
         )
 
     def add_up(self, rows: list[Sequence[Known | None]]) -> None:
-        """Report sums of what is reported of their parts."""
+        """Make the rows ``as_sums`` report the sums of their parts' reported values."""
         fine, own = rows[self.of], list(rows[self.number])
         for row in deadline.stoppable(self.as_sums):
             parts = [one.rounded for part in self.parts[row] if (one := fine[part]) is not None]
@@ -94,19 +94,19 @@ class Totals:
 
 
 def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
-    """Whether the sum is known as well as the row by itself, and the interval at the confidence,
-    which may have been reported, does not get wider."""
+    """Whether the sum is as precise as the row alone, and its interval at the aim's confidence no
+    wider, which may have been reported."""
     if alone.exact or whole.exact:
         return whole.exact
     if _same(whole, alone) and not _rough(whole):
-        return True  # the best estimate there is, worked out in two ways
+        return True  # both are the best estimate, computed in two ways
     if whole.variance > alone.variance and not _rough(alone):
         return False
     return whole.half_width(aim.confidence) <= alone.half_width(aim.confidence)
 
 
 def _same(whole: Known, alone: Known) -> bool:
-    """Whether the variances are, either of which may be less than a double holds."""
+    """Whether the variances are equal. Either may be smaller than a double can hold."""
     return abs(whole.variance - alone.variance) <= _SAME * alone.variance
 
 
