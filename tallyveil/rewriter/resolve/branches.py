@@ -5,9 +5,9 @@ Every projection, filter, join with public tables and UNION ALL of records is a 
 
     SELECT values FROM record [LEFT] JOIN public … WHERE conditions
 
-Filters of a branch commute with the joins that follow, since these keep the record's side. What a
-record contributes is then the sum over the branches of the rows it gives there, so that a row that
-matches twice counts twice, and the sensitivity with it.
+Filters of a branch commute with the joins that follow, since these keep the record's side. A record
+contributes the sum over the branches of the rows it gives there. A row that matches twice counts
+twice, and so does its sensitivity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "own_columns", "public_queries",
 ]  # fmt: skip
 
-# The key under which the meta of a value in a column's place says which column of FROM that was.
+# The key in the meta of a value that replaces a column, for the number of that column of FROM.
 FIELD: Final = "field"
 
 RECORD: Final = "__record"
@@ -38,8 +38,8 @@ UNION: Final = "__records"
 
 @dataclass(frozen=True)
 class Field:
-    """A column of FROM: the name of its table there, its own, whether USING hides it, and how
-    many commas are before it: USING looks no further back than the last one.
+    """A column of FROM: the name of its table, its own name, whether USING hides it, and the number
+    of commas before it. USING sees only columns after the last comma.
     """
 
     table: str
@@ -59,11 +59,10 @@ class Branch:
 
 @dataclass
 class Records:
-    """What FROM yields: rows that belong to records of one protected table.
+    """The rows of FROM, each of which belongs to a record of one protected table.
 
-    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` is what has been written
-    out of all the queries that one block reads: a column that is named twice at every depth
-    doubles there.
+    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` limits what all queries of a
+    block add when they are expanded: a column that is named twice at every depth doubles each time.
     """
 
     domain: Domain
@@ -75,9 +74,9 @@ class Records:
         return any(f.name == name and not f.hidden for f in self.fields)
 
     def find(self, column: exp.Column) -> int:
-        """The number of the field a column means.
+        """Return the number of the field that a column means.
 
-        Raises UndefinedTable, UndefinedColumn, AmbiguousColumn.
+        Raises UndefinedTable, UndefinedColumn, AmbiguousColumn, FeatureNotSupported.
         """
         table, name = column.table, column.name
         if table and not any(f.table == table for f in self.fields):
@@ -96,7 +95,7 @@ class Records:
             for number, f in enumerate(self.fields)
             if f.name.lower() == name.lower() and (f.table == table if table else not f.hidden)
         ]
-        # In another case it is the same to DuckDB; in PostgreSQL's dialect it was refused before.
+        # DuckDB ignores case; in PostgreSQL's dialect another case was refused before.
         exact = [number for number in found if self.fields[number].name == name]
         found = exact or found
         if not found:
@@ -114,7 +113,7 @@ class Records:
         return f"The columns here are {', '.join(dict.fromkeys(names))}."
 
     def substitute(self, node: exp.Expr, branch: Branch) -> exp.Expr:
-        """A copy of the expression with every column as the branch has it."""
+        """Return a copy of the expression with every column replaced by its value in the branch."""
         holder = exp.Paren(this=node.copy())
         self.size.add(holder)
         for column in own_columns(holder):
@@ -123,14 +122,14 @@ class Records:
         return result
 
     def value(self, branch: Branch, number: int, column: exp.Column) -> exp.Expr:
-        """What the branch has in the place of a column that names the field of that number."""
+        """Return the branch's value that replaces a column, which names the field ``number``."""
         value = branch.values[number]
         self.size.add(value)
         return value_of(value, column)
 
     def shared(self, name: exp.Identifier, fields: Sequence[Field], part: int) -> tuple[int, int]:
-        """The numbers of the two columns that a name in USING makes one; ``fields`` are those on
-        its right. On its left it sees what follows the last comma, since a comma joins last.
+        """Return the numbers of the two columns that a name in USING merges; ``fields`` are those
+        on its right. On its left it sees columns after the last comma, since a comma joins last.
 
         Raises UndefinedColumn, AmbiguousColumn.
         """
@@ -143,7 +142,7 @@ class Records:
         if not left or len(right) != 1:
             raise UndefinedColumn(
                 f'column "{name.name}" specified in USING clause does not exist on both sides',
-                hint="Of a FROM with commas, USING sees what follows the last one."
+                hint="After a comma in FROM, USING sees only the items that follow it."
                 if part
                 else None,
                 position=position(name),
@@ -156,7 +155,7 @@ class Records:
         return left[0], len(self.fields) + right[0]
 
     def joined(self, others: Sequence[Field], join: exp.Join) -> Records:
-        """Every row with those of a public table that match it."""
+        """Return every row with the matching rows of a public table."""
         fields = [*self.fields, *others]
         new = [exp.column(f.name, join.this.alias, quoted=True) for f in others]
         branches = [
@@ -167,19 +166,19 @@ class Records:
 
 @dataclass(frozen=True)
 class DomainSource:
-    """FROM of a domain query: one branch's, or the union of several with the columns in use."""
+    """FROM of a domain query: one branch, or the union of several with the columns ``used``."""
 
     branches: Sequence[Branch]
     used: Sequence[int] = ()
 
     @property
     def plain(self) -> bool:
-        """Whether it is the domain relation alone, in which attributes vary independently."""
+        """Whether it is only the domain relation, in which attributes vary independently."""
         return len(self.branches) == 1 and not self.branches[0].joins
 
     @property
     def cell(self) -> str:
-        """The item that gives the record's cell."""
+        """SQL of the SELECT item for the record's cell."""
         if self.plain:
             return "__cell"
         return f'"{RECORD if len(self.branches) == 1 else UNION}".__cell AS __cell'
@@ -194,7 +193,7 @@ class DomainSource:
         return parts
 
     def sql(self, relation: str) -> str:
-        """With the domain relation, in brackets, in the place of the records."""
+        """SQL that reads ``relation``, the domain relation in brackets, instead of the records."""
         if len(self.branches) == 1:
             return _from(relation, self.branches[0])
         selects = []
@@ -212,12 +211,12 @@ def _from(relation: str, branch: Branch) -> str:
 
 
 def is_resolved(column: exp.Column) -> bool:
-    """Whether a column points at what FROM of a domain query has. Such names are reserved."""
+    """Whether the column belongs to FROM of a domain query. Such names are reserved."""
     return column.table.startswith(("__record", "__joined_"))
 
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:
-    """The columns of an expression; of the queries nested in it those they do not have."""
+    """The columns of an expression, and the outer columns of queries nested in it."""
     return [inner for inner in level_nodes(node) if isinstance(inner, exp.Column)]
 
 
@@ -228,7 +227,7 @@ def public_queries(node: exp.Expr) -> list[exp.Expr]:
 
 
 def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
-    """A field's value in the place of the column that names it."""
+    """A copy of a field's value that replaces the column that names it."""
     copy = typed_constant(value)
     if column.meta_get(OUTER):
         for inner in own_columns(copy):
@@ -242,7 +241,7 @@ def value_of(value: exp.Expr, column: exp.Column) -> exp.Expr:
 
 
 def typed_constant(value: exp.Expr) -> exp.Expr:
-    """A copy; a constant with its type, since ``5`` in GROUP BY would be a place."""
+    """A copy. A constant is cast to its type, since ``5`` in GROUP BY would be a position."""
     if isinstance(value, exp.Null):
         return exp.cast(value.copy(), "varchar")
     if not isinstance(value, exp.Literal):
@@ -261,7 +260,7 @@ def typed_constant(value: exp.Expr) -> exp.Expr:
 
 
 def _is_outer(table: str, column: exp.Column) -> bool:
-    """Whether a SELECT around the column's own reads a table of this name."""
+    """Whether a SELECT that encloses the column's own reads a table of this name."""
     own = column.parent_select
     around = own.parent_select if own is not None else None
     while around is not None:

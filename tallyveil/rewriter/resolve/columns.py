@@ -1,10 +1,10 @@
-"""Which attribute or which item of the SELECT each column name in a private block means.
+"""Resolve each column name in a private block to an attribute or to an item of the SELECT.
 
-Queries nested in an expression may mention columns of the query around them:
-``EXISTS (SELECT 1 FROM region r WHERE r.state = person.state)`` asks the public table about each
-record. Columns that no FROM inside has are looked up in the records' and marked, so that they are
-resolved with the rest of the expression; evaluated on the domain, the nested query then means what
-it means on the records.
+Queries nested in an expression may refer to columns of the enclosing query:
+``EXISTS (SELECT 1 FROM region r WHERE r.state = person.state)`` queries the public table for each
+record. Columns that no FROM inside has are looked up among the records' columns and marked, so that
+they are resolved with the rest of the expression. Evaluated on the domain, the nested query then
+means the same as on the records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def raw_rows(select: exp.Select) -> FeatureNotSupported:
 
 
 def resolve_columns(select: exp.Select, records: Records) -> None:
-    """Point every column of the block at what FROM has, or at the item its alias names."""
+    """Replace every column of the block by its value in FROM, or by the item that it names."""
     items: dict[str, list[exp.Alias]] = {}
     for item in select.expressions:
         if isinstance(item, exp.Alias):
@@ -61,12 +61,12 @@ def _resolve(node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records
     if item is None or not _alias_wins(node, records):
         node.replace(_value(node, records))
     elif not isinstance(node.parent, exp.Ordered):
-        # Alone in ORDER BY the name stays: the statement over the noisy rows has the item too.
+        # Alone in ORDER BY the name stays: the statement over noisy rows has the item too.
         _replace_alias(node, item, records)
 
 
 def _value(node: exp.Column, records: Records) -> exp.Expr:
-    """A flat FROM has the value itself, a union of several a column of its own."""
+    """The value of the column if FROM has one branch, else the column of the union."""
     number = records.find(node)
     if len(records.branches) == 1:
         value = records.value(records.branches[0], number, node)
@@ -89,7 +89,8 @@ def _item(node: exp.Column, called: Sequence[exp.Alias]) -> exp.Expr | None:
 
 
 def _alias_wins(node: exp.Column, records: Records) -> bool:
-    """ORDER BY name means an item; elsewhere, also in a window, an attribute comes first."""
+    """Whether the name means an item. In ORDER BY alone it does; elsewhere, also in a window, an
+    attribute comes first."""
     clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
     if isinstance(clause, exp.Order):
         if isinstance(clause.parent, exp.Window):
@@ -101,7 +102,7 @@ def _alias_wins(node: exp.Column, records: Records) -> bool:
 
 
 def _is_about_answers(node: exp.Column) -> bool:
-    """Whether the item around is about an answer: dp_interval_high(n) − n means the item n."""
+    """Whether its item has a function of answers: in dp_interval_high(n) − n, n is an item."""
     item: exp.Expr = node
     while isinstance(item.parent, exp.Expr) and not isinstance(item.parent, exp.Select):
         item = item.parent
@@ -110,7 +111,7 @@ def _is_about_answers(node: exp.Column) -> bool:
 
 def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
     if any(c is node for c in item.find_all(exp.Column)):
-        raise AmbiguousColumn(f'"{node.name}" is defined by itself', position=position(node))
+        raise AmbiguousColumn(f'"{node.name}" refers to itself', position=position(node))
     holder = exp.Paren(this=item.copy())
     if holds_noise(holder):
         raise FeatureNotSupported(
@@ -123,18 +124,18 @@ def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
         if not is_resolved(column):
             column.replace(_value(column, records))
     copy = holder.this
-    copy.meta["named"] = True  # a number called by its name is no place in the SELECT
+    copy.meta["named"] = True  # a number used by its alias is not a position in the SELECT list
     plain = isinstance(copy, exp.Column | exp.Func | exp.Paren | exp.Literal)
     node.replace(copy if plain else exp.paren(copy, copy=False))
 
 
 def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> list[exp.Column]:
-    """Mark, in the queries nested in ``part``, the columns of the records.
+    """Mark the columns of the records in queries nested in ``part``.
 
-    Returns those that neither the query itself nor the records have.
+    Returns the columns that neither the query itself nor the records have.
 
-    Raises FeatureNotSupported, AmbiguousColumn where PostgreSQL and DuckDB might not agree whose a
-    column is.
+    Raises FeatureNotSupported or AmbiguousColumn if PostgreSQL and DuckDB might resolve a column
+    differently.
     """
     unknown = []
     for query in public_queries(part):
@@ -145,7 +146,7 @@ def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> li
                 found.append(column)
             elif not is_resolved(column):
                 unknown.append(column)
-        _refuse_aggregates_of_the_record(query, found)
+        _refuse_outer_aggregates(query, found)
         if found and not isinstance(query.parent, exp.Exists):
             _refuse_limits(query)
     return unknown
@@ -157,7 +158,7 @@ class _Search:
         self._columns = Columns(catalog)
 
     def free(self, node: exp.Expr, around: Sequence[exp.Select]) -> Iterator[exp.Column]:
-        """The columns below ``node`` that no FROM inside or ``around`` it has."""
+        """Yield the columns below ``node`` that no FROM inside it or ``around`` it has."""
         if isinstance(node, exp.Column):
             if not isinstance(node.this, exp.Star) and not self._is_inner(node, around):
                 yield node
@@ -183,23 +184,23 @@ class _Search:
                 return True
             if column.table:
                 continue
-            ours = self._records.knows(column.name)
+            in_records = self._records.knows(column.name)
             if _names_item(select, column):
-                if not ours:
+                if not in_records:
                     return True
                 raise ambiguous(column, "Write it with the name of its table.")
             if not all(map(self._columns.are_known, sources(select))):
-                if not ours:
+                if not in_records:
                     return True
                 raise FeatureNotSupported(
-                    f'whether the subquery has a column "{column.name}" is not clear here',
+                    f'it is not clear whether the subquery has a column "{column.name}"',
                     hint="Write it with the name of its table.",
                     position=position(column),
                 )
         return False
 
     def _has(self, select: exp.Select, column: exp.Column) -> bool:
-        """Names that differ in case only are one: DuckDB would take the inner one."""
+        """Names that differ in case only match, since DuckDB would use the inner column."""
         tables = sources(select)
         if column.table:
             return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
@@ -208,7 +209,7 @@ class _Search:
 
 
 def _names_item(select: exp.Select, column: exp.Column) -> bool:
-    """Whether an item that is something else is called by the column's name."""
+    """Whether an item other than the column itself has the column's name."""
     return any(
         item.alias_or_name.lower() == column.name.lower()
         for item in select.expressions
@@ -222,8 +223,9 @@ def _has(records: Records, column: exp.Column) -> bool:
     return records.knows(column.name)
 
 
-def _refuse_aggregates_of_the_record(query: exp.Expr, outer: Sequence[exp.Column]) -> None:
-    """In SQL such an aggregate belongs to the query around, and would combine records."""
+def _refuse_outer_aggregates(query: exp.Expr, outer: Sequence[exp.Column]) -> None:
+    """Refuse an aggregate of the record's columns only. In SQL it belongs to the enclosing query,
+    and would combine records."""
     marked = {id(column) for column in outer}
     for node in query.find_all(exp.AggFunc) if outer else ():
         whole = node.parent if isinstance(node.parent, exp.Filter) else node
@@ -238,10 +240,10 @@ def _refuse_aggregates_of_the_record(query: exp.Expr, outer: Sequence[exp.Column
 
 
 def _refuse_limits(query: exp.Expr) -> None:
-    """Which of several rows comes first may differ each time."""
+    """Refuse LIMIT and OFFSET, since the order of rows may differ each time."""
     for node in query.find_all(exp.Limit, exp.Fetch, exp.Offset):
         raise FeatureNotSupported(
             "LIMIT in a subquery about the record is not answered",
-            hint="Take the min or max of what it finds, or ask whether it EXISTS.",
+            hint="Use min or max of its column, or EXISTS.",
             position=position(node) or position(query),
         )

@@ -1,12 +1,12 @@
-"""Common tables and the custodian's views, put in the place of their names.
+"""Replace the names of common tables and of the custodian's views by their definitions.
 
-A WITH item that holds no noisy rows means the same wherever its definition stands, so records and
-public rows can be followed from FROM to FROM. One that aggregates records stays where it is: it is
+A WITH item without noisy rows means the same wherever its definition is written, so records and
+public rows can be followed from FROM to FROM. One that aggregates records is not replaced: it is
 released once, however often it is named.
 
-A view is read once, in PostgreSQL's SQL, and means the same to every analyst, whatever the dialect
-of the statement that names it. It sees the tables and the views declared before it, so that none
-can stand for itself.
+A view is read once, in PostgreSQL's SQL, and means the same to every analyst, in any dialect of the
+statement that names it. It sees the tables and the views declared before it, so that no view can
+refer to itself.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ __all__ = ["expand_views", "expanded_views", "inline_common_tables", "read_decla
 
 
 def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
-    """Replace, in place, every name of a common table without noisy rows by its definition; then it
-    is known which queries yield records.
+    """Replace, in place, every name of a common table without noisy rows by its definition. Then
+    mark which queries yield records.
 
-    Raises StatementTooComplex where the statement would grow beyond MAX_NODES.
+    Raises StatementTooComplex if the statement would grow beyond MAX_NODES.
     """
     named: dict[int, list[exp.Table]] = {}
     for reference in resolved:
@@ -68,7 +68,7 @@ def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
 
 
 def _completed(node: exp.Expr) -> Iterator[exp.CTE]:
-    """The common tables, each after those that its definition may name."""
+    """Yield the common tables, each after those that its definition may name."""
     parts = sorted(node.iter_expressions(), key=lambda part: not isinstance(part, exp.With))
     for part in parts:
         yield from _completed(part)
@@ -83,14 +83,14 @@ def _alias(table: exp.Table, item: exp.CTE) -> exp.TableAlias:
     return alias
 
 
-# The key under which a subquery's meta says that it stands for a view. Copies of it say so too.
+# The key in the meta of a subquery, and of its copies, that replaces a view.
 _VIEW: Final = "view"
 
 
 def read_views(catalog: Catalog, declared: Mapping[str, str]) -> Catalog:
-    """The catalog with the views.
+    """Return the catalog with the views.
 
-    Raises PolicyError for one that no statement could use.
+    Raises PolicyError for a view that no statement could use.
     """
     for name, sql in declared.items():
         try:
@@ -112,7 +112,8 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
 
 
 def read_declared(sql: str, what: str, catalog: Catalog) -> exp.Expr:
-    """The tree of ``what`` the custodian declares in PostgreSQL's SQL, its views written out."""
+    """The tree of a query in PostgreSQL's SQL that the custodian declares as ``what``, with views
+    expanded."""
     tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
     write_out(tree)
     check(tree)
@@ -123,25 +124,25 @@ def read_declared(sql: str, what: str, catalog: Catalog) -> exp.Expr:
 
 
 def _refuse_changing(tree: exp.Expr, what: str) -> None:
-    """Raises StatementError where the query means something else at another time, or to somebody
-    else."""
+    """Raise StatementError if the query may mean something else at another time or in another
+    session."""
     for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):
         if not isinstance(node, exp.Func) or function_name(node) in SESSION_FUNCTIONS:
             raise StatementError(
-                f"{what} depends on its tables only, on no session or parameter",
+                f"{what} must not depend on a session or parameter",
                 position=position(node),
             )
     for node in filter(asks_the_time, tree.find_all(exp.Func)):
         raise StatementError(
-            f"{what} depends on its tables only, not on the time it is asked at",
+            f"{what} must not depend on the current time",
             position=position(node),
         )
 
 
 def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
-    """Put every view that the tree names in its place.
+    """Replace, in place, every name of a view by its definition.
 
-    Errors inside one point at its name.
+    Errors inside a view have the position of its name.
     """
     size = Size("the views", "Name each view less often.")
     for table in list(tree.find_all(exp.Table)) if catalog.views else ():
@@ -162,7 +163,7 @@ def expand_views(tree: exp.Expr, catalog: Catalog) -> None:
 
 
 def expanded_views(tree: exp.Expr) -> list[exp.Expr]:
-    """The subqueries that stand for views and lie in no other one."""
+    """The outermost subqueries that replace views."""
 
     def is_view(node: exp.Expr) -> bool:
         return node.meta_get(_VIEW) is not None

@@ -1,4 +1,4 @@
-"""FROM of a SELECT that reads records: followed through subqueries and joins to `Records`."""
+"""Read FROM of a SELECT over records, with its subqueries and joins, as `Records`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["FromClause"]
 
 
 class FromClause:
-    """Reads the FROM of one block, subqueries included."""
+    """Reads the FROM of one block, with its subqueries."""
 
     def __init__(self, catalog: Catalog, cursor: PublicCursor) -> None:
         self._catalog = catalog
@@ -38,13 +38,13 @@ class FromClause:
 
     @property
     def time_zone(self) -> str:
-        """The session's."""
+        """The session's time zone."""
         return self._cursor.time_zone
 
     def read(self, select: exp.Select) -> Records:
-        """What FROM and its joins yield.
+        """Return the rows of FROM and its joins.
 
-        Raises FeatureNotSupported where a row would not belong to one record.
+        Raises FeatureNotSupported if a row would not belong to one record.
         """
         joins = select.args.get("joins") or ()
         steps = [exp.Join(this=select.args["from_"].this), *joins]
@@ -75,33 +75,33 @@ class FromClause:
         step: exp.Join,
         parts: Sequence[int],
     ) -> Records:
-        """Public tables that stand before the protected one: the same joins, in another order."""
+        """Join the public tables before the protected one: the same joins in another order."""
         side = (step.side or "").upper()
         if side in ("LEFT", "FULL"):
             raise _without_record(step)
         if side == "RIGHT":
             if len(public) > 1:
                 raise _another_order(step)
-            turned = exp.Join(this=public[0].this, on=step.args.get("on"))
-            turned.set("using", step.args.get("using"))
-            return self._join(records, turned, "LEFT", parts[0])
+            mirrored = exp.Join(this=public[0].this, on=step.args.get("on"))
+            mirrored.set("using", step.args.get("using"))
+            return self._join(records, mirrored, "LEFT", parts[0])
         for join in public:
             if (join.side or "").upper() or join.args.get("using"):
                 raise _another_order(join)
-        *some, last = public
-        for join, part in zip(some, parts, strict=False):
+        *earlier, last = public
+        for join, part in zip(earlier, parts, strict=False):
             records = self._join(records, join, "", part)
         conditions = [j.args["on"] for j in (last, step) if j.args.get("on") is not None]
         closing = exp.Join(this=last.this, using=step.args.get("using"))
         if conditions:
             closing.set("on", conjunction([condition.copy() for condition in conditions]))
-        # A step that has USING follows no comma, and sees what the last one sees.
+        # A step with USING follows no comma, so it sees the same columns as the last one.
         return self._join(records, closing, "", parts[len(public) - 1])
 
     def _join(self, records: Records, step: exp.Join, side: str, part: int) -> Records:
-        """The records with the rows of a public table that match; ``side`` is LEFT or nothing."""
+        """Join the records with a public table; ``side`` is LEFT or empty."""
         source, fields = self._joined.read(step.this)
-        _refuse_namesakes(records, fields, step)
+        _refuse_repeated(records, fields, step)
         names = [name.name for name in step.args.get("using") or ()]
         shared = [records.shared(name, fields, part) for name in step.args.get("using") or ()]
         merged = [Field(f.table, f.name, f.name in names, part) for f in fields]
@@ -125,12 +125,12 @@ class FromClause:
         return joined
 
     def mark(self, select: exp.Select, records: Records) -> None:
-        """Mark the records' columns in the queries nested in the SELECT's expressions."""
+        """Mark the records' columns in queries nested in the SELECT's expressions."""
         for part in own_parts(select):
             mark_outer_columns(part, records, self._catalog)
 
     def check(self, part: exp.Expr, records: Records) -> None:
-        """Refuse what combines records, and queries that are not about public tables alone."""
+        """Refuse expressions that combine records, and queries of other than public tables."""
         check_record_level(part)
         for query in public_queries(part):
             refuse_protected(query, query)
@@ -156,7 +156,7 @@ class FromClause:
         return _named(Records(domain, fields, [Branch(values=values)], self._size), table)
 
     def _query(self, query: exp.Expr) -> Records:
-        """A query of records as records, its columns without a table's name."""
+        """Read a query as records. Its columns have no table's name."""
         if isinstance(query, exp.Subquery):
             return self._query(query.this)
         _refuse_clauses(query)
@@ -190,7 +190,7 @@ class FromClause:
         return Records(records.domain, fields, branches, self._size)
 
     def _sides(self, query: exp.SetOperation) -> Iterator[Records]:
-        """What each of the queries gives that a UNION ALL is of."""
+        """Yield the records of each query of a UNION ALL."""
         for side in (query.this, query.expression):
             if not yields_records(side):
                 raise FeatureNotSupported(
@@ -206,14 +206,14 @@ class FromClause:
 
 
 def _commas_before(steps: Sequence[exp.Join]) -> list[int]:
-    """How many commas are before each item of FROM: the `Field.part` of its columns."""
+    """The number of commas before each item of FROM: the `Field.part` of its columns."""
     words = ("kind", "side", "on", "using")
     commas = (not any(step.args.get(word) for word in words) for step in steps[1:])
     return list(accumulate(commas, initial=0))
 
 
 def _named(records: Records, source: exp.Expr) -> Records:
-    """The columns under the name they have in FROM."""
+    """The records with the names that the item of FROM gives its columns."""
     names = renamed(source, ())
     if len(names) > len(records.fields):
         raise AmbiguousColumn(
@@ -242,7 +242,7 @@ def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int
     ]
 
 
-def _refuse_namesakes(records: Records, fields: Sequence[Field], step: exp.Join) -> None:
+def _refuse_repeated(records: Records, fields: Sequence[Field], step: exp.Join) -> None:
     name = fields[0].table if fields else ""
     if name and any(f.table == name for f in records.fields):
         raise AmbiguousColumn(
@@ -262,18 +262,19 @@ def _without_record(step: exp.Join) -> FeatureNotSupported:
     return FeatureNotSupported(
         "a join that keeps rows without a record is not answered below the aggregation",
         hint="Use JOIN, or LEFT JOIN with the protected table on the left; aggregate first and "
-        "join the public table to the result where every row of it is to appear.",
+        "join the public table to the result if all its rows must appear.",
         position=position(step.this),
     )
 
 
 def _refuse_clauses(query: exp.Expr) -> None:
-    """ORDER BY alone changes no bag of rows; with LIMIT it lets records push out others."""
+    """Refuse LIMIT and OFFSET, with which records displace others, and set operations other than
+    UNION ALL. ORDER BY alone does not change the bag of rows."""
     for name in ("limit", "offset"):
         if query.args.get(name) is not None:
             raise FeatureNotSupported(
                 f"{name.upper()} below the aggregation is not answered: whether a record counts "
-                "would hang on others",
+                "would depend on others",
                 hint="Count the records that meet a condition instead.",
                 position=position(query.args[name]) or position(query),
             )
@@ -282,7 +283,7 @@ def _refuse_clauses(query: exp.Expr) -> None:
     ):
         name = "UNION" if isinstance(query, exp.Union) else query.key.upper()
         raise FeatureNotSupported(
-            f"{name} of records is not answered: whether a record counts would hang on others",
+            f"{name} of records is not answered: whether a record counts would depend on others",
             hint="UNION ALL is answered.",
             position=position(query),
         )

@@ -24,7 +24,7 @@ __all__ = ["PublicItems", "refuse_protected", "unite"]
 
 
 class PublicItems:
-    """Of one FROM, each under a name of ours."""
+    """The public items of one FROM, each with an internal alias."""
 
     def __init__(self, catalog: Catalog, cursor: PublicCursor) -> None:
         self._catalog = catalog
@@ -32,7 +32,7 @@ class PublicItems:
         self._numbers = count()
 
     def read(self, source: exp.Expr) -> tuple[exp.Expr, list[Field]]:
-        """The item, and its columns by the names that it has in the statement."""
+        """Return the item with its alias, and its columns by their names in the statement."""
         copy = source.copy()
         columns = list(copy.args["alias"].columns) if copy.args.get("alias") is not None else []
         name = exp.to_identifier(f"__joined_{next(self._numbers)}", quoted=True)
@@ -44,9 +44,9 @@ class PublicItems:
         return copy, [Field(source.alias_or_name, name) for name in names]
 
     def _described(self, query: exp.Expr, written: exp.Expr) -> list[str]:
-        """The columns of a public query.
+        """The names of a public query's columns.
 
-        Raises FeatureNotSupported where it reads anything else, the record included.
+        Raises FeatureNotSupported if it reads anything but public tables, such as the record.
         """
         refuse_protected(query, written)
         try:
@@ -54,9 +54,9 @@ class PublicItems:
             described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
         except UndefinedColumn as error:
             raise FeatureNotSupported(
-                "a subquery below the aggregation stands for itself",
+                "a subquery in FROM below the aggregation sees only its own tables",
                 detail=error.message,
-                hint="Join the public table instead of referring to the record inside of it.",
+                hint="Join the public table, and compare with the record in ON.",
                 position=position(written),
             ) from None
         return [name for name, _ in described]
@@ -81,7 +81,7 @@ def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
 
 
 def _is_item(query: exp.Expr) -> bool:
-    """Whether it is written as an item of FROM: under a name, or a plain table."""
+    """Whether it can be an item of FROM as it is: a table, VALUES, or a subquery with an alias."""
     return isinstance(query, exp.Table | exp.Values) or (
         isinstance(query, exp.Subquery) and bool(query.alias)
     )
@@ -91,9 +91,10 @@ MAX_BRANCHES: Final = 100
 
 
 def unite(query: exp.SetOperation, sides: Sequence[Records], cursor: PublicCursor) -> Records:
-    """The rows of all sides of a UNION ALL.
+    """Return the rows of all sides of a UNION ALL.
 
-    Raises FeatureNotSupported for records of two tables, StatementTooComplex beyond MAX_BRANCHES.
+    Raises FeatureNotSupported for records of two tables, SQLSyntaxError for different numbers of
+    columns, and StatementTooComplex beyond MAX_BRANCHES.
     """
     first = sides[0]
     if any(side.domain.table != first.domain.table for side in sides):
@@ -134,7 +135,7 @@ def _in_types(branch: Branch, types: Sequence[str], wanted: Sequence[str]) -> Br
 
 
 def _branch_query(records: Records, branch: Branch) -> str:
-    """The branch over one empty record."""
+    """SQL of the branch over one record whose attributes are NULL."""
     attributes = ", ".join(
         f'CAST(NULL AS {a.sql_type}) AS "{a.name}"' for a in records.domain.attributes
     )

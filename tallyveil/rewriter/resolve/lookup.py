@@ -1,5 +1,5 @@
-"""The columns of FROM, and facts about them: through subqueries and common tables to what they
-are of.
+"""The columns of FROM, and facts about them, which are looked up through subqueries and common
+tables.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _Column: TypeAlias = tuple[str, exp.Expr | Place]
 
 
 class Columns:
-    """The columns of each item of one statement's FROMs, each found once and kept as they were."""
+    """The columns of each item of one statement's FROMs, computed once and cached."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._selected: dict[int, list[_Column]] = {}
         self._named: dict[int, list[str]] = {}
-        self._kept: list[exp.Expr] = []  # so that no id is used twice
+        self._kept: list[exp.Expr] = []  # so that no id is reused
 
     def column_names(self, column: exp.Column) -> list[str]:
-        """The names of the columns that the column's may mean: of the subqueries in its FROM.
+        """The names of all columns that are visible where this column's name is found.
 
-        The innermost FROM that has the name, in whichever case, decides.
+        That is in the innermost FROM that has the name, in any case.
         """
         select = column.find_ancestor(exp.Select)
         while select is not None:
@@ -53,7 +53,7 @@ class Columns:
         return []
 
     def places(self, column: exp.Column, select: exp.Select) -> list[Place]:
-        """Where the SELECT's own FROM has columns that the column may mean."""
+        """The places in the SELECT's own FROM that the column may mean."""
         return [
             (source, self.names(source).index(column.name))
             for source in items_for(column, select)
@@ -61,14 +61,14 @@ class Columns:
         ]
 
     def value(self, select: exp.Select, number: int) -> exp.Expr | Place | None:
-        """What a SELECT's column of that number is: of FROM where ``*`` brings it."""
+        """The SELECT's column of that number: an expression, or for ``*`` its place in FROM."""
         columns = self._columns(select)
         return columns[number][1] if number < len(columns) else None
 
     def names(self, source: exp.Expr) -> list[str]:
         """The names of the columns of an item of FROM, as it renames them.
 
-        Raises StatementTooComplex where * of * makes too many of them.
+        Raises StatementTooComplex if * of * gives too many.
         """
         if id(source) not in self._named:
             self._kept.append(source)
@@ -86,7 +86,7 @@ class Columns:
         return self._items(source.this if isinstance(source, exp.Subquery) else source)
 
     def are_known(self, source: exp.Expr) -> bool:
-        """Whether the names of an item of FROM are all of them, as far as that matters there."""
+        """Whether `names` surely has all columns of an item of FROM."""
         if renamed(source, ()) or source.meta_get(KIND) in ("protected", "public"):
             return True
         definition = definition_of(source)
@@ -99,7 +99,7 @@ class Columns:
         )
 
     def _items(self, query: exp.Expr) -> list[str]:
-        """The names of a query's columns: those of the first of a UNION."""
+        """The names of a query's columns; a UNION has those of its first query."""
         first = leaves(query)[0]
         if isinstance(first, exp.Values):
             width = len(first.expressions[0].expressions)
@@ -124,7 +124,7 @@ class Columns:
         return self._selected[id(select)]
 
     def _star(self, query: exp.Select, item: exp.Expr) -> list[_Column]:
-        """What * or table.* stands for: * has a column of USING once."""
+        """The columns of * or table.*; * has a column of USING once."""
         columns: list[_Column] = [
             (name, (source, number))
             for source in items_for(item, query)
@@ -132,16 +132,16 @@ class Columns:
         ]
         if isinstance(item, exp.Column) and item.table:
             return columns
-        once, met = _merged(query), set[str]()
+        merged, seen = _merged(query), set[str]()
         kept = []
         for column in columns:
-            if column[0] not in once or column[0] not in met:
+            if column[0] not in merged or column[0] not in seen:
                 kept.append(column)
-            met.add(column[0])
+            seen.add(column[0])
         return kept
 
     def refuse_wide(self, tree: exp.Expr) -> None:
-        """Raise StatementTooComplex where * stands for more than MAX_COLUMNS columns."""
+        """Raise StatementTooComplex if * gives more than MAX_COLUMNS columns."""
         for select in tree.find_all(exp.Select):
             if any(map(is_star, select.expressions)):
                 for source in sources(select):
@@ -149,10 +149,10 @@ class Columns:
 
 
 class Lookup(Columns, ABC, Generic[T]):
-    """A fact about each of one statement's expressions, computed once, which those of columns
-    take from what the columns are of.
+    """A fact about each of one statement's expressions, computed once and cached. A column has the
+    fact of the expression that it names.
 
-    ``of`` is to be asked before the expression is changed.
+    Call ``of`` before the expression is changed.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -163,7 +163,7 @@ class Lookup(Columns, ABC, Generic[T]):
 
     @abstractmethod
     def _expression(self, node: exp.Expr) -> T | None:
-        """The fact about what is neither a column nor a query."""
+        """The fact about an expression that is neither a column nor a query."""
 
     @abstractmethod
     def _public(self, table: str, name: str) -> T | None:
@@ -175,14 +175,14 @@ class Lookup(Columns, ABC, Generic[T]):
 
     @abstractmethod
     def _united(self, sides: Sequence[T | None]) -> T | None:
-        """The fact about a column that has the values of several."""
+        """The fact about a column that has the values of several expressions."""
 
     def of(self, node: exp.Expr | None) -> T | None:
-        """None where it is not known."""
+        """Return the fact about an expression, or None if it is not known."""
         if node is None:
             return None
         if id(node) not in self._known:
-            self._known[id(node)] = None  # a definition in a circle has none
+            self._known[id(node)] = None  # a circular definition has none
             self._kept.append(node)
             self._known[id(node)] = self._compute(node)
         return self._known[id(node)]
@@ -209,7 +209,7 @@ class Lookup(Columns, ABC, Generic[T]):
         return None
 
     def in_source(self, source: exp.Expr, name: str) -> T | None:
-        """Of the column called ``name`` of an item of FROM."""
+        """The fact about the column ``name`` of an item of FROM."""
         names = self.names(source)
         return self._in_place(source, names.index(name)) if name in names else None
 
@@ -234,7 +234,7 @@ class Lookup(Columns, ABC, Generic[T]):
         return self._attribute(source.name, self._catalog.domains[source.name][name])
 
     def _output(self, query: exp.Expr, number: int) -> T | None:
-        """Of the column of that number: in a UNION the sides may call it by other names."""
+        """The fact about a column by number: the sides of a UNION may name it differently."""
         sides = leaves(query)
         found = [self._of_side(side, number) for side in sides]
         return found[0] if len(sides) == 1 else self._united(found)
@@ -248,19 +248,19 @@ class Lookup(Columns, ABC, Generic[T]):
 
 
 def items_for(node: exp.Expr, select: exp.Select) -> list[exp.Expr]:
-    """The items of FROM that a column, or ``*``, may be of by the table that it names, if any."""
+    """The items of FROM that a column or ``*`` may belong to. It may name its table."""
     table = node.table if isinstance(node, exp.Column) else ""
     return [item for item in sources(select) if not table or item.alias_or_name == table]
 
 
 def _merged(select: exp.Select) -> set[str]:
-    """The columns that JOIN … USING makes one of two."""
+    """The names of the columns that JOIN … USING merges."""
     joins = select.args.get("joins") or ()
     return {name.name for join in joins for name in join.args.get("using") or ()}
 
 
 def _enclosing(select: exp.Select) -> exp.Select | None:
-    """The SELECT whose columns are visible here too: that of an expression this one stands in."""
+    """The SELECT whose columns are visible too, if this one is nested in its expressions."""
     node: exp.Expr = select
     while isinstance(node.parent, exp.Subquery | exp.SetOperation):
         node = node.parent

@@ -1,6 +1,4 @@
-"""What a statement may name, which relation each name in FROM means, and which SELECT is a private
-block.
-"""
+"""The relations that a statement may name, and which of them each name in FROM means."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ class Catalog:
 DEFAULT_SCHEMAS = ("", "public", "main")
 _CATALOG_SCHEMAS = ("pg_catalog", "information_schema")
 _ALONE = (
-    "Where the server has catalogs, they are asked by statements about nothing else, and not by"
-    " EXPLAIN or PREPARE."
+    "If the server has catalogs, a statement may read them if it reads nothing else. EXPLAIN and"
+    " PREPARE may not."
 )
 _RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
-_OUR_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
+_RESERVED_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,9 @@ class Reference:
 
 
 def references(tree: exp.Expr, catalog: Catalog) -> list[Reference]:
-    """Resolve every table in the tree, and note in its meta what it is.
+    """Resolve every table in the tree, and store its kind in its meta.
 
-    Raises UndefinedTable, with no hint of the source.
+    Raises UndefinedTable, which reveals nothing about the source.
     """
     found: list[Reference] = []
 
@@ -71,27 +69,29 @@ def references(tree: exp.Expr, catalog: Catalog) -> list[Reference]:
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
-    """Keep the names of our own relations out of the statement, so that none can be shadowed."""
+    """Refuse the names of internal relations, so that the statement cannot shadow any."""
     for node in tree.find_all(exp.TableAlias, exp.Column):
         relation = node.table if isinstance(node, exp.Column) else node.name
-        ours = relation.lower().startswith(_RESERVED)
-        if ours or (isinstance(node, exp.Column) and _OUR_COLUMN.fullmatch(node.name.lower())):
+        reserved = relation.lower().startswith(_RESERVED)
+        if reserved or (
+            isinstance(node, exp.Column) and _RESERVED_COLUMN.fullmatch(node.name.lower())
+        ):
             raise FeatureNotSupported(
-                f'the name "{relation if ours else node.name}" is reserved here',
+                f'the name "{relation if reserved else node.name}" is reserved here',
                 hint="Choose a name that does not start with __.",
                 position=position(node),
             )
 
 
 def forget_databases(tree: exp.Expr) -> None:
-    """Write clinic.public.person as public.person: the server has one database, under whatever
-    name a client has connected to."""
+    """Write clinic.public.person as public.person. The server has one database, which a client may
+    call by any name."""
     for node in tree.find_all(exp.Table, exp.Column):
         node.set("catalog", None)
 
 
 def forget_schemas(tree: exp.Expr) -> None:
-    """Write a column of a table in FROM as table.column, where it names the table's schema too."""
+    """Write schema.table.column as table.column if it names a table in FROM."""
     for column in tree.find_all(exp.Column):
         if column.args.get("db") is None:
             continue
@@ -129,7 +129,7 @@ def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
     raise UndefinedTable(
         f'relation "{".".join(part.name for part in table.parts)}" does not exist',
         detail=_ALONE if _is_catalog(table) else None,
-        hint="SELECT * FROM dp.attributes lists the tables and attributes one can ask about.",
+        hint="SELECT * FROM dp.attributes lists the tables and attributes.",
     )
 
 
@@ -143,7 +143,7 @@ def _refuse_mixed(table: exp.Table, tree: exp.Expr, catalog: Catalog) -> None:
     for other in tree.find_all(exp.Table):
         if other.db in DEFAULT_SCHEMAS and other.name in catalog.domains:
             raise FeatureNotSupported(
-                "a statement asks of a protected table or of the catalog, not of both",
-                detail=f"{table.name} is of the catalog, {other.name} is protected.",
-                hint="Ask in two statements. dp.attributes may be joined with counts.",
+                "a statement cannot read both a protected table and the catalog",
+                detail=f"{table.name} is in the catalog, {other.name} is protected.",
+                hint="Use two statements. Counts may be joined with dp.attributes.",
             )

@@ -1,7 +1,7 @@
-"""Queries that can have no rows: LIMIT 0, WHERE 1 = 0. Clients ask them for the columns' types.
+"""Queries that never have rows: LIMIT 0, WHERE 1 = 0. Clients use them to get columns' types.
 
-Such a query says nothing about its tables, whatever they hold, so it is asked of tables without
-rows in the place of the protected ones: their columns and types are public.
+Such a query reveals nothing about the contents of its tables. So it reads empty tables instead of
+the protected ones, whose columns and types are public.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, own_alias, whole_
 __all__ = ["empty_probes"]
 
 _Known: TypeAlias = dict[int, bool]
-"""By a query's id, whether it has no rows."""
+"""For the id of each query, whether it never has rows."""
 
 
 def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
-    """Put an empty table for each protected one that such a query reads; whether there was one."""
+    """Replace each protected table in such a query by an empty one. Return whether any was."""
     found = False
     known: _Known = {}
     for reference in references:
@@ -40,9 +40,9 @@ def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
 
 
 def _within_probe(node: exp.Expr, known: _Known) -> bool:
-    """Whether it stands in a query that has no rows, as part of what that reads.
+    """Whether an enclosing query never has rows.
 
-    What a WITH defines may be read elsewhere too, and so it counts only for all of its query.
+    A WITH item may be read in several places, so only the whole query of its WITH counts.
     """
     while node.parent is not None:
         node = node.parent
@@ -60,8 +60,9 @@ def _without_rows(domain: Domain) -> exp.Select:
 
 
 def _has_no_rows(query: exp.Expr, known: _Known) -> bool:
-    """Whatever its tables hold. Each query is looked at once: those of a long UNION stand in each
-    other, and each would look through all inside it again.
+    """Whether the query never has rows, whatever its tables contain.
+
+    Each query is examined once: those of a long UNION are nested in each other.
     """
     if id(query) not in known:
         known[id(query)] = _takes_none(query) or _combines_nothing(query, known)
@@ -89,7 +90,7 @@ def _takes_none(query: exp.Expr) -> bool:
 
 
 def _reads_nothing(select: exp.Select, known: _Known) -> bool:
-    """No row passes WHERE, or there is none."""
+    """Whether FROM has no row, or none passes WHERE."""
     where = select.args.get("where")
     if where is not None and _truth(where.this) is False:
         return True
@@ -101,7 +102,7 @@ def _reads_nothing(select: exp.Select, known: _Known) -> bool:
 
 
 def _has_a_total(select: exp.Select) -> bool:
-    """Whether there is a row about no rows: an aggregate without GROUP BY, or with such a set."""
+    """Whether there is a row even for no input: an aggregate without GROUP BY, or with a set ()."""
     group = select.args.get("group")
     if group is None:
         return select.args.get("having") is not None or any(map(is_aggregate, own_nodes(select)))
@@ -111,7 +112,7 @@ def _has_a_total(select: exp.Select) -> bool:
 
 
 def _truth(node: exp.Expr) -> bool | None:
-    """Of a condition on constants alone; None where that is not plain."""
+    """The value of a condition on constants only; None if it is not simple."""
     match node:
         case exp.Paren():
             return _truth(node.this)
@@ -122,7 +123,7 @@ def _truth(node: exp.Expr) -> bool | None:
             return None if inner is None else not inner
         case exp.And() | exp.Or():
             sides = _truth(node.this), _truth(node.expression)
-            decided = isinstance(node, exp.Or)  # by one side alone
+            decided = isinstance(node, exp.Or)  # if one side has this value, so has the whole
             return decided if decided in sides else None if None in sides else not decided
     comparison = COMPARISONS.get(type(node))
     if comparison is None:

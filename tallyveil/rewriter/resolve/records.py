@@ -1,7 +1,8 @@
 """Which queries yield records of a protected table, and which aggregate them.
 
-Each record contributes to a record-wise query on its own: projections, filters, joins with public
-tables and UNION ALL. What combines records (GROUP BY, an aggregate, DISTINCT) makes noisy rows.
+In a record-wise query each record contributes rows independently: projections, filters, joins with
+public tables and UNION ALL. A query that combines records (GROUP BY, an aggregate, DISTINCT) gives
+noisy rows.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The key under which a table node's meta says what it names: `names.Reference.kind`.
+# The key in a table node's meta for what it names: `names.Reference.kind`.
 KIND: Final = "relation"
 
-# The key under which a column's meta says that it stands in a query nested in an expression, and
-# is of the query around it (`columns`).
+# The key in the meta of a column that is in a query nested in an expression, but belongs to the
+# enclosing query (`columns`).
 OUTER: Final = "outer"
 
-# The key under which a query's meta says whether its rows are records still.
+# The key in a query's meta for whether its rows are still records.
 _RECORDS: Final = "records"
 
 _CLAUSES = ("where", "group", "having", "order")
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether the node aggregates records: a window's own function does not."""
+    """Whether the node is an aggregate. The function of a window is not."""
     if isinstance(node, exp.Filter):
         return isinstance(node.this, exp.AggFunc) and not isinstance(node.parent, exp.Window)
     if not isinstance(node, exp.AggFunc):
@@ -49,12 +50,12 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def own_nodes(select: exp.Select) -> list[exp.Expr]:
-    """The nodes of a SELECT's clauses; of the queries nested in them its own columns alone."""
+    """The nodes of a SELECT's clauses. Of queries nested in them, only the SELECT's columns."""
     return level_nodes(*own_parts(select))
 
 
 def level_nodes(*parts: exp.Expr) -> list[exp.Expr]:
-    """The nodes of some expressions, the queries nested in them left out as in `own_nodes`."""
+    """The nodes of some expressions, without nested queries as in `own_nodes`."""
     nodes: list[exp.Expr] = []
     for part in parts:
         for node in part.dfs(prune=lambda inner: isinstance(inner, exp.Query)):
@@ -63,14 +64,14 @@ def level_nodes(*parts: exp.Expr) -> list[exp.Expr]:
 
 
 def own_parts(select: exp.Select) -> list[exp.Expr]:
-    """The items and the clauses of a SELECT that hold expressions over its FROM."""
+    """The items and the clauses of a SELECT that contain expressions over its FROM."""
     clauses = [select.args.get(name) for name in _CLAUSES]
     return [*select.expressions, *(clause for clause in clauses if clause is not None)]
 
 
 def outer_columns(query: exp.Expr) -> list[exp.Column]:
-    """The columns in a nested query that are of the query around it; those of blocks of records
-    inside are theirs.
+    """The columns in a nested query that belong to the enclosing query. Private blocks inside are
+    skipped.
     """
     nodes = query.dfs(prune=lambda node: isinstance(node, exp.Select) and reads_records(node))
     return [node for node in nodes if isinstance(node, exp.Column) and node.meta_get(OUTER)]
@@ -84,7 +85,7 @@ def sources(select: exp.Select) -> list[exp.Expr]:
 
 
 def mark_records(tree: exp.Expr) -> None:
-    """Note of every query whether its rows are records still, the inner ones first."""
+    """Mark each query with whether its rows are still records, inner queries first."""
     for query in reversed(list(tree.find_all(exp.Query))):
         query.meta[_RECORDS] = _yields_records(query)
 
@@ -108,7 +109,7 @@ def aggregates(select: exp.Select) -> bool:
 
 
 def yields_records(query: exp.Expr) -> bool:
-    """Whether the rows of a query are records still, as `mark_records` has noted."""
+    """Whether the rows of a query are still records, as `mark_records` has marked it."""
     return isinstance(query, exp.Query) and bool(query.meta[_RECORDS])
 
 
@@ -123,14 +124,14 @@ def _yields_records(query: exp.Expr) -> bool:
 
 
 def is_listing(select: exp.Select) -> bool:
-    """``SELECT DISTINCT attribute FROM t``: the declared values, in a block of its own."""
+    """Whether it has DISTINCT: over records it lists declared values, and is a private block."""
     return select.args.get("distinct") is not None
 
 
 def holds_noise(query: exp.Expr) -> bool:
-    """Whether a query is, or contains, what is answered with noise, or tells of the ledger.
+    """Whether a query contains a private block or reads relations of schema dp.
 
-    The names of common tables count, since those without noise are written out.
+    The names of common tables count, since those without noise have been replaced.
     """
     if any(table.meta_get(KIND) in ("common", "dp") for table in query.find_all(exp.Table)):
         return True
@@ -143,7 +144,7 @@ def holds_noise(query: exp.Expr) -> bool:
 def check_record_level(part: exp.Expr) -> None:
     """Raise FeatureNotSupported for a window, GroupingError for an aggregate or a function of one.
 
-    Queries nested in the part are not looked into.
+    Nested queries are skipped.
     """
     visit(level_nodes(part), _refuse_combining)
 
@@ -162,16 +163,16 @@ def _refuse_combining(node: exp.Expr) -> None:
         raise GroupingError(
             f"{function_name(node)} takes an aggregate, and none is allowed in WHERE, GROUP "
             "BY or in an aggregate",
-            hint="Write it above the aggregation: in HAVING, or in a SELECT around.",
+            hint="Write it above the aggregation: in HAVING, or in an enclosing SELECT.",
         )
 
 
 def refuse_counted_listings(tree: exp.Expr) -> None:
-    """Raise FeatureNotSupported where a SELECT aggregates a list of values.
+    """Raise FeatureNotSupported if a SELECT aggregates a list of values.
 
-    SELECT DISTINCT over records, and GROUP BY without an aggregate, list declared values, whether
-    or not a record has them. As a list for a filter box that is what one wants, and it is free. A
-    count of it would say how many values are declared where the statement asks how many occur.
+    SELECT DISTINCT over records, and GROUP BY without an aggregate, list the declared values,
+    whether or not a record has them. That suits a list for a filter box, and is free of charge. A
+    count of it would give the number of declared values, not of those that occur.
     """
     if not any(reads_records(s) and _is_list(s) for s in tree.find_all(exp.Select)):
         return
@@ -191,7 +192,7 @@ def refuse_counted_listings(tree: exp.Expr) -> None:
 
 
 def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
-    """Whether its rows are a list of values; ``known`` keeps what each node was found to be."""
+    """Whether its rows are a list of values; ``known`` caches the result of each node."""
     if id(node) in known:
         return known[id(node)]
     match node:
@@ -213,14 +214,14 @@ def _lists(node: exp.Expr, known: dict[int, bool]) -> bool:
 
 
 def _is_list(select: exp.Select) -> bool:
-    """Whether the rows of a SELECT over records say nothing but which groups there are."""
+    """Whether the rows of a SELECT over records only list groups."""
     if any(is_aggregate(node) for node in own_nodes(select)):
         return False
     return is_listing(select) or select.args.get("group") is not None
 
 
 def common_table(table: exp.Table, name: str) -> exp.CTE | None:
-    """The WITH item the name means, if any: an item sees those before it, a query sees all."""
+    """The WITH item that the name means, or None. An item sees earlier ones, a query all."""
     node: exp.Expr = table
     while node.parent is not None:
         parent = node.parent
@@ -241,14 +242,14 @@ def common_table(table: exp.Table, name: str) -> exp.CTE | None:
 
 
 def definition_of(source: exp.Expr) -> exp.CTE | None:
-    """The WITH item that an item of FROM names."""
+    """The WITH item that an item of FROM names, or None."""
     if not isinstance(source, exp.Table) or source.meta_get(KIND) != "common":
         return None
     return common_table(source, source.name)
 
 
 def renamed(source: exp.Expr, names: Sequence[str]) -> list[str]:
-    """With the names that an item of FROM or WITH gives its first columns."""
+    """The names, with the first replaced by those that an item of FROM or WITH gives."""
     alias = source.args.get("alias")
     given = [c.name for c in alias.columns] if alias is not None else []
     return [*given, *names[len(given) :]]

@@ -1,8 +1,8 @@
-"""Of a column: its type, and whether its values are an attribute's cells, constants or others.
+"""The type of a column, and whether its values are an attribute's cells, constants or others.
 
-A group key is a column above the aggregation, and stays what it was: a bin stands as its lower
-edge there too, a day as its midnight. What only picks one of several values (MAX, COALESCE, LAG)
-leaves them what they are.
+A group key is a column above the aggregation and keeps its values: a bin is represented by its
+lower edge there too, a day by its midnight. Functions that only select one of several values (MAX,
+COALESCE, LAG) keep them as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 class Scope(Lookup[str]):
     """The types of one statement's expressions, each computed once.
 
-    ``type_of`` is to be asked before the expression is changed.
+    Call ``type_of`` before the expression is changed.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -40,17 +40,17 @@ class Scope(Lookup[str]):
         self._finiteness = Finiteness(catalog)
 
     def is_finite(self, node: exp.Expr) -> bool:
-        """Whether no date or timestamp that it can be is infinite."""
+        """Whether none of its possible values is an infinite date or timestamp."""
         return self._finiteness.of(node) is True
 
     def type_of(self, node: exp.Expr | None) -> str | None:
-        """The type as `types` names it, or None where it takes DuckDB to tell."""
+        """The type as `types` names it, or None if it takes DuckDB to know."""
         return self.of(node)
 
     def need_family(
         self, node: exp.Expr, argument: exp.Expr, families: Container[str | None], hint: str
     ) -> None:
-        """Raise UndefinedFunction for an argument of another family: DuckDB would convert it, where
+        """Raise UndefinedFunction for an argument of another family. DuckDB would convert it;
         PostgreSQL has no such function.
         """
         kind = self.type_of(argument)
@@ -60,9 +60,9 @@ class Scope(Lookup[str]):
             )
 
     def at_record_level(self, node: exp.Expr) -> bool:
-        """Whether the expression is about single records: of a protected table, not aggregated.
+        """Whether the expression is over single records of a protected table, not aggregated.
 
-        Common tables of records are to be written out before (`definitions`).
+        Common tables of records must be expanded first (`definitions`).
         """
         select = node.find_ancestor(exp.Select)
         return select is not None and reads_records(select) and node.find(exp.AggFunc) is None
@@ -74,7 +74,7 @@ class Scope(Lookup[str]):
         return declared_type(self._catalog.public[table].get(name.lower()))
 
     def _attribute(self, table: str, attribute: Attribute) -> str | None:
-        """The source's, where it decides what a comparison means."""
+        """The source's type if comparisons depend on it, else the declared type."""
         if not attribute.coarse or attribute.truncates is None:
             return attribute.sql_type
         return "TIMESTAMP" if attribute.truncates == "TIMESTAMP" else "TIMESTAMPTZ"
@@ -84,14 +84,14 @@ class Scope(Lookup[str]):
 
 
 class ResultTypes(Scope):
-    """The types of a statement's result, where attributes have those that they are declared of."""
+    """The types of a statement's result, in which attributes have their declared types."""
 
     def __init__(self, catalog: Catalog, dialect: str) -> None:
         super().__init__(catalog)
         self._dialect = dialect
 
     def with_zone(self, query: exp.Expr) -> list[str]:
-        """For each column of the query, by its number, its name if it has a time zone, else ''."""
+        """For each column of the query in order, its name if it has a time zone, else ''."""
         names = self._items(query)
         kinds = (self._output(query, number) for number in range(len(names)))
         return [n if kind == "TIMESTAMPTZ" else "" for n, kind in zip(names, kinds, strict=True)]
@@ -102,7 +102,7 @@ class ResultTypes(Scope):
     def _expression(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
             kind = self.type_of(node.this)
-            # DuckDB takes a date for a timestamp, PostgreSQL for one with a zone.
+            # DuckDB casts a date to a timestamp, PostgreSQL to one with time zone.
             if kind is None or (kind == "DATE" and self._dialect == "duckdb"):
                 return None
         return super()._expression(node)
@@ -116,7 +116,7 @@ class Origin(NamedTuple):
 
 
 Origins: TypeAlias = tuple[Origin | exp.Expr | None, ...]
-"""The attributes and the constants that a value may be from; None is anything else."""
+"""The attributes and the constants that a value may come from; None is anything else."""
 
 _ANYTHING: Final[Origins] = (None,)
 
@@ -127,10 +127,10 @@ _PICKING: Final = (
 
 
 class Lineage(Lookup[Origins]):
-    """Where the values of one statement's columns are from."""
+    """Where the values of one statement's columns come from."""
 
     def constants(self, node: exp.Expr) -> list[exp.Expr]:
-        """The constants that an expression stands for, whatever else it may be."""
+        """The constants among the possible values of an expression."""
         return constants_among(self.of(node))
 
     def _expression(self, node: exp.Expr) -> Origins:
@@ -150,7 +150,7 @@ class Lineage(Lookup[Origins]):
         return (Origin(table, attribute.name),)
 
     def _united(self, sides: Sequence[Origins | None]) -> Origins:
-        """Each attribute once."""
+        """The origins of all sides, each attribute once."""
         found = [one for side in sides for one in (_ANYTHING if side is None else side)]
         plain = dict.fromkeys(one for one in found if not isinstance(one, exp.Expr))
         return (*plain, *(one for one in found if isinstance(one, exp.Expr)))
@@ -161,7 +161,7 @@ def constants_among(origins: Origins | None) -> list[exp.Expr]:
 
 
 def _picked(node: exp.Expr) -> list[exp.Expr]:
-    """The expressions one of which is the value."""
+    """The expressions of which one is the value of the node."""
     match node:
         case exp.Coalesce():
             return [node.this, *node.expressions]
@@ -178,7 +178,7 @@ def _default(node: exp.Expr) -> list[exp.Expr]:
 
 
 def holder(node: exp.Expr) -> exp.Expr | None:
-    """The expression around that may have the node's value for its own."""
+    """The enclosing expression that may have the node's value as its own, or None."""
     around = node.parent
     if isinstance(around, exp.If):
         around = around.parent
@@ -187,7 +187,7 @@ def holder(node: exp.Expr) -> exp.Expr | None:
     return around
 
 
-# What is finite of finite parts. A text that is put together may say infinity.
+# Expressions that are finite if their parts are. A concatenated text may read 'infinity'.
 _FINITE: Final = (
     exp.Paren, exp.Cast, exp.DataType, exp.Case, exp.If, exp.Coalesce, exp.Null, exp.Literal,
     exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Interval, exp.Var, exp.DateTrunc, exp.TimestampTrunc,
@@ -196,15 +196,15 @@ _FINITE: Final = (
 
 
 def is_infinite(node: exp.Expr) -> bool:
-    """Of a constant, whether it says infinity."""
+    """Whether a constant is a text for infinity."""
     found = as_written(node)
     text = found.value if found is not None and found.quoted else ""
     return isinstance(text, str) and text.strip().lower().lstrip("+-").startswith("inf")
 
 
 class Finiteness(Lookup[bool]):
-    """Whether all dates and timestamps that an expression can be are known to be finite: declared
-    days are, public columns may not be.
+    """Whether all dates and timestamps that an expression can have are known to be finite. Declared
+    days are; columns of public tables may not be.
     """
 
     def _expression(self, node: exp.Expr) -> bool:
