@@ -61,9 +61,9 @@ def add_up(
         return exact.whole
     for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
         first, last = np.searchsorted(known, (start, end))
-        own = rounded.values[first:last]
-        if own:
-            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), own)
+        reported = rounded.values[first:last]
+        if reported:
+            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), reported)
     return rounded.agree and exact.whole
 
 
