@@ -13,9 +13,9 @@ from tallyveil.solver_threads import aside
 __all__ = ["nearest_integers"]
 
 _ROWS: Final = 2_000
-_NODES: Final = 1_000  # and not seconds, so that the same statement is answered alike
+_NODES: Final = 1_000  # a limit of nodes, not of time: the same statement is answered alike
 _SECONDS: Final = 2.0
-_LIGHTEST: Final = 1e-4  # of the weights, the greatest of which is 1
+_LIGHTEST: Final = 1e-4  # the smallest weight; the largest is 1
 
 
 def nearest_integers(
@@ -25,14 +25,14 @@ def nearest_integers(
     counts: BoolArray | None = None,
     start: IntArray | None = None,
 ) -> list[int] | None:
-    """The nearest integers that satisfy the relations, where rounding does not find any.
+    """The nearest integers that satisfy the relations, for cases where rounding finds none.
 
         argmin Σ_i |z_i − x_i| / √V_i   over integers z with R z = 0, and z_i ≥ 0 for counts.
 
-    Of three-way tables with all two-way margins there need not be any within 1 of x, so it is an
-    integer program, and a search that is cut off after so many nodes. What is of variance 0 is an
-    integer and stays; None if no integers were found. The program is in z − ``start``, integers
-    near the values: so large values lose no digits.
+    A three-way table with all two-way margins may have no such integers within 1 of x, so this is
+    an integer program, whose search is limited by nodes. Values of variance 0 are integers and
+    stay. None if no integers were found. The program is in z − ``start``, integers near the values,
+    so that large values lose no digits.
     """
     number = len(values)
     if number > _ROWS:
@@ -47,7 +47,7 @@ def nearest_integers(
     high = np.where(fixed, np.rint(values), np.inf)
     deviations = np.sqrt(np.where(fixed, np.inf, variances))
     least = deviations.min(initial=np.inf)
-    # Weights far below the greatest one are none to the solver.
+    # The solver treats weights far below the greatest one as 0.
     weights = np.where(fixed, 0.0, np.maximum(least / deviations, _LIGHTEST))
     one = sparse.eye_array(number)
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -71,5 +71,5 @@ def nearest_integers(
     )
     if found.x is None:
         return None
-    told = start + np.rint(found.x[:number]).astype(np.int64)
-    return None if (relations @ told).any() else told.tolist()
+    integers = start + np.rint(found.x[:number]).astype(np.int64)
+    return None if (relations @ integers).any() else integers.tolist()

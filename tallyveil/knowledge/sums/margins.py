@@ -1,10 +1,10 @@
-"""Disjoint rows rounded to integers with exact sums in two ways, as the cells of a two-way table.
+"""Round disjoint rows to integers with exact sums in two ways, as the cells of a two-way table.
 
-Rows are the edges of a graph whose nodes are the sums, of which each row has two. After they are
-moved onto the sums, each node has no edge of a fractional value or two and more. So there is a
-cycle of such; the graph is bipartite, and along the cycle values go up and down in turn until one
-is whole, by d₁ with probability d₂/(d₁ + d₂) or by d₂ the other way round, which changes no sum
-and no expectation. What is drawn depends on the values alone, so that it is drawn again alike.
+Rows are the edges of a graph, and each connects its two sums, the nodes. After the values are moved
+onto the sums, each node has no edge with a fractional value, or at least two. So there is a cycle
+of such edges. The graph is bipartite: along the cycle values go up and down in turn until one is an
+integer, by d₁ with probability d₂/(d₁ + d₂), or else by d₂ in the other direction. That changes no
+sum and no expectation. The draws depend on the values alone, so they are reproducible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["rounded_in_margins"]
 
 _SUMS = 2_000
 _ROWS = 100_000
-_WHOLE = 1e-6  # so near to an integer a value is one
+_WHOLE = 1e-6  # a value this near to an integer counts as one
 
 
 def rounded_in_margins(
@@ -33,7 +33,7 @@ def rounded_in_margins(
     variances: FloatArray,
     counts: BoolArray | None = None,
 ) -> list[int] | None:
-    """As `parts.rounded_in_parts`, where every row that is not exact is in two exact sums."""
+    """As `parts.rounded_in_parts`, but every row that is not exact is in two exact sums."""
     exact = variances == 0
     rows, sums = np.flatnonzero(~exact), np.flatnonzero(exact)
     if not 2 <= len(sums) <= _SUMS or len(rows) > _ROWS or (matrix.data != 1).any():
@@ -60,8 +60,8 @@ def rounded_in_margins(
 
 
 def _ends(rows: sparse.csr_matrix, sums: sparse.csr_matrix) -> IntArray | None:
-    """The two sums of each row (k×2); None if the rows are not disjoint, or not each is wholly in
-    two sums, or the sums do not fall into two kinds."""
+    """The two sums of each row (k×2); None unless the rows are disjoint, each is contained in two
+    sums, and the graph of the sums is bipartite."""
     if len(np.unique(rows.indices)) != rows.nnz:
         return None
     met = (rows @ sums.T).tocoo()
@@ -86,12 +86,12 @@ def _ends(rows: sparse.csr_matrix, sums: sparse.csr_matrix) -> IntArray | None:
 
 
 def _rounded(values: FloatArray, ends: IntArray) -> FloatArray:
-    """Integers near the values, by one cycle after the other."""
+    """Round the values to integers, one cycle after the other."""
     seed = hashlib.blake2b(np.round(values, 4).tobytes(), digest_size=8).digest()
     draw = np.random.default_rng(int.from_bytes(seed))
     least = np.floor(values + _WHOLE)
     graph = _Fractions(values - least, ends)
-    # Each cycle makes one value whole, at least.
+    # Each cycle makes at least one value an integer.
     chances = iter(draw.random(len(values)).tolist())
     for edge in range(len(values)):
         while graph.is_open(edge) and graph.walked_around(edge, chances):
@@ -101,8 +101,8 @@ def _rounded(values: FloatArray, ends: IntArray) -> FloatArray:
 
 
 class _Fractions:
-    """Edges with ``values`` in 0..1, and a walk along those that are not whole. What was walked up
-    to a cycle is walked on from there, once the cycle has lost an edge."""
+    """Edges with ``values`` in 0..1, and a walk along the open ones, which are not integers. Once a
+    cycle has lost an edge, the walk continues from what remains of its path."""
 
     def __init__(self, values: FloatArray, ends: IntArray) -> None:
         self.values: list[float] = values.tolist()
@@ -117,8 +117,8 @@ class _Fractions:
         return _WHOLE < self.values[edge] < 1 - _WHOLE
 
     def walked_around(self, edge: int, chances: Iterator[float]) -> bool:
-        """Turn one cycle after the other, until no edge of the open edge's first node is open.
-        False if a node has one open edge only, so that there is no cycle."""
+        """Round one cycle after the other, until the first node of this edge has no open edge.
+        False if a node has only one open edge, so that there is no cycle."""
         nodes, walk = [self._start[edge]], list[int]()
         place = {nodes[0]: 0}
         while True:
@@ -135,13 +135,14 @@ class _Fractions:
                 nodes.append(node)
                 continue
             deadline.check()
-            left = first + self._turn(walk[first:], next(chances))
+            left = first + self._round_one(walk[first:], next(chances))
             for node in nodes[left + 1 :]:
                 del place[node]
             del nodes[left + 1 :], walk[left:]
 
-    def _turn(self, cycle: Sequence[int], chance: float) -> int:
-        """Up and down in turn until one is whole; the place of the first that is."""
+    def _round_one(self, cycle: Sequence[int], chance: float) -> int:
+        """Move the cycle's values up and down in turn until one is an integer; return the place of
+        the first that is."""
         values = [self.values[edge] for edge in cycle]
         first = min(1 - max(values[::2]), min(values[1::2]))
         second = min(1 - max(values[1::2]), min(values[::2]))

@@ -1,12 +1,12 @@
-"""Reported values that are integers and add up as the rows of one statement do.
+"""Round the values of one statement's rows to integers that add up as the rows do.
 
-Estimates of rows from one system follow from one another as the rows do; rounded one by one they
-need not. Rows are taken in families of disjoint rows, those of the fewest cells first. What is a
-sum of a family's rows, with whole coefficients, is reported as the sum of what is reported of them;
-they are rounded up and down so that their sums stay near. A later family is rounded so that its
-sums are what is reported already. Where values do not add up before they are rounded, since some
-rows are known better by themselves, or are to be 0 at least, they are first moved to the nearest
-that do, each the less the better it is known (docs/mathematics.md, "Rows that add up").
+Estimates from one system satisfy the linear relations between their rows; rounded one by one they
+may not. Rows are rounded in families of disjoint rows, those of the fewest cells first. A row that
+is a sum of a family's rows with integer coefficients reports the sum of their reported values, and
+these are rounded so that such sums stay near. A later family is rounded so that its sums match what
+is already reported. Values may not add up before rounding, because some rows are known better alone
+or must be at least 0. Then they are first moved to the nearest values that do, the better known
+ones less (docs/mathematics.md, "Rows that add up").
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tallyveil.knowledge.sums.parts import rounded_in_parts
 
 __all__ = ["Rounded", "jointly_rounded"]
 
-_DIGITS: Final = 6  # of values, so that what differs by rounding errors is rounded alike
+_DIGITS: Final = 6  # of values, so that values that differ only by rounding errors round alike
 _FAMILIES: Final = 8
-_FRUITLESS: Final = 500_000  # entries that are looked at on and on though no sums are found
-_LARGEST: Final = 2.0**60  # so that sums of them have 64 bits
-_WHOLE: Final = 2.0**53  # up to here a double has all digits of a whole number
-_NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: as much may be lost beyond
-_ROWS: Final = 20_000  # in other families than `parts` and `margins` have
-_WORK: Final = 3e7  # products of the sums' parts, for values to be moved so that they add up
-_EXACTLY: Final = 1e6  # so much more weight on a sum that is known exactly
+_FRUITLESS: Final = 500_000  # entries to search before giving up if no sums are found
+_LARGEST: Final = 2.0**60  # so that sums of values fit in 64 bits
+_WHOLE: Final = 2.0**53  # up to here a double holds every integer
+_NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: larger values may be off by this much
+_ROWS: Final = 20_000  # rows, unless `parts` or `margins` apply
+_WORK: Final = 3e7  # products of the sums' parts, to move values so that they add up
+_EXACTLY: Final = 1e6  # the weight of a sum that is known exactly
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """An integer for each row; none if there are too many rows, or too large ones. ``agree``:
-    whether all relations between them that were found hold."""
+    """An integer for each row, or none if there are too many rows or values are too large.
+    ``agree``: whether all relations found between the rows hold."""
 
     values: Sequence[int] = ()
     agree: bool = False
@@ -51,7 +51,7 @@ class Rounded:
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """Row ``row`` is Σ ``factors[i]`` · row ``parts[i]``, over rows of one family."""
+    """Row ``row`` = Σ_i ``factors[i]`` · row ``parts[i]``, over rows of one family."""
 
     row: int
     parts: IntArray
@@ -65,11 +65,12 @@ def jointly_rounded(
     counts: BoolArray | None = None,
     columns: IntArray | None = None,
 ) -> Rounded | None:
-    """An integer for each row of ``matrix`` (k×n), near its value, such that rows which are sums
-    of others have the sums of theirs, and ``counts`` are at least 0; None if there are none.
+    """An integer for each row of ``matrix`` (k×n), near its value, such that rows that are sums of
+    others get the sums of their integers, and ``counts`` are at least 0. None if no row is such a
+    sum.
 
-    A value of variance 0 is an integer and stays. Rows of one of the statement's ``columns``, each
-    its own if that is None, are looked at together.
+    A value of variance 0 is an integer and stays. ``columns`` are the statement's columns of the
+    rows, whose rows are kept together; by default each row has its own.
     """
     if not _precise(values, variances):
         return Rounded()
@@ -87,16 +88,16 @@ def jointly_rounded(
     if float((np.diff(relations.tocsc().indptr) ** 2.0).sum()) <= _WORK:
         moved = projected(relations, np.zeros(len(sums)), values, variances, counts)
     nearest = np.round(values if moved is None else moved, _DIGITS)
-    told = _one_by_one(families, sums, nearest, variances)
-    negative = counts is not None and bool((counts & (told < 0)).any())
-    if negative or (relations @ told).any():
-        integers = nearest_integers(relations, nearest, variances, counts, told)
-        return Rounded(told.tolist()) if integers is None else Rounded(integers, agree=True)
-    return Rounded(told.tolist(), agree=True)
+    rounded = _one_by_one(families, sums, nearest, variances)
+    negative = counts is not None and bool((counts & (rounded < 0)).any())
+    if negative or (relations @ rounded).any():
+        integers = nearest_integers(relations, nearest, variances, counts, rounded)
+        return Rounded(rounded.tolist()) if integers is None else Rounded(integers, agree=True)
+    return Rounded(rounded.tolist(), agree=True)
 
 
 def _precise(values: FloatArray, variances: FloatArray) -> bool:
-    """Whether no value is too large, and doubles lose nothing of them that matters."""
+    """Whether no value is too large, and doubles hold them precisely enough."""
     sizes = np.abs(values)
     if not sizes.max(initial=0) < _LARGEST:
         return False
@@ -108,7 +109,7 @@ def _precise(values: FloatArray, variances: FloatArray) -> bool:
 def _one_by_one(
     families: Sequence[set[int]], sums: Sequence[_Sum], nearest: FloatArray, variances: FloatArray
 ) -> IntArray:
-    """Family by family, and their sums; what is exact as it is."""
+    """Round family by family, and add up their sums. Exact rows keep their values."""
     result: dict[int, int] = {}
     for family in families:
         own = [one for one in sums if set(one.parts.tolist()) <= family]
@@ -125,20 +126,20 @@ def _one_by_one(
 
 
 def _families(matrix: sparse.csr_matrix, columns: IntArray) -> tuple[list[set[int]], list[_Sum]]:
-    """Families of disjoint rows, and all rows that are sums of a family's. The last family has all
-    that is left, disjoint or not.
+    """Families of disjoint rows, and all rows that are sums of a family's rows. The last family has
+    all remaining rows, disjoint or not.
 
-    Of rows of as many cells those of the least coefficients come first: a sum of numbers is a
-    whole multiple of the count of the same records, and not the other way round. Later families
-    begin with the rows of one column, and have rows of earlier ones too: where a part of one group
-    was asked for as well, the total is still that of all groups.
+    Of rows with equally many cells those with the smallest coefficients come first: a sum of
+    numbers is an integer multiple of the count of the same records, but not the reverse. Later
+    families start with the rows of one column, and reuse rows of earlier families: if a part of a
+    group was asked too, the total is still the sum of all groups.
     """
     sizes = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((np.bincount(rows, np.abs(matrix.data), len(sizes)), sizes))
     left, families, sums = order.tolist(), list[set[int]](), dict[tuple[int, bytes], _Sum]()
-    groups = order[np.bincount(columns + 1)[columns[order] + 1] > 1].tolist()  # of several
-    begun = set[int]()  # columns that a family began with, or has all rows of
+    groups = order[np.bincount(columns + 1)[columns[order] + 1] > 1].tolist()  # several in a column
+    begun = set[int]()  # columns that a family started with, or contains
     for looked in range(_FAMILIES):
         seed = next((row for row in (*left, *groups) if columns[row] not in begun), None)
         if not left or seed is None:
@@ -163,7 +164,7 @@ def _families(matrix: sparse.csr_matrix, columns: IntArray) -> tuple[list[set[in
 
 
 class _Owners:
-    """Which of some disjoint rows has each cell, and with which coefficient."""
+    """For each cell the row that contains it, of some disjoint rows, and its coefficient."""
 
     def __init__(self, matrix: sparse.csr_matrix) -> None:
         self._matrix = matrix
@@ -171,7 +172,7 @@ class _Owners:
         self._coefficients = np.ones(matrix.shape[1], dtype=np.int64)
 
     def take(self, row: int) -> bool:
-        """Take up a row, if it has cells and nobody has them."""
+        """Add a row if it has cells and no other row contains them; return whether it did."""
         start, end = self._matrix.indptr[row : row + 2]
         cells = self._matrix.indices[start:end]
         if start == end or (self._owner[cells] >= 0).any():
@@ -180,8 +181,8 @@ class _Owners:
         return True
 
     def sums(self, rows: IntArray) -> list[_Sum]:
-        """Every row that is a sum of whole multiples of those taken up. ``rows`` are those of the
-        matrix's entries."""
+        """Every row that is a sum of integer multiples of the added rows. ``rows`` has the row of
+        each of the matrix's entries."""
         deadline.check()
         matrix, sizes = self._matrix, np.diff(self._matrix.indptr)
         owner = self._owner[matrix.indices]
@@ -205,7 +206,7 @@ class _Owners:
 
 
 def _relations(sums: Sequence[_Sum], rows: int) -> sparse.csr_matrix:
-    """R, with R z = 0 if every sum is the sum of its parts."""
+    """The matrix R with R z = 0 if every sum equals the sum of its parts."""
     numbers = np.repeat(np.arange(len(sums)), [len(one.parts) + 1 for one in sums])
     places = np.concatenate([np.append(one.parts, one.row) for one in sums])
     factors = np.concatenate([np.append(one.factors, -1) for one in sums])
@@ -215,8 +216,9 @@ def _relations(sums: Sequence[_Sum], rows: int) -> sparse.csr_matrix:
 def _match(
     family: set[int], given: Sequence[_Sum], values: FloatArray, result: dict[int, int]
 ) -> None:
-    """Round the parts of sums that are reported already: down, and those of the largest fractions
-    up, as many as that takes. A sum with parts that are rounded already is left."""
+    """Round the parts of sums that already have a value: down, but up for as many of the largest
+    fractions as the sum requires. Skip sums that have a part with a value already, or a factor
+    other than 1."""
     for one in sorted(given, key=lambda one: len(one.parts)):
         parts = one.parts.tolist()
         if any(part in result for part in parts) or (one.factors != 1).any():
@@ -235,8 +237,8 @@ def _diffuse(
     variances: FloatArray,
     result: dict[int, int],
 ) -> None:
-    """Round each row up or down, whichever leaves the least squares of what it and the sums it is a
-    part of are off by, the rows before it included."""
+    """Round each row up or down, whichever minimises the squared errors of the row and of the sums
+    it is part of, including the errors of the rows before it."""
     part_of: dict[int, list[tuple[int, int]]] = {}
     for number, one in enumerate(sums):
         for part, factor in zip(one.parts.tolist(), one.factors.tolist(), strict=True):
