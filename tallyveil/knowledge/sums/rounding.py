@@ -88,12 +88,12 @@ def jointly_rounded(
     if float((np.diff(relations.tocsc().indptr) ** 2.0).sum()) <= _WORK:
         moved = projected(relations, np.zeros(len(sums)), values, variances, counts)
     nearest = np.round(values if moved is None else moved, _DIGITS)
-    rounded = _one_by_one(families, sums, nearest, variances)
-    negative = counts is not None and bool((counts & (rounded < 0)).any())
-    if negative or (relations @ rounded).any():
-        integers = nearest_integers(relations, nearest, variances, counts, rounded)
-        return Rounded(rounded.tolist()) if integers is None else Rounded(integers, agree=True)
-    return Rounded(rounded.tolist(), agree=True)
+    integers = _one_by_one(families, sums, nearest, variances)
+    negative = counts is not None and bool((counts & (integers < 0)).any())
+    if negative or (relations @ integers).any():
+        agreeing = nearest_integers(relations, nearest, variances, counts, integers)
+        return Rounded(integers.tolist()) if agreeing is None else Rounded(agreeing, agree=True)
+    return Rounded(integers.tolist(), agree=True)
 
 
 def _precise(values: FloatArray, variances: FloatArray) -> bool:
