@@ -104,7 +104,7 @@ def test_a_number_is_read_no_further_than_numbers_go(
         (
             "SET search_path = ''",
             'invalid value for parameter "search_path": ""',
-            "Names without a schema are always looked for in public: leave it in the path, and"
+            "Names without a schema are always looked up in public: leave it in the path, and"
             " write dp. before the names of its relations.",
         ),
         (  # libpq ends a connection where it is told of a value of 30,000 bytes

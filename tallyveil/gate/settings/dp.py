@@ -1,4 +1,4 @@
-"""The settings of ours: what a statement may cost, how sure its intervals are, which noise."""
+"""The dp settings: a statement's cost, the confidence of its intervals, its noise."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tallyveil.policy import Defaults
 
 __all__ = ["DESCRIPTIONS", "SETTINGS", "TARGETS", "defaults"]
 
-# Of these one is set at a time.
+# Only one of these is set at a time.
 TARGETS: Final = ("dp.epsilon", "dp.rho", "dp.half_width")
 
 _LEAST: Final = Fraction(1, 10**9)
 
 
 def defaults(given: Defaults) -> dict[str, str]:
-    """The settings that the policy begins with."""
+    """The default of each setting under a policy."""
     return {name: setting.default for name, setting in SETTINGS.items()} | {
         "dp.epsilon": "" if given.epsilon is None else _decimal(given.epsilon),
         "dp.rho": "" if given.rho is None else _decimal(given.rho),
@@ -38,10 +38,10 @@ def _decimal(value: Fraction) -> str:
 
 _positive: Final = between(0, 10**15, "It must be greater than 0 and less than 1e15.")
 _confidence: Final = between(
-    _LEAST, 1 - _LEAST, "It lies between 0 and 1, not nearer than 1e-9 to either, such as 0.95."
+    _LEAST, 1 - _LEAST, "It must be between 0 and 1, more than 1e-9 from either, such as 0.95."
 )
 _delta: Final = between(
-    0, 1, "It lies between 0 and 1, and well below 1 over the number of units: 1e-6, say."
+    0, 1, "It must be between 0 and 1, and well below 1 over the number of units, such as 1e-6."
 )
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
@@ -57,7 +57,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "", _confidence, "the probability with which an interval holds the true value"),
         "dp.coverage": Setting(
             "once", one_of("once", "always"),
-            "once: an interval holds at one look, chosen beforehand; always: at all"),
+            "once: an interval holds at one look, chosen beforehand; always: at all looks"),
         "dp.mechanism": Setting(
             "", lambda name, value, now: canonical_choice(value),
             "the noise: auto, auto(properties=…), "
@@ -71,11 +71,11 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "auto", one_of("auto", "history", "fresh"),
             "auto: history where it suffices; history: never spend; fresh: always buy"),
         "dp.nonnegative": Setting(
-            "", switch, "report no count below 0, and no end of an interval; rows still add up"),
+            "", switch, "report no count and no end of an interval below 0; rows still add up"),
         "dp.notices": Setting(
-            "on", switch, "say after each answer what it cost, how wide it is and what remains"),
+            "on", switch, "report with each answer its cost, its interval and what remains"),
     }
 )  # fmt: skip
-"""A policy has more to say about defaults: `defaults`."""
+"""`defaults` has a policy's defaults in addition."""
 
 DESCRIPTIONS: Final = MappingProxyType({name: one.description for name, one in SETTINGS.items()})

@@ -15,7 +15,7 @@ from tallyveil.gate.settings.values import Setting
 __all__ = ["FIXED", "KEPT", "LISTS", "REPORTED", "SERVER_VERSION"]
 
 SERVER_VERSION: Final = "18.0"
-"""Of a server without catalogs, which would say theirs."""
+"""The version reported by a server without catalogs; with catalogs it reports theirs."""
 
 
 FIXED: Final[Mapping[str, str]] = MappingProxyType(
@@ -78,7 +78,7 @@ KEPT: Final[Mapping[str, Setting]] = MappingProxyType(_APPLIED | _WITHOUT_INFLUE
 # Settings that take several values.
 LISTS: Final = frozenset({"datestyle", "search_path"})
 
-# As PostgreSQL spells them.
+# Those that clients are sent, as PostgreSQL spells them.
 REPORTED: Final = (
     "application_name", "client_encoding", "DateStyle", "default_transaction_read_only",
     "in_hot_standby", "integer_datetimes", "IntervalStyle", "is_superuser", "scram_iterations",

@@ -21,7 +21,7 @@ __all__ = ["Answers", "Settings", "Target"]
 
 Answers: TypeAlias = Literal["auto", "history", "fresh"]
 
-# What a transaction block has of its own; outside of one, what the next one will begin with.
+# The modes of a transaction block; outside of one, those that the next will begin with.
 _BLOCK: Final = ("transaction_deferrable", "transaction_isolation", "transaction_read_only")
 
 
@@ -32,8 +32,8 @@ _KEPT_DEFAULTS: Final = {name: setting.default for name, setting in KEPT.items()
 class Target:
     """What an answer should cost or how wide its interval should be: one of the three is given.
 
-    ``delta`` goes with epsilon where the noise needs one, None for the budget's own, and
-    ``calibration`` says how the two become a scale.
+    ``delta`` goes with epsilon if the noise needs one; None means the budget's. ``calibration`` is
+    how the two become a scale.
     """
 
     epsilon: Fraction | None
@@ -47,15 +47,15 @@ class Target:
 class Settings:
     """Names are case-insensitive; values are text, as SHOW gives them.
 
-    They belong to the session, but what is set in a transaction that is rolled back is undone, and
-    what is set for the transaction alone ends with it.
+    They belong to the session, but a rollback undoes what its transaction set, and what is set for
+    the transaction alone ends with it.
     """
 
     def __init__(self, defaults: Defaults, user: str = "", version: str = SERVER_VERSION) -> None:
         self._defaults = {**_KEPT_DEFAULTS, **dp.defaults(defaults)}
         major, minor = map(int, version.split("."))
-        said = {"server_version": version, "server_version_num": str(10_000 * major + minor)}
-        self._fixed = {**FIXED, **said, "session_authorization": user}
+        versions = {"server_version": version, "server_version_num": str(10_000 * major + minor)}
+        self._fixed = {**FIXED, **versions, "session_authorization": user}
         self._state = _State(self._defaults, {}, None)
         self._all, self._now = _joined(self._state, self._fixed)
 
@@ -77,22 +77,21 @@ class Settings:
     def shares(self) -> bool:
         """Whether answers may be summed up from finer ones.
 
-        A target for the interval is one for every row, and so is an interval over all looks; a
-        cost leaves the choice to planning. The answers of a mechanism with a public range do not
-        add up.
+        A half-width is a target for every row, and so is an interval over all looks; a cost leaves
+        the choice to planning. The answers of a mechanism with a public range do not add up.
         """
         return self.target.half_width is None and not self.ranged and not self.all_looks
 
     @property
     def ranged(self) -> bool:
-        """Whether the mechanism set is one with a public range."""
+        """Whether dp.mechanism is set to one with a public range."""
         return family_of(self.mechanism) is not None or (
             self.mechanism != AUTO and chart_of(self.mechanism) is not None
         )
 
     @property
     def all_looks(self) -> bool:
-        """Whether intervals are to hold at all looks together, not at one."""
+        """Whether intervals must hold over all looks together, not at one."""
         return self._now["dp.coverage"] == "always"
 
     @property
@@ -101,7 +100,7 @@ class Settings:
 
     @property
     def nonnegative(self) -> bool:
-        """Whether what cannot be negative is not told as such."""
+        """Whether values that cannot be negative are reported as at least 0."""
         return self._now["dp.nonnegative"] == "on"
 
     @property
@@ -135,7 +134,7 @@ class Settings:
         return dict(sorted(self._all.items()))
 
     def values(self) -> tuple[str, ...]:
-        """Of all settings, in an order that never changes."""
+        """The values of all settings, in a fixed order."""
         return tuple(self._all.values())
 
     def reportable(self) -> dict[str, str]:
@@ -143,9 +142,9 @@ class Settings:
         return {name: self.show(name) for name in REPORTED}
 
     def set(self, name: str, value: str | None, *, local: bool = False) -> None:
-        """Set, or with None back to the default; ``local`` for the transaction alone.
+        """Set a setting, with None to its default; ``local`` for the transaction alone.
 
-        Raises UndefinedSetting, InvalidParameterValue; then nothing changes.
+        Raises UndefinedSetting or InvalidParameterValue; then nothing changes.
         """
         name = name.lower()
         if name in _BLOCK:
@@ -164,7 +163,7 @@ class Settings:
             self.restore(replace(state, session={**state.session, **changed}, local=kept))
 
     def _read(self, name: str, value: str | None) -> dict[str, str]:
-        """What changes; one target for the answers takes the place of another."""
+        """The settings that change; one target for the answers replaces another."""
         if value is None:
             names = TARGETS if name in TARGETS else (name,)
             return {key: self._defaults[key] for key in names}
@@ -184,19 +183,19 @@ class Settings:
         return self._state
 
     def restore(self, snapshot: object) -> None:
-        """What was set since is undone: a rollback."""
+        """Undo what was set since the snapshot: a rollback."""
         if isinstance(snapshot, _State):
             self._state = snapshot
             self._all, self._now = _joined(snapshot, self._fixed)
 
     def begin(self, modes: Mapping[str, str | None]) -> None:
-        """A block begins, unless there is one, which then takes the modes."""
+        """Begin a block with these modes. If there is one already, it takes the modes."""
         if self._state.block is None:
             self.restore(replace(self._state, block=_next_block(self._now)))
         self.set_block(modes)
 
     def set_block(self, modes: Mapping[str, str | None]) -> bool:
-        """Modes of the block; without one, they end with the statement, and False is said."""
+        """Set modes of the block. Without a block they end with the statement; returns False."""
         begun = _next_block(self._now)
         read = {
             name: begun[name]
@@ -214,15 +213,15 @@ class Settings:
         return self._state.block is not None
 
     def end(self) -> None:
-        """The transaction is over, and with it its block and what was local to it."""
+        """End the transaction, its block and what was local to it."""
         if self._state.local or self.in_block:
             self.restore(_State(self._state.session, {}, None))
 
 
 @dataclass(frozen=True)
 class _State:
-    """What a transaction may undo: values of the session, those of the transaction that stand
-    before them, and the modes of its block, None without one. Never changed in place."""
+    """What a transaction may undo: values of the session, those of the transaction, which override
+    them, and the modes of its block, None without one. Never changed in place."""
 
     session: Mapping[str, str]
     local: Mapping[str, str]
@@ -234,13 +233,13 @@ def _next_block(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _joined(state: _State, fixed: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """All that SHOW knows, and what may be set of it."""
+    """All settings that SHOW knows, and those of them that may be set."""
     now = {**state.session, **state.local}
     return {**fixed, **now, **(state.block or _next_block(now))}, now
 
 
 def _unknown(name: str) -> UndefinedSetting:
-    hint = f"There are {', '.join(DESCRIPTIONS)}." if name.startswith("dp.") else None
+    hint = f"Known: {', '.join(DESCRIPTIONS)}." if name.startswith("dp.") else None
     return UndefinedSetting(f'unrecognized configuration parameter "{name}"', hint=hint)
 
 

@@ -1,7 +1,7 @@
-"""How the text of a setting is read. Each reader gives the text that SHOW gives, or raises.
+"""Readers of the texts of settings. Each returns the text that SHOW shows, or raises.
 
-Readers take the setting's name, the text given and the text that holds now. They read no further
-than a value goes: '1e999999999' as a number would take minutes.
+Readers take the setting's name, the new text and the current one. They limit the length of what
+they parse: '1e999999999' as a number would take minutes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ReadSetting: TypeAlias = Callable[[str, str, str], str]
 
 @dataclass(frozen=True)
 class Setting:
-    """One that a session keeps: its default, how its text is read, what it is for if it is ours."""
+    """A setting that a session keeps: its default, its reader, and what a dp setting is for."""
 
     default: str
     read: ReadSetting
@@ -56,7 +56,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\
 
 
 def wrong(name: str, value: str, hint: str | None = None) -> InvalidParameterValue:
-    """In PostgreSQL's words."""
+    """The error, in PostgreSQL's words."""
     return InvalidParameterValue(f'invalid value for parameter "{name}": "{value[:40]}"', hint=hint)
 
 
@@ -91,7 +91,7 @@ def one_of(*words: str) -> ReadSetting:
 
 
 def only(offered: str, everything: ReadSetting, instead: str = "") -> ReadSetting:
-    """One of PostgreSQL's values is offered: the others would change what an answer says."""
+    """Accept only ``offered`` of PostgreSQL's values: the others would change answers."""
 
     def read(name: str, value: str, now: str = "") -> str:
         if everything(name, value, now) != offered:
@@ -102,13 +102,12 @@ def only(offered: str, everything: ReadSetting, instead: str = "") -> ReadSettin
 
 
 def cut(name: str) -> str:
-    """As much of a name as PostgreSQL reads."""
+    """The 63 bytes of a name that PostgreSQL reads."""
     return name.encode()[:63].decode(errors="ignore")
 
 
 def label(name: str, value: str, now: str = "") -> str:
-    """A name that stands for itself, cut: clients are told of it in one message, and lose their way
-    in a long one."""
+    """Any text, truncated as a name: clients are sent it in one message, and fail on a long one."""
     return cut(value)
 
 
@@ -167,13 +166,13 @@ def duration(name: str, value: str, now: str = "") -> str:
 
 @lru_cache(maxsize=256)
 def milliseconds(shown: str) -> int:
-    """The time that `duration` shows so."""
+    """The milliseconds of a text that `duration` returned."""
     match = _DURATION.fullmatch(shown)
     return 0 if match is None else int(Fraction(match[1]) * _UNITS[match[2] or "ms"])
 
 
 def encoding(name: str, value: str, now: str = "") -> str:
-    """PostgreSQL looks at letters and digits only; drivers send 'utf-8' in quotes."""
+    """Compares only letters and digits, as PostgreSQL does; drivers send 'utf-8' in quotes."""
     if re.sub(r"[^a-z0-9]", "", value.lower()) not in ("utf8", "unicode"):
         raise wrong(name, value, "Only UTF8 is offered.")
     return "UTF8"
@@ -226,13 +225,13 @@ def refuse_serializable(name: str, level: str, position: int | None = None) -> N
     if level == "serializable":
         raise FeatureNotSupported(
             f'{name} = "{level}" is not answered',
-            detail="What a statement is charged is seen by all sessions at once.",
+            detail="All sessions see at once what a statement is charged.",
             hint="Use REPEATABLE READ: the records asked about do not change.",
             position=position,
         )
 
 
-# PostgreSQL's order of what a client may want to hear; INFO is always sent.
+# The values of client_min_messages in PostgreSQL's order; INFO is always sent.
 SEVERITIES: Final = (
     "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
 )  # fmt: skip
@@ -245,15 +244,14 @@ def severity(name: str, value: str, now: str = "") -> str:
 
 _SCHEMA: Final = re.compile(r'\s*+(?:"((?:[^"]|"")*+)"|([^\W\d][\w$]*+))\s*+(?:,|$)')
 
-_LONGEST_PATH: Final = 1000
-_SHOWN: Final = 30
-"""Characters: of a path, which drivers are told each time it changes, and of a refused one."""
+_LONGEST_PATH: Final = 1000  # characters; drivers are sent the path each time it changes
+_SHOWN: Final = 30  # characters of a refused path in the message
 
 
 def search_path(name: str, value: str, now: str = "") -> str:
-    """Schemas in which names are looked for: tables are found in public, whatever else is named.
+    """Schemas in which names are looked up: tables are found in public, whatever else is listed.
 
-    Raises FeatureNotSupported for a path by which a name would mean something else.
+    Raises InvalidParameterValue for a path by which a name would mean something else.
     """
     if len(value) > _LONGEST_PATH:
         shown = f"{value[:_SHOWN]}…"
@@ -271,7 +269,7 @@ def search_path(name: str, value: str, now: str = "") -> str:
         raise wrong(
             name,
             "" if value == '""' else value,
-            "Names without a schema are always looked for in public: leave it in the path, and"
+            "Names without a schema are always looked up in public: leave it in the path, and"
             " write dp. before the names of its relations.",
         )
     return value
