@@ -282,7 +282,7 @@ def test_mechanisms_with_a_public_range_have_no_part(connect: Connect) -> None:
         connection.execute(WOMEN)
     connection.execute("SET dp.mechanism = auto")
     assert "by laplace" in connection.explain(WOMEN)
-    with pytest.raises(tallyveil.PolicyError, match="goes with noise that is added only"):
+    with pytest.raises(tallyveil.PolicyError, match="inference_control needs additive noise"):
         connect(inference_control=LIMIT, mechanisms=["laplace", "fair"])
 
 

@@ -406,7 +406,7 @@ def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: P
 
     for name, says in (
         ("wrong.persons", "1 differ: state = 'WY'"),
-        ("census.people", "people is none"),
+        ("census.people", "it has no column people"),
         ("twice.persons", "two rows with the same state"),
         ("beyond.persons", "others (1), such as CA"),
         ("census.state", "whole numbers"),

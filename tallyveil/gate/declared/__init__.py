@@ -1,1 +1,1 @@
-"""What a policy declares, looked at when a gate opens, and what is guaranteed by it."""
+"""What a policy declares, checked when a gate opens, and what it guarantees."""

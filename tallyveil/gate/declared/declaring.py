@@ -1,4 +1,4 @@
-"""The counts that a policy declares to be exact, planned as statements are. It looks at no data."""
+"""Plans the counts that a policy declares to be exact, as statements are planned. Reads no data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Declared", "declared_invariants", "refuse"]
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """What a policy declares of a table: ``parts[i]`` are the counts of ``invariants[i]``, with
-    ``given[i]`` their values where a public table has them. All of them make the span."""
+    """What a policy declares exact of a table: ``parts[i]`` are the counts of ``invariants[i]``,
+    ``given[i]`` their values if a public table has them, and ``span`` is that of all counts."""
 
     table: Table
     cube: Cube
@@ -33,7 +33,7 @@ class Declared:
 
     @property
     def counts(self) -> dict[str, Workload]:
-        """By where they come from."""
+        """The counts by their source."""
         found = zip(self.invariants, self.parts, strict=True)
         return {invariant.source: workload for invariant, workload in found}
 
@@ -45,7 +45,7 @@ def declared_invariants(
     rewriter: Rewriter,
     cursor: PublicCursor,
 ) -> dict[str, Declared]:
-    """Of each table that has any. It looks at public facts alone.
+    """What each table that has invariants declares, from public facts alone.
 
     Raises PolicyError with every mistake.
     """
@@ -62,7 +62,7 @@ def declared_invariants(
 
 
 def refuse(policy: Policy, mistakes: Sequence[str]) -> None:
-    """Raises PolicyError if there are any."""
+    """Raise PolicyError if there are any mistakes."""
     if mistakes:
         raise refusal("the policy", policy.path, mistakes)
 
@@ -75,7 +75,7 @@ def _declared(table: Table, cube: Cube, planner: _Planner) -> Declared:
         try:
             found.append(planner.counts(table, invariant))
         except StatementError as error:
-            mistakes.append(_told(key, invariant, error))
+            mistakes.append(_mistake_text(key, invariant, error))
         except _Mistake as error:
             mistakes.append(f"{key}.{_key(invariant)}: {error}")
     _refuse_table(mistakes)
@@ -84,8 +84,8 @@ def _declared(table: Table, cube: Cube, planner: _Planner) -> Declared:
 
 
 def _span(table: Table, cube: Cube, parts: Sequence[Workload]) -> Span:
-    """Of all counts. Raises PolicyError if they leave nothing to protect, or what the policy
-    guarantees of neighbours makes no sense beside them."""
+    """The span of all counts. Raises PolicyError if they leave nothing to protect, or rule out the
+    policy's neighbours."""
     sizes = {attribute.name: attribute.size for attribute in cube.domain.attributes}
     key = f"tables.{table.name}.invariants"
     try:
@@ -100,8 +100,8 @@ def _span(table: Table, cube: Cube, parts: Sequence[Workload]) -> Span:
         )
     if table.neighbours == "add_remove" and span.holds_total:
         mistakes.append(
-            f'{key}: expected neighbours = "replace": they determine the number of records, and no'
-            ' two tables that are neighbours under "add_remove" have the same'
+            f'{key}: expected neighbours = "replace": they determine the number of records, and'
+            ' tables that are neighbours under "add_remove" never have the same number'
         )
     _refuse_table(mistakes)
     return span
@@ -118,15 +118,15 @@ class _Mistake(Exception):
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans invariants, given the ``public`` tables that they may come from."""
+    """Plans invariants; their values may come from the ``public`` tables."""
 
     public: Mapping[str, pa.Table]
     rewriter: Rewriter
     cursor: PublicCursor
 
     def counts(self, table: Table, invariant: Invariant) -> tuple[Workload, tuple[int, ...] | None]:
-        """Of an invariant, and their values where these are given. Raises StatementError and
-        _Mistake."""
+        """The counts of an invariant, and their values if these are given. Raises StatementError
+        and _Mistake."""
         if invariant.from_public is not None:
             return self._from_public(table, *invariant.from_public)
         plan = self.rewriter.exact_counts(invariant.sql or "", self.cursor)
@@ -141,7 +141,7 @@ class _Planner:
         """The counts of the groups that a public table has a row for, with their values."""
         rows = self.public[relation]
         if column not in rows.column_names:
-            raise _Mistake(f"expected a column of {relation}; {column} is none")
+            raise _Mistake(f"expected a column of {relation}; it has no column {column}")
         by = [name for name in rows.column_names if name in table.domain and name != column]
         given = _given(rows, by, relation, column)
         keys = ", ".join(f'"{name}"' for name in by)
@@ -154,7 +154,7 @@ class _Planner:
 def _given(
     rows: pa.Table, by: Sequence[str], relation: str, column: str
 ) -> dict[tuple[Any, ...], int]:
-    """What a public table says of each group."""
+    """The value that a public table has for each group."""
     given = dict[tuple[Any, ...], int]()
     for row in rows.select([*by, column]).to_pylist():
         group, value = tuple(row[name] for name in by), row[column]
@@ -170,7 +170,7 @@ def _given(
 def _matched(
     plan: Plan, table: Table, given: Mapping[tuple[Any, ...], int], relation: str
 ) -> tuple[Workload, tuple[int, ...]]:
-    """The rows of the groups that are given."""
+    """The counts of the given groups, and their values."""
     (noisy,) = plan.noisy
     (output,) = noisy.outputs
     groups = list(zip(*(k.to_pylist() for k in noisy.keys.columns), strict=True)) or [()]
@@ -192,7 +192,7 @@ def _key(invariant: Invariant) -> str:
     return "from_public" if invariant.sql is None else "sql"
 
 
-def _told(key: str, invariant: Invariant, error: StatementError) -> str:
+def _mistake_text(key: str, invariant: Invariant, error: StatementError) -> str:
     place = f", character {error.position}" if error.position is not None else ""
     hint = f"; {error.hint}" if error.hint else ""
     return f"{key}.{_key(invariant)} = {invariant.source!r}{place}: {error.message}{hint}"

@@ -1,4 +1,4 @@
-"""What is guaranteed about a table, in one sentence: no more than that is said anywhere."""
+"""What is guaranteed about a table, in one sentence: nothing promises more than that."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _EXACT = "; the invariants are exact and have no protection"
 
 
 class Guarantee(NamedTuple):
-    """``agreeing``: only of tables that agree on invariants."""
+    """``agreeing``: it covers only tables that agree on invariants."""
 
     sentence: str
     agreeing: bool
 
 
 def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Guarantee]:
-    """By table."""
+    """The guarantee of each table."""
     found = {}
     for name, table in policy.tables.items():
         others = _others(policy, accounts, table)
@@ -31,8 +31,8 @@ def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Gua
 
 
 def _others(policy: Policy, accounts: Mapping[str, Account], table: Table) -> list[str]:
-    """The tables with invariants that may count the same records, in their order: under replace
-    the number of them makes no difference."""
+    """The tables whose invariants may count the same records, in their order. Under replace a
+    public number of records makes no difference."""
     own = accounts[table.name]
     return [
         name
@@ -48,10 +48,10 @@ def _others(policy: Policy, accounts: Mapping[str, Account], table: Table) -> li
 
 
 def _sentence(table: Table, account: Account, others: list[str]) -> str:
-    """Where there are invariants all that can be said is said of tables that agree on them: others
-    are told apart with certainty. Where these do not fix the number of records, two tables that
-    agree on them need not be neighbours, and it counts what is moved from the one to the other.
-    So it is where ``others`` have invariants that count the same records.
+    """With invariants, the guarantee covers only tables that agree on them: others are
+    distinguished with certainty. If these do not fix the number of records, two tables that agree
+    on them need not be neighbours, and the records in which they differ are counted. The same holds
+    if ``others`` have invariants that count the same records.
     """
     beside = f" of {', '.join(others)}, which may count the same records," if others else ""
     if not table.exact:
@@ -79,7 +79,7 @@ def _difference(table: Table) -> str:
 
 
 def _bound(account: Account, times: str = "") -> str:
-    """Of all that is released together."""
+    """The bound for all that is released together."""
     if account.measure == "epsilon":
         exponent = f"{times}{float(account.budget):.6g}"
         return f"the probability of any answers differs by a factor of at most exp({exponent})"

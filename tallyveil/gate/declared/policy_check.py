@@ -1,5 +1,5 @@
-"""Whether a policy's mechanisms exist and can serve their tables, looked at when it is opened; and
-whether its views can be read, looked at without a source too."""
+"""Checks whether a policy's mechanisms exist and can serve their tables, when it is opened, and
+whether its views can be read, also without a source."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _unfit(key: str, spec: str, table: Table) -> list[str]:
             return []
         return [
             f"{key}: {spec} is a mechanism with a public range, whose answers' precision is not"
-            " known beforehand; inference_control goes with noise that is added only"
+            " known beforehand; inference_control needs additive noise"
         ]
     reason = reason_against(mechanism(spec), "epsilon" if table.budget.pure else "rho")
     return [] if reason is None else [f"{key}: {spec} {reason}"]

@@ -1,7 +1,7 @@
-"""The counts that a policy publishes exactly: looked at, counted, and said to be known.
+"""The counts that a policy publishes exactly: checked, counted, and recorded as published.
 
-They are counted after the ledger knows them, and published after nothing is found wrong: none
-gives everything away, contradicts what is public or was published before, or pins a small count
+They are counted after the ledger has recorded them, and published after all checks: they must not
+determine everything, contradict what is public or was published before, or determine a small count
 that the custodian has not acknowledged.
 """
 
@@ -26,14 +26,14 @@ from tallyveil.rewriter import Column, Workload
 __all__ = ["Published", "check_ledger", "publish", "unpublished"]
 
 SMALL: Final = 10
-"""Counts of fewer records, but some, are small."""
+"""Counts of fewer records than this, and at least one, are small."""
 
-_LISTED: Final = 20
-_ACKNOWLEDGED: Final = 1_000  # that are listed at once
+_LISTED: Final = 20  # names in a message
+_ACKNOWLEDGED: Final = 1_000  # names to acknowledge in a message
 
 
 class ExactRow(NamedTuple):
-    """A declared row: where it is from, what it counts, and its value in records."""
+    """A declared row: its source, what it counts, and its value in records."""
 
     source: str
     counted: str
@@ -42,7 +42,7 @@ class ExactRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """With ``values``, one for each row of the span, and what follows from them."""
+    """Declared counts with their ``values``, one for each row of the span, and what follows."""
 
     declared: Declared
     values: tuple[int, ...]
@@ -50,7 +50,7 @@ class Published:
 
     @cached_property
     def rows(self) -> tuple[ExactRow, ...]:
-        """Each as the policy declares it."""
+        """The rows as the policy declares them."""
         found, values = [], iter(self.values)
         for invariant, workload in zip(self.declared.invariants, self.declared.parts, strict=True):
             for column in workload.columns:
@@ -61,14 +61,14 @@ class Published:
 
     @property
     def sources(self) -> list[str]:
-        """Where each row of the span is from."""
+        """The source of each row of the span."""
         parts = zip(self.declared.invariants, self.declared.parts, strict=True)
         columns = ((one.source, column) for one, own in parts for column in own.columns)
         return [source for source, column in columns for _ in range(column.height)]
 
     @property
     def total(self) -> int | None:
-        """The number of records, if it follows."""
+        """The number of records, if the counts determine it."""
         (one,) = self.declared.span.combinations(Column())
         return None if one is None else one.of(self.values)
 
@@ -76,9 +76,9 @@ class Published:
 def publish(
     policy: Policy, declared: Mapping[str, Declared], accountant: Accountant, ledger: Ledger
 ) -> dict[str, Published]:
-    """Count them and look at what they say; then they are known for good.
+    """Count what is declared, check it, and publish it, which is for good.
 
-    Raises PolicyError with every mistake, and LedgerMismatch where others were published before.
+    Raises PolicyError with every mistake, and LedgerMismatch as `check_ledger`.
     """
     for table in policy.tables:
         check_ledger(ledger, table, declared.get(table))
@@ -105,14 +105,14 @@ def publish(
 
 
 def unpublished(ledger: Ledger, declared: Declared) -> list[str]:
-    """Where the counts are from that the ledger does not know as published."""
+    """The sources of the counts that the ledger does not have as published."""
     table = declared.table.name
     known = {Workload(table, columns).key for _, columns in invariants_of(ledger, table, PUBLISHED)}
     return [source for source, own in declared.counts.items() if own.key not in known]
 
 
 def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
-    """Raises LedgerMismatch if something was published that no longer follows from what the policy
+    """Raise LedgerMismatch if something was published that does not follow from what the policy
     declares."""
     for sql, columns in invariants_of(ledger, table, PUBLISHED):
         for column in columns:
@@ -121,16 +121,16 @@ def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
                     f'the policy no longer declares an invariant of table "{table}" that was'
                     " published",
                     detail=f"What was published is known for good, and cannot be taken back: {sql}",
-                    hint=f"Put it back: [[tables.{table}.invariants]] with sql = '{sql}', or where"
-                    " it came from.",
+                    hint=f"Put it back: [[tables.{table}.invariants]] with sql = '{sql}', or with"
+                    " the from_public that it came from.",
                 )
 
 
 def _contradictions(
     declared: Declared, counted: Sequence[Sequence[Sequence[int]]]
 ) -> Iterator[str]:
-    """Where the table holds others than a public table says: for the custodian alone, who may see
-    which."""
+    """The counts in which the table differs from a public table. These messages are for the
+    custodian alone, who may see which."""
     parts = zip(declared.invariants, declared.parts, declared.given, counted, strict=True)
     for invariant, workload, given, own in parts:
         if given is None or tuple(own[0]) == given:
@@ -144,9 +144,9 @@ def _contradictions(
 
 
 def _unacknowledged(one: Published) -> Iterator[str]:
-    """Small counts that would be known, and that the policy does not name; and names that it
-    acknowledges and no exact count has, as far as all of these are known: one whose count is large
-    now may be needed when the data change."""
+    """Small counts that would become known without being acknowledged, and acknowledged names that
+    no exact count has, if all of these are known. A name whose count is large now is allowed: it
+    may be needed when the data change."""
     table, disclosed = one.declared.table, one.disclosure
     named = dict.fromkeys(n for invariant in table.invariants for n in invariant.acknowledge)
     small = [count.name for count in disclosed.small(SMALL) if count.name not in named]
@@ -154,7 +154,7 @@ def _unacknowledged(one: Published) -> Iterator[str]:
         listed = json.dumps(small[:_ACKNOWLEDGED], ensure_ascii=False)
         yield (
             f"tables.{table.name}.invariants: {len(small):,} counts of fewer than {SMALL} records"
-            " would be exact; expected an invariant that does not give them away, or in one of them"
+            " would be exact; expected invariants that do not determine them, or in one of these"
             f" acknowledge = {listed}"
         )
     counts = {count.name for count in disclosed.counts}

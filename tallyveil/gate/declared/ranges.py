@@ -1,8 +1,8 @@
-"""The public range 0..n that each count of a workload is known to lie in, and from where.
+"""The public range 0..n that each count of a workload is known to lie in, and where it is from.
 
-It comes from public facts alone: what the custodian vouches for in the policy, and the number of
-records where that is public. What an analyst writes into dp.mechanism takes precedence; it need
-not hold, since truths outside count as the nearer end.
+It depends on public facts alone: what the custodian vouches for in the policy, and the number of
+records where that is public. An n that an analyst writes into dp.mechanism takes precedence. It
+need not hold: true counts outside the range count as its nearer end.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class PublicRange:
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Of the tables of one policy; ``totals`` are their numbers of records where public."""
+    """For the tables of one policy; ``totals`` are their numbers of records where public."""
 
     tables: Mapping[str, Table]
     totals: Mapping[str, int]
 
     def of(self, workload: Workload) -> PublicRange | None:
-        """The least range that holds every row of a workload of plain counts; None if none that a
-        mechanism is offered for does.
+        """The least range that holds every row of a workload of plain counts; None if there is none
+        for which a mechanism is offered.
         """
         found = []
         declared = self.tables[workload.table].count_range
@@ -50,7 +50,7 @@ class Ranges:
 
 
 def _within_groups(workload: Workload, by: tuple[str, ...]) -> bool:
-    """Whether each row counts records of one cell of every attribute in ``by`` only."""
+    """Whether each row counts records of only one cell of every attribute in ``by``."""
     return all(_fixes(column, axis) for column in workload.columns for axis in by)
 
 

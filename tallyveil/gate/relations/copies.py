@@ -37,7 +37,7 @@ def laws_of(copies: Mapping[str, Copy]) -> Iterator[dict[str, Any]]:
     """A row for each part, or for each element of a set: ``kept`` and ``changed`` are the
     probabilities of the own value, and of each other one.
 
-    Under noise they are those of whether the value, or the series, is NULL.
+    With noise they are about whether the value, or the series, is NULL.
     """
     for name, copy in copies.items():
         for part in copy.description.parts:
@@ -74,7 +74,7 @@ def debiased_counts(copies: Mapping[str, Copy], settings: Settings) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Response:
-    """What a part does to one of its columns, or to all as one value: k-ary randomised response.
+    """The k-ary randomised response of a part to one of its columns, or to all as one value.
 
     ``axis`` is the column's place in the part, or None for all.
     """
@@ -87,7 +87,7 @@ class _Response:
     axis: int | None = None
 
     def observed(self, cells: IntArray) -> IntArray:
-        """The counts of its values, of those of the part's cells."""
+        """The counts of its values, from those of the part's cells."""
         if self.axis is None:
             return cells
         others = tuple(n for n in range(len(self.shape)) if n != self.axis)

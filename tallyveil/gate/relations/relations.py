@@ -27,7 +27,7 @@ _TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks at which house."""
+    """The user who reads the relations, with the gate and the session's settings."""
 
     gate: Shared
     settings: Settings
@@ -35,7 +35,7 @@ class Viewer:
 
 
 def _budget(viewer: Viewer) -> Iterator[_Row]:
-    """A row for each table's budget, and where it has shares one for the viewer's own.
+    """A row for each table's budget and, if it has shares, one for the viewer's own.
 
     What is left to be recorded is the viewer's in both.
     """
@@ -53,7 +53,7 @@ def _budget(viewer: Viewer) -> Iterator[_Row]:
 
 
 def _balance(table: Table, analyst: str | None, balance: Balance, highest: str | None) -> _Row:
-    """What somebody without a share has spent is not kept count of."""
+    """What an analyst without a share has spent is not tracked."""
     unit, counted = table.privacy_unit, balance.budget > 0
     return {
         "table_name": table.name,
@@ -97,7 +97,7 @@ def _attributes(viewer: Viewer) -> Iterator[_Row]:
 
 
 def domain_of(attribute: Attribute, most: int | None = None) -> str:
-    """What it may hold; of values in a list the first ``most``."""
+    """The values it may hold; of a list, the first ``most``."""
     if attribute.edges is not None:
         return "[" + _listed(attribute.edges, most) + ")"
     values = [v for v in attribute.cells if v is not None]
@@ -114,14 +114,14 @@ def _listed(values: Sequence[object], most: int | None) -> str:
 
 
 def outside_of(attribute: Attribute) -> str:
-    """What becomes of a record whose value is not declared."""
+    """What happens to a record whose value is not declared."""
     if attribute.clamp:
         return "clamped"
     return "left out" if attribute.other_cell is None else "other"
 
 
 def _history(viewer: Viewer) -> Iterator[_Row]:
-    # Charges first: readings taken later cover them all, but for tables the policy has no more.
+    # Charges first: later readings cover them all, except for tables not in the policy any more.
     entries = viewer.gate.accountant.history()
     spent = {r.entry.charge_id: float(r.spent) for r in viewer.gate.accountant.odometer()}
     for entry in entries:

@@ -1,6 +1,6 @@
-"""The relations that can be asked about, as a catalog shows them: names, types, comments.
+"""The relations that can be queried, as a catalog shows them: names, types, comments.
 
-Made of the policy and of the types of public tables alone.
+They depend only on the policy and on the types of public tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST: Final = 20
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """``type`` is DuckDB's name of it."""
+    """``type`` is DuckDB's name of the type."""
 
     name: str
     type: str
@@ -83,7 +83,7 @@ def _own(session: GateSession) -> Iterator[Shown]:
 
 
 def _columns(session: GateSession, sql: str) -> tuple[ShownColumn, ...]:
-    """None where its rows cannot be asked for."""
+    """The columns of a query; empty if it is refused."""
     try:
         columns = session.describe(session.parse(sql)[0]).columns or ()
     except TallyveilError:
