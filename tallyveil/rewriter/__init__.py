@@ -1,8 +1,8 @@
 """SQL to workloads: a statement is parsed, checked, split and made a matrix over the domain.
 
-What lives here reads public facts only (the policy's domains, the statement) and spends nothing.
-Linear coefficients come from evaluating the analyst's own SQL on the domain relation in DuckDB,
-so every expression DuckDB knows has DuckDB's exact meaning. What is not understood is refused.
+The rewriter reads public facts only (the policy's domains, the statement) and charges nothing. It
+computes linear coefficients by evaluating the analyst's own SQL on the domain relation in DuckDB,
+so every expression has DuckDB's exact meaning. Statements that it cannot analyse are refused.
 """
 
 from tallyveil.rewriter.engine.cursor import PublicCursor

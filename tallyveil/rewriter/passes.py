@@ -1,10 +1,10 @@
-"""The passes from a parsed statement to its plan, in their order. Each changes the draft in place.
+"""The passes from a parsed statement to its plan, in order. Each changes the draft in place.
 
-1. names as the dialect and the policy write them; refuse what is not understood; views
-2. parameters and the session's constants
-3. the tables' names, the columns' names, the time
-4. PostgreSQL's meaning; limits on what texts grow to
-5. each private block turned around: evaluated on the domain, its SELECT left over noisy rows
+1. write names as the dialect and the policy do; refuse what cannot be analysed; expand views
+2. insert parameters and the session's constants
+3. resolve tables; name columns; insert the time
+4. translate PostgreSQL's SQL; limit the length of texts
+5. plan each private block: evaluate it on the domain, and let its SELECT read noisy rows
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ MAX_BLOCKS: Final = 100
 class Draft:
     """A statement's tree, which every pass changes in place.
 
-    ``spelled`` are the names that the policy writes with capitals, by what they are without.
+    ``spelled`` maps names in lower case to the names that the policy writes with capitals.
     """
 
     tree: exp.Expr
@@ -87,9 +87,9 @@ class Draft:
 
 @dataclass
 class Planning(Draft):
-    """A draft with all that its plan depends on (see `Rewriter.plan`), and what was found so far:
-    the tables it names, the columns of its result that have a time zone, the relations of schema
-    dp it reads, what to say of constants above the aggregation, and its private blocks.
+    """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found:
+    the tables that it names, the columns of its result with a time zone, the relations of schema dp
+    that it reads, cautions about constants above the aggregation, and its private blocks.
     """
 
     cursor: PublicCursor
@@ -107,7 +107,7 @@ class Planning(Draft):
     planned: list[PlannedBlock] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """After the last pass."""
+        """The plan, after the last pass."""
         noisy = tuple(table for part in self.planned for table in part.tables)
         below = (c for part in self.planned for c in part.cautions)
         cautions = dict.fromkeys([*self.cautions, *below])
@@ -129,7 +129,7 @@ def _normalise_names(draft: Draft) -> None:
 
 
 def _spell_names(draft: Draft) -> None:
-    """Write names as the policy spells them: to DuckDB they are the same in every case."""
+    """Write names as the policy spells them, since DuckDB ignores their case."""
     if draft.dialect == "duckdb" and draft.spelled:
         for name in draft.tree.find_all(exp.Identifier):
             name.set("this", draft.spelled.get(name.this, name.this))
@@ -143,9 +143,10 @@ def _replace_session_functions(planning: Planning) -> None:
         given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]
         if not all(argument.is_string or isinstance(argument, exp.Boolean) for argument in given):
             raise UndefinedFunction(
-                f"function {name} takes texts in quotes", position=position(node)
+                f"the arguments of function {name} must be quoted constants",
+                position=position(node),
             )
-        arguments = [a.name or str(a.this).lower() for a in given]  # a truth value has no name
+        arguments = [a.name or str(a.this).lower() for a in given]  # a boolean has no name
         value = exp.convert(planning.session(name, arguments))
         target = node.parent if isinstance(node.parent, exp.Dot) else node
         item = target.parent
@@ -155,7 +156,7 @@ def _replace_session_functions(planning: Planning) -> None:
 
 
 def _resolve_tables(planning: Planning) -> None:
-    """Again without the protected tables that are replaced by empty ones."""
+    """Resolve tables, and once more if protected tables were replaced by empty ones."""
     tree, catalog = planning.tree, planning.catalog
     planning.resolved = references(tree, catalog)
     forget_schemas(tree)
@@ -178,7 +179,7 @@ def _zone_outputs(planning: Planning) -> None:
 
 
 def _translate(planning: Planning) -> None:
-    """What is written in PostgreSQL's dialect: the statement, or the views in one of DuckDB's."""
+    """Translate PostgreSQL's SQL: the statement, or only its views if it is in DuckDB's."""
     tree, scope = planning.tree, Scope(planning.catalog)
     scope.refuse_wide(tree)
     for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
@@ -193,7 +194,7 @@ def _check_above(planning: Planning) -> None:
 
 
 def _read_public(planning: Planning) -> None:
-    """Point the names of public tables and relations at what the public database calls them."""
+    """Replace the names of public tables and relations by their names in the public database."""
     used = set()
     for table in planning.tree.find_all(exp.Table):
         kind = table.meta_get(KIND)
@@ -218,13 +219,13 @@ def _plan_blocks(planning: Planning) -> None:
 
 
 def _blocks(planning: Planning) -> list[Block]:
-    """The private blocks, those inside others first."""
+    """The private blocks, inner ones first."""
     found = sorted(_private_selects(planning.tree), key=lambda select: -select.depth)
     if len(found) > MAX_BLOCKS:
         raise StatementTooComplex(
             f"the statement has {len(found)} SELECTs that aggregate records; "
             f"the limit is {MAX_BLOCKS}",
-            hint="GROUP BY what they differ in, or ask in several statements.",
+            hint="GROUP BY the values in which they differ, or use several statements.",
         )
     catalog, cursor = planning.catalog, planning.cursor
     lineage = Lineage(catalog)
@@ -232,7 +233,7 @@ def _blocks(planning: Planning) -> list[Block]:
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
-    """The SELECTs that aggregate records. What they read is theirs, and is not looked into."""
+    """Yield the SELECTs that aggregate records. Their FROM, WHERE and GROUP BY belong to them."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -241,8 +242,8 @@ def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
             if not aggregates(node) and not is_listing(node):
                 raise raw_rows(node)
             yield node
-            ours = exp.From | exp.Join | exp.Where | exp.Group
-            children = [c for c in children if not isinstance(c, ours)]
+            clauses = exp.From | exp.Join | exp.Where | exp.Group
+            children = [c for c in children if not isinstance(c, clauses)]
         stack += reversed(children)
 
 
@@ -255,7 +256,7 @@ READING: Final[tuple[Callable[[Draft], None], ...]] = (
     lambda draft: check_references(draft.tree, draft.dialect),
     lambda draft: expand_views(draft.tree, draft.catalog),
 )
-"""What is done before the parameters' types are inferred."""
+"""The passes before the types of parameters are inferred."""
 
 PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     *READING,

@@ -1,4 +1,4 @@
-"""What planning gives: what a statement asks of each protected table, and what is left to do."""
+"""A plan: the workload of each protected table, and the statement over the noisy rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["Caution", "Claim", "NoisyTable", "OrderedBy", "Output", "Plan", "Pro
 
 @dataclass(frozen=True)
 class Caution:
-    """What an answer does not say by itself. It follows from the policy and the statement alone;
+    """A warning about an answer, which follows from the policy and the statement alone.
+
     ``position`` counts characters of the statement from 1.
     """
 
@@ -27,10 +28,10 @@ class Caution:
 
 @dataclass(frozen=True)
 class Output:
-    """An aggregate of a block: which column of which table's workload, in which Arrow type.
+    """An aggregate of a block: a column of a table's workload, and the Arrow type of its answers.
 
-    Group r is row ``rows[r]`` of the column, or row r where ``rows`` is None. If it is ``summed``,
-    the column is one of those that the plan sums up from a finer set.
+    Group r is row ``rows[r]`` of the column, or row r if ``rows`` is None. If ``summed``, it is a
+    column of `Plan.summed`, which adds up a finer grouping set.
     """
 
     table: str
@@ -42,8 +43,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Claim:
-    """That the truth of the output numbered ``output`` is from ``low`` to ``high``, None for an end
-    that is open.
+    """The claim that the true value of the output numbered ``output`` is from ``low`` to ``high``.
+    None is no bound.
     """
 
     output: int
@@ -53,12 +54,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class NoisyTable:
-    """The relation a block reads instead of the protected table.
+    """The relation that a block reads instead of the protected table.
 
-    Its rows are the public groups: ``keys`` (``__k0 …``), then per output the noisy value
-    ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``. After them, in double
-    precision, the standard deviations of the outputs numbered in ``deviations``, ``__s0 …`` by
-    output, and the probabilities of ``claims``, ``__p0 …`` by claim.
+    Its rows are the public groups: ``keys`` (``__k0 …``), then for each output the noisy value
+    ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``. Columns in double precision
+    follow: ``__s0 …``, by output, the standard deviations of the outputs numbered in
+    ``deviations``, and ``__p0 …``, by claim, the probabilities of ``claims``.
     """
 
     name: str
@@ -71,7 +72,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class OrderedBy:
-    """Rows by a column of the noisy table."""
+    """An order of the rows by a column of the noisy table."""
 
     column: str
     descending: bool
@@ -80,7 +81,7 @@ class OrderedBy:
 
 @dataclass(frozen=True)
 class Projection:
-    """All that a statement does with the rows of its only noisy table.
+    """What a statement does with the rows of its only noisy table, if it takes no database.
 
     ``items`` are the result's columns: the name, the noisy table's column, and the DuckDB type.
     """
@@ -93,12 +94,12 @@ class Projection:
 
 @dataclass(frozen=True)
 class Plan:
-    """``workloads`` by protected table, and what is ``summed`` up from these; ``sql`` is DuckDB's,
-    over ``noisy`` and ``relations``. ``projection`` is what it does where that takes no database,
-    else None.
+    """The ``workloads`` by protected table, and the columns ``summed`` up from them.
 
-    ``domain_queries`` are the SQL that gave the coefficients, ``remarks`` what was chosen in
-    planning, for EXPLAIN, and ``cautions`` what the analyst should know with the answer.
+    ``sql`` is DuckDB's, over ``noisy`` and ``relations``. ``projection`` does the same without a
+    database, or is None if that is not possible. ``domain_queries`` are the SQL that computed the
+    coefficients, ``remarks`` report choices of planning, for EXPLAIN, and ``cautions`` warn the
+    analyst about the answer.
     """
 
     workloads: Mapping[str, Workload]

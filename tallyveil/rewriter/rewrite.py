@@ -1,6 +1,6 @@
-"""From a statement to its `Plan`, by the passes of `passes`.
+"""Make the `Plan` of a statement, by the passes of `passes`.
 
-Planning touches public facts only, so it is free and may be repeated.
+Planning reads public facts only, so it charges nothing and may be repeated.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ D = TypeVar("D", bound=Draft)
 class Rewriter:
     """Plans statements against the domains of the protected tables.
 
-    ``relations`` are the names of the public relations in schema dp, ``public`` the public
-    tables with their columns' types, ``views`` the views' SQL.
+    ``relations`` are the names of the public relations in schema dp, ``public`` has the public
+    tables with their columns' types, and ``views`` the views' SQL.
 
     Raises PolicyError for a view that no statement could use.
     """
@@ -60,7 +60,7 @@ class Rewriter:
     def parameter_types(
         self, sql: str, dialect: Dialect, declared: Sequence[str | None] = ()
     ) -> tuple[str, ...]:
-        """The types of $1, $2, …: declared, or inferred from where they stand."""
+        """Return the types of $1, $2, …: declared, or inferred from their context."""
         with _bounded_depth():
             draft = _run(READING, Draft(*self._parsed(sql, dialect)))
         if not parameters.count(draft.tree):
@@ -84,12 +84,11 @@ class Rewriter:
         """Plan one query.
 
         ``session`` gives the value of a session function (version, current_user, …). ``share``
-        lets grouping sets be summed up from finer ones, whose interval is then wider than that
-        of a release. ``now`` is the time the statement means by now(), as a clock in the
-        cursor's time zone shows it; by default this moment. ``shape`` is the query's, where it
-        depends on no session or time.
+        allows grouping sets to be summed up from finer ones; their intervals are then wider than
+        those of a release. ``now`` is the value of now() as local time in the cursor's time zone,
+        by default the current time. ``shape`` is the query's, if it depends on no session or time.
 
-        Raises a StatementError, whose position counts from the start of ``sql``.
+        Raises StatementError, whose position counts from the start of ``sql``.
         """
         setting = (cursor.time_zone, share)
         if shape is not None and values:
@@ -117,11 +116,11 @@ class Rewriter:
             return plan
 
     def exact_counts(self, sql: str, cursor: PublicCursor) -> Plan:
-        """Plan a query, in PostgreSQL's dialect, whose counts are published exactly: all rows of
-        the plan's workload are.
+        """Plan a query, in PostgreSQL's dialect, for which all rows of the plan's workload are
+        published exactly.
 
-        Raises a StatementError, with its position, where that would publish more than the query
-        shows, or something else another time.
+        Raises StatementError, with its position, if that would publish more than the query shows,
+        or something else at another time.
         """
         with _bounded_depth():
             check_linear(sql, self._catalog)
@@ -130,7 +129,7 @@ class Rewriter:
     def _parsed(
         self, sql: str, dialect: Dialect
     ) -> tuple[exp.Expr, str, Dialect, Catalog, Mapping[str, str]]:
-        """A draft's fields, with a tree of its own."""
+        """The fields of a draft, with a copy of the parsed tree."""
         tree = parse_query(sql, dialect)
         deadline.check()
         return tree.copy(), sql, dialect, self._catalog, self._spelled

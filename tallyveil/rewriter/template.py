@@ -1,10 +1,10 @@
-"""Plans with holes: a statement takes the plan of one that differs in its holes' constants alone.
+"""Plans with holes: statements that differ only in the constants of their holes share a plan.
 
-Nothing of a plan depends on a hole but which cells of the domain pass: the constant is compared
-with an attribute, by the attribute's axis, and stands nowhere else. With other constants the masks
-are made anew, or found, and put together as they were. Wherever more could depend on them, on what
-a constant means to DuckDB or on one that no declared value meets, the statement is planned from its
-text like any other.
+The constant of a hole decides which cells of the domain pass, and nothing else of the plan: it is
+compared with an attribute, by the attribute's axis, and occurs nowhere else. For other constants
+the masks are computed or found in a cache, and combined as before. If more could depend on the
+constants, such as their meaning in DuckDB or a caution about an undeclared value, the statement is
+planned from its text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tallyveil.rewriter.sql.query import DAY, INTEGER, TEXT, Shape, column_besid
 
 __all__ = ["Templates"]
 
-# What a hole's constant is compared with as it stands, by the attribute's type.
+# For each type of attribute, the constants that it is compared with directly.
 _FITTING: Final = {
     "INTEGER": (INTEGER,),
     "BIGINT": (INTEGER,),
@@ -42,17 +42,17 @@ _FITTING: Final = {
     "DATE": (DAY,),
 }
 
-# A character of a statement takes so many bytes of its template.
+# The bytes that a template takes for each character of its statement.
 _BYTES: Final = 1800
 
 
 class _NotAlike(Exception):
-    """With these constants the statement has to be planned from its text."""
+    """With these constants the statement must be planned from its text."""
 
 
 class Templates:
-    """Kept by shape and by ``setting``, what else of a session planning depends on. Threads may
-    share it."""
+    """A cache of plans by shape and by ``setting``: what else planning depends on in a session.
+    Threads may share it."""
 
     def __init__(self, parts: ComponentParts) -> None:
         self._parts = parts
@@ -61,7 +61,7 @@ class Templates:
         self._masks: Cache[ComponentPart] = Cache(4096, 1 << 26, _mask_bytes)
 
     def find(self, shape: Shape, setting: tuple[Any, ...]) -> Plan | None:
-        """The statement's plan; None where it has to be planned from its text."""
+        """Return the statement's plan; None if it must be planned from its text."""
         holes = self._open.find((shape.key, setting))
         if holes is None:
             return None
@@ -74,9 +74,9 @@ class Templates:
             return None
 
     def mark(self, tree: exp.Expr, shape: Shape, views: Container[str]) -> bool:
-        """Number the holes in a statement's tree, in place; False where none could be kept."""
+        """Number the holes in a statement's tree, in place. False if it can have no template."""
         if tree.find(*MOMENTS) or any(table.name in views for table in tree.find_all(exp.Table)):
-            return False  # these have constants of their own, or such as depend on all of it
+            return False  # these add constants, or constants that depend on the whole statement
         for node in tree.find_all(exp.Literal, *PARAMETERS):
             parameter = isinstance(node, PARAMETERS)
             start = -parameter_number(node) if parameter else node.meta_get("start")
@@ -85,7 +85,7 @@ class Templates:
         return True
 
     def keep(self, planning: Planning, plan: Plan, shape: Shape, setting: tuple[Any, ...]) -> None:
-        """Keep the plan of a statement whose tree was marked, if it can serve others."""
+        """Store the plan of a statement whose tree was marked, if other statements can use it."""
         template = _template(planning, plan, shape)
         if template is None:
             return
@@ -99,13 +99,16 @@ def _fixed(shape: Shape, holes: Sequence[int]) -> tuple[str | None, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Mask:
-    """A component with the numbers of its holes."""
+    """A component, and the numbers of its holes."""
 
     component: Component
     holes: tuple[int, ...]
 
     def part(self, texts: Sequence[str], parts: ComponentParts) -> ComponentPart:
-        """Its part with these constants in all holes of the statement. Raises _NotAlike."""
+        """The component's part for these constants, one for each hole of the statement.
+
+        Raises _NotAlike.
+        """
         component = self.component
         if self.holes:
             where = component.where
@@ -129,8 +132,8 @@ def _mask_bytes(key: Any, part: ComponentPart) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Template:
-    """A plan without its workloads and noisy tables, and how to make these again: ``tree`` is the
-    statement over noisy rows, and ``constants`` are those that are no holes.
+    """A plan without its workloads and noisy tables, and what these are computed from. ``tree`` is
+    the statement over noisy rows, and ``constants`` are those outside holes.
     """
 
     bare: Plan
@@ -141,9 +144,9 @@ class _Template:
     constants: frozenset[str]
 
     def plan(self, texts: Sequence[str], parts: ComponentParts, kept: Cache[ComponentPart]) -> Plan:
-        """Raises _NotAlike, and what planning raises."""
+        """Return the plan for these constants. Raises _NotAlike, and errors of planning."""
         if any(texts[n] in self.constants for n in self.holes):
-            raise _NotAlike  # what were two expressions may be one now
+            raise _NotAlike  # two different expressions may be equal now
         planned, collected = self.planned, Collected()
         block, outputs = planned.block, planned.outputs
 
@@ -195,7 +198,7 @@ def _holes(part: exp.Expr) -> Iterator[exp.Literal]:
 
 
 def _fits(hole: exp.Literal, kinds: Sequence[str], domain: Domain) -> bool:
-    """Whether an axis compares the constant with cells of one value, of its own type."""
+    """Whether an axis compares the constant with cells of single values, of the same type."""
     column = column_beside(hole)
     if column is None or column.table != RECORD:
         return False
@@ -213,7 +216,7 @@ def _filled(node: exp.Expr, texts: Sequence[str]) -> exp.Expr:
 
 
 def _cautions(component: Component) -> Iterator[Caution]:
-    """What is to be said of its constants, as of those of any statement."""
+    """The cautions about its constants, as in any statement."""
     domain = component.domain
     for part in component.expressions:
         for column in part.find_all(exp.Column):

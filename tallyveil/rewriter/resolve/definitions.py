@@ -129,12 +129,12 @@ def _refuse_changing(tree: exp.Expr, what: str) -> None:
     for node in tree.find_all(exp.Func, exp.Parameter, exp.Placeholder):
         if not isinstance(node, exp.Func) or function_name(node) in SESSION_FUNCTIONS:
             raise StatementError(
-                f"{what} must not depend on a session or parameter",
+                f"{what} must depend on its tables only, not on a session or parameter",
                 position=position(node),
             )
     for node in filter(asks_the_time, tree.find_all(exp.Func)):
         raise StatementError(
-            f"{what} must not depend on the current time",
+            f"{what} must depend on its tables only, not on the time",
             position=position(node),
         )
 
