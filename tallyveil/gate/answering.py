@@ -20,8 +20,8 @@ __all__ = ["Answering", "OuterInputs"]
 
 @dataclass(frozen=True)
 class OuterInputs:
-    """What the outer statement needs, and the notices that go with its rows. ``take`` takes these;
-    None if it is not known yet."""
+    """What the outer statement needs, and the notices that go with its rows. ``take`` takes these,
+    if known already."""
 
     plan: Plan
     tables: dict[str, pa.Table]
@@ -32,7 +32,7 @@ class OuterInputs:
 @dataclass(eq=False)
 class Answering:
     """Answers one session's plans; used by one thread at a time. ``guaranteed`` are the tables
-    whose guarantees the session has been sent."""
+    whose guarantees were sent."""
 
     planner: Planner
     guaranteed: frozenset[str] = frozenset()

@@ -128,7 +128,7 @@ def double(value: Fraction) -> float:
 
 
 def _does_not_fit(kind: str) -> NumericValueOutOfRange:
-    """The error for an answer that is charged already: it is about a noisy value."""
+    """For an answer that is charged already, with its noise."""
     return NumericValueOutOfRange(
         f"a noisy answer, or an end of its interval, is out of range for type {kind}",
         hint="Divide what is summed, as in sum(x / 1000.0), or ask with less noise. What has been "

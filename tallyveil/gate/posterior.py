@@ -29,9 +29,9 @@ _POINTS: Final = 200
 
 @dataclass(frozen=True, eq=False)
 class RowPosterior:
-    """The posterior of one aggregate of one group: ``group`` is its keys' values by name,
-    ``answer`` the aggregate's name. ``known`` is None if history does not determine it; then
-    nothing below may be called. ``unit`` is the size of a lattice step in the answer.
+    """About one aggregate of one group: ``group`` is its keys' values by name, ``answer`` the
+    aggregate's name. ``known`` is None if history does not determine it; then nothing below may be
+    called. ``unit`` is the size of a lattice step in the answer.
     """
 
     group: Mapping[str, Any]

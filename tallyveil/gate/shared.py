@@ -20,8 +20,8 @@ __all__ = ["Shared"]
 
 class Shared:
     """`Gate` opens it. ``published`` has the exact counts, and ``guarantees`` what is guaranteed,
-    by table; ``plans`` and ``descriptions`` are cached by statement. ``server_version`` is the
-    version of PostgreSQL that clients are sent."""
+    by table; ``plans`` and ``descriptions`` are cached by statement. ``server_version`` is
+    PostgreSQL's, as sent to clients."""
 
     policy: Policy
     accounts: dict[str, Account]

@@ -92,8 +92,7 @@ class TokenReader:
         return found
 
     def parts(self) -> list[TokenReader]:
-        """A reader of each item in the bracket that comes next. Commas in inner brackets do not
-        separate items."""
+        """A reader of each item in the bracket that comes next, split at its outer commas."""
         found: list[TokenReader] = []
         first, piece = self._at + 1, self.bracketed()
         start, depth = 0, 0

@@ -177,7 +177,7 @@ class Conditioning:
         return found
 
     def _no_norm(self, workload: Workload) -> str | None:
-        """Why the noise would not be that of a k-norm, as the end of a sentence; None if it is."""
+        """Why the noise is not that of a k-norm, as the end of a sentence; None if it is."""
         if self.noise != "laplace":
             return "it needs a budget of epsilon"
         disjoint = len(workload.columns) == 1 and (

@@ -7,8 +7,8 @@ unit for a row that is not a count is the most by which one record changes it. A
 narrower already, from under another policy, may not become narrower still.
 
 A refusal depends on the statement, the ledger and the policy. If a policy exempts large groups,
-recorded noisy answers determine which groups are large, as anyone who sees these could: no
-confidential data is used. It is a rule on top of differential privacy and no guarantee of its own:
+recorded noisy answers determine which are large, as for anyone who sees these: no confidential data
+is used. It is a rule on top of differential privacy and no guarantee of its own:
 `docs/guarantees.md` lists what it does not see.
 """
 

@@ -171,9 +171,7 @@ class Decision:
         return self.accountant.quote(charges, request.analyst, custodian=request.custodian)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
-        """The noise that meets the target of each table without history. It does not depend on the
-        ledger.
-        """
+        """The noise that meets each table's target without history. Independent of the ledger."""
         found = {}
         for table, workload in request.workloads.items():
             noise = self.choice.noise(
@@ -271,8 +269,8 @@ class Decision:
         )
 
     def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
-        """Whether drawing takes about as long as a wait for the disk. Depends only on what is
-        asked, and was asked before."""
+        """Whether drawing takes about as long as a wait for the disk. Depends only on what is and
+        was asked."""
         return sum(purchase.height for purchase in purchases) <= _FEW and all(
             not isinstance(purchase.mechanism, CountMechanism)
             and purchase.together is None
@@ -297,6 +295,5 @@ class Decision:
 
 
 def _shareable(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
-    """The rows that need not be bought if others buy them: none for fresh answers, which each
-    statement buys for itself."""
+    """The rows that need not be bought if others buy them: none for fresh answers."""
     return [purchase.charge.workload for purchase in purchases if request.source != "fresh"]

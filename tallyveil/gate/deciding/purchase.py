@@ -58,7 +58,7 @@ class Purchase:
         return self.charge.table
 
     def charged_as(self, charge: Charge) -> Purchase:
-        """The same purchase by another charge, which may be for other rows that determine these."""
+        """The purchase by another charge, which may be for other rows that determine these."""
         if charge.workload is self.charge.workload:
             return replace(self, charge=charge)
         return replace(self, charge=charge, raised=False, indirect=True)

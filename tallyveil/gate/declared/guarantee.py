@@ -21,7 +21,7 @@ class Guarantee(NamedTuple):
 
 
 def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Guarantee]:
-    """The guarantee of each table."""
+    """By table."""
     found = {}
     for name, table in policy.tables.items():
         others = _others(policy, accounts, table)

@@ -129,8 +129,8 @@ def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
 def _contradictions(
     declared: Declared, counted: Sequence[Sequence[Sequence[int]]]
 ) -> Iterator[str]:
-    """The counts in which the table differs from a public table. These messages are for the
-    custodian alone, who may see which."""
+    """The counts in which the table differs from a public table: for the custodian alone, who may
+    see which."""
     parts = zip(declared.invariants, declared.parts, declared.given, counted, strict=True)
     for invariant, workload, given, own in parts:
         if given is None or tuple(own[0]) == given:
@@ -144,9 +144,9 @@ def _contradictions(
 
 
 def _unacknowledged(one: Published) -> Iterator[str]:
-    """Small counts that would become known without being acknowledged, and acknowledged names that
-    no exact count has, if all of these are known. A name whose count is large now is allowed: it
-    may be needed when the data change."""
+    """Small counts that would become known and are not acknowledged, and acknowledged names that no
+    exact count has, if all of these are known. A name of a large count is allowed: it may be needed
+    when the data change."""
     table, disclosed = one.declared.table, one.disclosure
     named = dict.fromkeys(n for invariant in table.invariants for n in invariant.acknowledge)
     small = [count.name for count in disclosed.small(SMALL) if count.name not in named]

@@ -27,7 +27,7 @@ _TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 @dataclass(frozen=True)
 class Viewer:
-    """The user who reads the relations, with the gate and the session's settings."""
+    """Who reads the relations, in which session."""
 
     gate: Shared
     settings: Settings
