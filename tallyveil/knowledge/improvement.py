@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 
 from tallyveil import deadline
@@ -10,11 +11,12 @@ from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike, answers_of
 from tallyveil.knowledge.found import Bought
+from tallyveil.knowledge.own import own_answers
 from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["all_improved", "as_reported", "in_range", "no_wider", "put_bought"]
+__all__ = ["all_improved", "as_reported", "in_range", "narrower_own", "no_wider", "put_bought"]
 
 
 def put_bought(
@@ -96,6 +98,21 @@ def no_wider(
             kept[key] = _narrower(new, old, aim) is new
         found.append(new if kept[key] else old)
     return now if all(kept.values()) else found
+
+
+def narrower_own(
+    state: State, column: Column, known: Sequence[Known | None], aim: Aim
+) -> Sequence[Known | None]:
+    """What is known of a column's rows, or a row's own answer with noise of another law where its
+    interval at the aim's confidence is narrower, though its variance may be greater."""
+    held = None if aim.in_range or aim.criterion is not None else state.held(column)
+    if held is None:
+        return known
+    every = map(state.answer, frozenset(itertools.chain.from_iterable(held)))
+    laws = {type(answer.law) for answer in every if answer.law is not None}
+    for law in sorted(laws, key=lambda law: law.__name__) if len(laws) > 1 else ():
+        known = no_wider(known, own_answers(state, column, law), aim)
+    return known
 
 
 def _narrower(first: Known, second: Known, aim: Aim) -> Known:

@@ -33,6 +33,7 @@ from tallyveil.knowledge.improvement import (
     all_improved,
     as_reported,
     in_range,
+    narrower_own,
     no_wider,
     put_bought,
 )
@@ -133,8 +134,11 @@ class Knowledge:
         Records first how estimates were made, so that any process can make them again. If
         ``nonnegative``, rows that no record can make negative are reported as at least 0.
         """
-        rows = list(found.rows)
-        outlooks = list(found.outlooks)
+        before = [
+            narrower_own(self._state, column, known, aim)
+            for column, known, aim in zip(found.columns, found.rows, found.aims, strict=True)
+        ]
+        rows, outlooks = list(before), list(found.outlooks)
         if bought is not None:
             self._add(bought)
             if not bought.indirect:
@@ -145,8 +149,8 @@ class Knowledge:
                 for now in outlooks:
                     for number, estimates in zip(now.columns, now.rows, strict=True):
                         rows[number] = all_improved(rows[number], estimates, found.aims[number])
-            triples = zip(rows, found.rows, found.aims, strict=True)
-            rows = [no_wider(now, before, aim) for now, before, aim in triples]
+            triples = zip(rows, before, found.aims, strict=True)
+            rows = [no_wider(now, known, aim) for now, known, aim in triples]
         derivations, totals = list[Derivation](), list[Totals]()
         made_from: dict[int, Sequence[Basis]] = {}
         narrowest: dict[bytes, float] = {}

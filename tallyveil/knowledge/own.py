@@ -18,6 +18,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import Basis
+from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
@@ -34,13 +35,14 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["looks", "own_answer", "own_answers", "released", "with_own"]
 
+_Only: TypeAlias = str | type[NoiseLaw] | None
 _Shared: TypeAlias = dict[tuple[int, Fraction], NoiseWeights]
 """By the identity of a noise's law, and the factor of the noise."""
 
 
-def own_answers(state: State, column: Column, only: str | None = None) -> Sequence[Known | None]:
-    """The best own answer of each row, the first among equals: an answer with additive noise or, if
-    ``only`` is given, one of that mechanism with a public range."""
+def own_answers(state: State, column: Column, only: _Only = None) -> Sequence[Known | None]:
+    """The best own answer of each row, the first among equals: an answer with additive noise, of
+    the law ``only`` if one is given, or an answer of the mechanism ``only`` with a public range."""
     keys, held = column.row_keys, state.held(column)
     if held is None:
         return [None] * column.height
@@ -66,14 +68,16 @@ def own_answers(state: State, column: Column, only: str | None = None) -> Sequen
     return result
 
 
-def _best(state: State, numbers: Sequence[int], only: str | None) -> int | None:
+def _best(state: State, numbers: Sequence[int], only: _Only) -> int | None:
     """The column of the least spread, the first among equals."""
     own = [number for number in numbers if _is_by(state, number, only)]
     return min(own, key=lambda number: spread_of(state.answer(number)), default=None)
 
 
-def _is_by(state: State, number: int, only: str | None) -> bool:
+def _is_by(state: State, number: int, only: _Only) -> bool:
     answer = state.answer(number)
+    if isinstance(only, type):
+        return type(answer.law) is only
     return only == (answer.mechanism if answer.law is None else None)
 
 
@@ -87,7 +91,7 @@ def _of_multiples(state: State, column: Column, held: Iterable[tuple[int, ...]])
 
 
 def _best_multiples(
-    state: State, column: Column, held: Sequence[tuple[int, ...]], only: str | None
+    state: State, column: Column, held: Sequence[tuple[int, ...]], only: _Only
 ) -> Sequence[Known | None]:
     """As `own_answers`, for multiples. An answer with a public range serves its own row only."""
     shared: _Shared = {}
@@ -100,7 +104,7 @@ def _best_multiples(
                 answer = state.answer(number)
                 own = content_at(answer.column, place_of(answer.column, key, guess))
                 spread = spread_of(answer) / own**2
-                if spread < least and (only is None or own == content):
+                if spread < least and (answer.law is not None or own == content):
                     best, least = number, spread
         one = None if best is None else own_answer(state, best, key, guess, content, shared)
         result.append(one)

@@ -306,3 +306,39 @@ def test_an_interval_by_the_law_of_its_error_stays_one(tmp_path: Path) -> None:
             for _ in range(2):
                 now = ask(connection, "true")
                 assert all(now[stop] <= width + 1 for stop, width in reported.items())
+
+
+@pytest.mark.parametrize("size", [3, 2_100])
+def test_an_interval_stays_as_narrow_beside_an_answer_of_less_variance(
+    tmp_path: Path, size: int
+) -> None:
+    """Laplace noise of more variance has the narrower interval at 50 %. Of more than 2,000 rows
+    answers are not combined."""
+    with duckdb.connect() as source:
+        source.execute(f"CREATE TABLE people AS SELECT i % {size} AS a FROM range(30000) t(i)")
+        table = {
+            "from": "people",
+            "budget": {"rho": 1000.0, "delta": 1e-6},
+            "attributes": {"a": {"range": [0, size - 1]}},
+        }
+        policy = tallyveil.parse_policy({"tables": {"person": table}}, base=tmp_path)
+        with tallyveil.connect(policy, source=source) as connection:
+            for confidence in (0.5, 0.1):
+                connection.execute(f"SET dp.confidence = {confidence}")
+                widths = []
+                for source_of, law, rho in [
+                    ("auto", "laplace", 0.001),
+                    ("fresh", "gaussian", 0.00062),
+                    ("auto", "gaussian", 0.00062),
+                    ("auto", "gaussian", 0.00062),
+                ]:
+                    connection.execute(f"SET dp.source = {source_of}")
+                    connection.execute(f"SET dp.mechanism = {law}")
+                    connection.execute(f"SET dp.rho = {rho}")
+                    rows = connection.execute(
+                        "SELECT dp_interval_high(n) - dp_interval_low(n), count(*) AS n"
+                        " FROM person GROUP BY a"
+                    ).fetchall()
+                    widths.append(max(width for width, _ in rows))
+                assert widths[1] > widths[0] >= max(widths[2:]) - 1
+                assert connection.notices[0].message.startswith("answered from history, free")
