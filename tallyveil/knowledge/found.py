@@ -95,8 +95,8 @@ class Outlook:
     def estimated(
         self, system: System, combinations: Sequence[Combination | None] | None = None
     ) -> Outlook:
-        """Return the outlook with the estimates of a system for the same columns, which solves the
-        system unless its ``combinations`` are given."""
+        """Return the outlook with the estimates of a system for the same columns; solves it unless
+        its ``combinations`` are given."""
         determined, given_up = None, False
         if combinations is None:
             estimates, found = system.solved()

@@ -131,8 +131,8 @@ def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known
 
 
 def _preferred_as_consistent(other: Estimate, reported: Known, aim: Aim) -> bool:
-    """Whether it agrees with exact rows, has no greater variance, and meets the aim. Its interval
-    may be wider by less than 1: the ends are rounded."""
+    """Whether it agrees with exact rows, has no greater variance, meets the aim, and has an
+    interval wider by less than 1, since ends are rounded."""
     exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
     if not exact or other.variance > reported.variance:
         return False

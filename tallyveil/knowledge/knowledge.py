@@ -128,11 +128,11 @@ class Knowledge:
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
     ) -> tuple[Rows, bool]:
-        """Return what to report to ``analyst`` after a purchase, if any, and whether the reported
-        values add up and agree with exact rows.
+        """Return what to report to ``analyst`` after a purchase, if any, and whether the values add
+        up and agree with exact rows.
 
         Records first how estimates were made, so that any process can make them again. If
-        ``nonnegative``, rows that no record can make negative are reported as at least 0.
+        ``nonnegative``, rows that no record can make negative are at least 0.
         """
         before = [
             narrower_own(self._state, column, known, aim)
@@ -184,8 +184,7 @@ class Knowledge:
         self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool
     ) -> Sequence[Outlook]:
         """The outlooks whose rows must add up: one over all columns if these were not estimated
-        jointly, else those found that tie rows to each other or to exact rows. Columns known
-        ``as_sums`` of the others add up anyway."""
+        jointly, else those that relate rows. Columns known ``as_sums`` add up anyway."""
         exact, large = self._exact.span is not None, is_large(found.columns)
         which = _estimated(found.aims)
         joint = (one for one in outlooks if one.system and len(one.columns) == len(which))
@@ -200,8 +199,8 @@ class Knowledge:
     def _outlooks(
         self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int], asked: int
     ) -> tuple[Outlook, ...]:
-        """The best estimates of all rows of the columns ``which``. None has a wider interval than
-        was reported before. Columns from number ``asked`` on are sums of the others."""
+        """The best estimates of all rows of the columns ``which``, no wider than those reported
+        before. Columns from number ``asked`` on are sums of the others."""
         if not which:
             return ()
         _, seen = self._learned()

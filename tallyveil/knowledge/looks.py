@@ -196,11 +196,11 @@ class Looks:
     def _chosen(
         self, columns: Sequence[Column], seen: int, work: int, asked: int
     ) -> tuple[tuple[int, ...] | None, int, bool]:
-        """Choose recorded columns to estimate the columns from, those with common rows first.
+        """Choose recorded columns to estimate the columns from, those with common rows first, and
+        the work allowed. Columns that distinguish too many cells are left out.
 
-        Returns them, without columns that distinguish too many cells, and the work allowed. Returns
-        None for them if they determine no combination of the columns' rows but 0. The third item is
-        then whether that was checked for all recorded columns, and is certain."""
+        None instead of them if they determine no combination of the columns' rows but 0. The third
+        item is then whether that is certain: checked for all recorded columns."""
         state, same = self._state, self._state.holding(columns, seen)
         if not same:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
@@ -263,7 +263,7 @@ class Looks:
 
 
 def is_large(columns: Sequence[Column]) -> bool:
-    """Whether there are too many rows for estimates, so that they have their own answers only."""
+    """Whether there are too many rows for estimates from other answers."""
     return sum(column.height for column in columns) > _ROWS
 
 

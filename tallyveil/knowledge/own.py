@@ -119,10 +119,8 @@ def own_answer(
     content: int,
     shared: _Shared | None = None,
 ) -> Known:
-    """The answer that column ``number`` alone gives for the row of this key and content.
-
-    ``shared`` caches weights, so that rows may share the law of their errors. Raises TypeError for
-    a multiple of a row that was answered with a public range."""
+    """The answer that column ``number`` gives for the row of this key and content; rows with
+    ``shared`` weights share a law. Raises TypeError for a multiple of a row with a public range."""
     answer, drawn = state.answer(number), state.drawn_rows(number)
     place, law = place_of(answer.column, key, guess), answer.law
     times = Fraction(content, content_at(answer.column, place))
@@ -154,9 +152,8 @@ def with_own(
 
 
 def released(state: State, number: int, place: int, times: float = 1.0) -> Estimate:
-    """The answer of the column's row at this place as an estimate, multiplied by ``times``.
-
-    Raises TypeError if its noise is not additive."""
+    """The answer of the column's row at this place, times ``times``, as an estimate. Raises
+    TypeError if its noise is not additive."""
     noises = state.noises(number, place)
     if noises is None:
         raise TypeError("an error that depends on the truth cannot be weighted")

@@ -55,15 +55,14 @@ class Reported:
         total: Totals | None = None,
         sums: Mapping[int, Basis] = _NOTHING,
     ) -> list[Derivation]:
-        """Return what the ledger must record about how the reported estimates of a column's rows
-        were made: those it does not know and that are not the rows' own answers.
+        """What the ledger must still record about how the reported estimates of a column's rows
+        were made. Rows' own answers need no record.
 
-        Sums of other rows may be reported instead, with laws of their own. They have the variance
-        of the estimate or, if they are better, a basis of their own (`sums`).
+        A sum of other rows reported instead has a law of its own, and the variance of the estimate
+        or, if it is better, a basis of its own (`sums`).
 
-        A statement may report multiples of one row from different answers. The one with the
-        narrowest interval is recorded: ``narrowest`` has the smallest half-width so far, in units
-        of the primitive row.
+        A statement may report multiples of one row from different answers. The narrowest is
+        recorded: ``narrowest`` has the least half-width so far, in units of the primitive row.
         """
         deadline.check()
         if isinstance(rows, Alike):
@@ -230,8 +229,8 @@ class Reported:
     def _made_again(
         self, part: Column, basis: Basis, work: int, *, every: bool = False
     ) -> list[Estimate | None]:
-        """The estimates of some rows from as much of ``basis`` as fits in ``work`` entries, or if
-        ``every`` from all of it; None for rows without one."""
+        """The estimates of some rows, or None, from as much of ``basis`` as fits in ``work``
+        entries; if ``every``, from all of it."""
         state = self._state
         unknown: list[Estimate | None] = [None] * part.height
         if max((*basis.whole, *basis.own), default=0) >= state.recorded:
@@ -253,8 +252,7 @@ class Reported:
 
 
 class _Derived:
-    """A cache of estimates by row key and basis, which serves all multiples of a row. Threads may
-    share it."""
+    """A cache of estimates by row key and basis, for all multiples of a row. Thread-safe."""
 
     def __init__(self) -> None:
         self._cache: Cache[tuple[int, Estimate]] = Cache(
@@ -280,8 +278,7 @@ class _Derived:
 def _is_narrowest(
     narrowest: dict[bytes, float], key: bytes, content: int, row: Known | None, aim: Aim
 ) -> bool:
-    """Whether no multiple of the row has been reported by the statement with as narrow an interval;
-    updates ``narrowest``."""
+    """Whether the statement has reported no multiple of the row as narrowly; notes the width."""
     width = math.inf if row is None else row.half_width(aim.confidence) / abs(content)
     before = narrowest.get(key, math.inf)
     narrowest[key] = min(before, width)
@@ -297,8 +294,8 @@ def _no_worse(new: Estimate, known: Known, confidence: Fraction) -> bool:
 
 
 def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:
-    """The best reported estimate for the aim, whose interval is no wider than was reported at its
-    confidence. ``made`` has the estimates by the criteria they were reported for."""
+    """The best for the aim of the estimates ``made`` by the criteria they were reported for, whose
+    interval is no wider than was reported at its confidence."""
     each = [*dict.fromkeys(one for one in made.values() if one is not None)]
     if aim.criterion is not None:
         return reduce(lambda first, second: better(first, second, aim.criterion), each, None)

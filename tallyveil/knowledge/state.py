@@ -96,8 +96,7 @@ class State:
         }
 
     def resume(self, written: Arrays) -> int:
-        """Load the arrays of the first releases and return their number. `learn` must still get
-        these releases."""
+        """Load the arrays of the first releases, which `learn` must still get; return how many."""
         for name in ("first", "release_of", "starts"):
             setattr(self, f"_{name}", array("q", written[name].tobytes()))
         self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
@@ -107,8 +106,8 @@ class State:
         return len(self._first)
 
     def derive(self, derivation: Derivation) -> None:
-        """Add the bases of reported estimates. For each criterion the latest replaces the others,
-        also for the confidence at which the interval was reported."""
+        """Add bases of reported estimates. The latest replaces others for its criterion and for the
+        confidence at which its interval was reported."""
         self.derivations += 1
         by, at, basis = derivation.by, derivation.at, derivation.basis
         alone = {by: basis} if at is None else {by: basis, at: basis}

@@ -127,7 +127,7 @@ class System:
         that is not determined, or for which the search gave up.
 
         Multiples of a row share one law, in their own units. Rows that follow from exact rows alone
-        are estimated only if ``exact``, and then no others are: reporting them needs a proof."""
+        are estimated only if ``exact``: reporting them needs a proof."""
         weights: dict[int, NoiseWeights] = {}
         laws = set[Hashable]()
         kinds = self.kinds
@@ -160,9 +160,9 @@ class System:
         return result
 
     def _is_own(self, row: int, found: Combination, *rows: sparse.csr_matrix) -> bool:
-        """Whether the combination equals the row's own answer: it has only answers of one charge
-        whose noise was drawn together. These add up as the rows do, so any combination that gives
-        the row gives its answer. ``rows`` are the history's and the question's, `_in_order`."""
+        """Whether the combination equals the row's own answer, because it has only answers of one
+        charge whose noise was drawn together: these add up as the rows do. ``rows`` are the
+        history's and the question's, `_in_order`."""
         if self.noises.together is None:
             return False
         noisy = self.numbers[found.places] >= 0

@@ -86,8 +86,7 @@ class Estimated:
     def interval(self, confidence: Fraction) -> EstimatedInterval:
         """The interval, stretched to hold the reported value.
 
-        The truth is an integer. So the ends are rounded inwards, and the interval holds the truth
-        no less often."""
+        The truth is an integer, so ends rounded inwards hold it no less often."""
         own = self.beside
         level = _half_the_error(confidence) if own.laws else confidence
         half, width = self.estimate.half_width(level) + _ROUNDING, own.half_width(level)
@@ -251,7 +250,7 @@ def total(rows: Sequence[Known]) -> Known:
 
 
 def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:
-    """Return a function that makes an answer from a value that ``noise`` released at ``scale``."""
+    """A function from values that ``noise`` released at ``scale`` to answers."""
     law = law_of(noise.name, scale)
     if law is None:
         return lambda value: ranged(noise.name, scale, value)
@@ -260,9 +259,8 @@ def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | In
 
 
 def ranged(name: str, scale: float, value: int) -> InRange:
-    """The answer of a value released by the mechanism ``name``, which has a public range.
-
-    Raises TypeError if it has none."""
+    """The answer of a value that mechanism ``name`` released. Raises TypeError if it has no public
+    range."""
     noise = mechanism(name)
     if not isinstance(noise, CountMechanism):
         raise TypeError(f"{name} has no public range")

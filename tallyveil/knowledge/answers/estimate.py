@@ -30,9 +30,7 @@ Criterion = Fraction | None
 
 @dataclass(frozen=True, eq=False)
 class NoiseWeights:
-    """The weights of an estimate's noises, and the noises' laws. Estimates whose errors have the
-    same law may share one.
-
+    """The weights and laws of an estimate's noises. Estimates with errors of one law may share it.
     If ``rough``, intervals come from a quick bound and are somewhat too wide."""
 
     values: FloatArray

@@ -32,8 +32,7 @@ def alike(
     keys: Sequence[bytes],
 ) -> Alike | None:
     """The best answers of the rows with these ``keys``, or None unless all noise has one law.
-
-    ``held`` has for each row the columns that hold it, and ``best`` the best answer among them."""
+    ``held`` are the columns that contain each row, and ``best`` the best answer of each set."""
     laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
     noisy = {law for law in laws.values() if law is not None and law.scale}
     if None in laws.values() or len(noisy) != 1:
@@ -49,9 +48,8 @@ def alike(
 
 
 def place_of(column: Column, key: bytes, guess: int) -> int:
-    """The place of the row with this key; ``guess`` is tried first.
-
-    If there are several, the one of the greatest |content|, whose noise is relatively least."""
+    """The place of the row with this key; ``guess`` is tried first. Of several, that of the
+    greatest |content|, whose noise is relatively least."""
     keys, contents = column.row_names
     if len(keys) == 1:
         return 0

@@ -120,8 +120,7 @@ class _Table:
         return np.add.reduceat(rows, self.expanded.starts[:-1]) > 0
 
     def mark(self, factor: np.uint64, marks: Signs) -> None:
-        """Give each factor a number for each cell: equal where all its rows are, 0 where they are
-        0."""
+        """Number each factor's cells: equal where all its rows are, 0 where they are 0."""
         found = mixed(self.rows.view(np.uint64) * factor)
         found *= marks[:, None]
         if self.height > len(self.expanded.starts) - 1:
@@ -211,7 +210,6 @@ class _Kind:
 
 
 def mixed(values: Signs) -> Signs:
-    """Spread the high bits to the low ones, in place: numbers with many factors of 2 otherwise
-    differ in few bits. 0 stays 0."""
+    """Mix high bits into low ones, in place: multiples of 2ⁿ otherwise differ in few. 0 stays 0."""
     values ^= values >> np.uint64(32)
     return values

@@ -151,9 +151,9 @@ class ExpandedColumns:
 class ExpandedFactors:
     """The entries, less those left out, of distinct factors over the same axes, one after another.
 
-    ``first`` is the first row of each factor and ``sizes`` its number of entries. ``counts`` is the
-    number of entries of each row; those of row i are ``ends[i]`` to ``ends[i + 1]``. ``ranks`` are
-    the numbers of the entries' values along each axis. Often only the sizes are needed."""
+    ``first`` is each factor's first row and ``sizes`` its number of entries. ``counts`` is each
+    row's number of entries; those of row i are ``ends[i]`` to ``ends[i + 1]``. ``ranks`` number the
+    entries' values along each axis. Often only the sizes are needed."""
 
     def __init__(
         self, layout: Layout, axes: Axes, factors: Mapping[Factor, tuple[IntArray, ...]]

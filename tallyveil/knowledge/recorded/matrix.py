@@ -171,8 +171,7 @@ def _compressed(rows: IntArray) -> sparse.csr_matrix:
 
 
 def _distinct_cells(*matrices: sparse.csc_matrix) -> IntArray:
-    """The first of each set of cells that are equal in all rows, compared by a sum of marks for
-    each row and coefficient."""
+    """The first of each set of cells equal in all rows, compared by sums of marks."""
     random = np.random.default_rng([SEED, 2])
     [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
     for matrix in matrices:
@@ -193,8 +192,7 @@ class _Values:
         self._sizes: dict[str, int] = {}
 
     def add(self, columns: Sequence[PreparedColumn]) -> bool:
-        """Add all of the columns, or none and return False if that would make more than `CELLS`
-        cells."""
+        """Add the columns, or return False if that would make more than `CELLS` cells."""
         factors: dict[Factor, Mapping[str, Signs]] = {}
         for prepared in columns:
             if prepared.signs:

@@ -88,8 +88,7 @@ def _independent(
 
 
 def _lines(question: Column, keys: frozenset[str]) -> _Lines | None:
-    """The factors over attributes that are not keys; None if one of them has several attributes or
-    rows, or no entries."""
+    """The factors without keys; None unless each has one attribute and one row, with entries."""
     found = {}
     for factor in question.factors:
         if keys.issuperset(factor.axes):

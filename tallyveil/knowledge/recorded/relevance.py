@@ -137,8 +137,7 @@ class Relevance:
         each: int,
     ) -> tuple[list[int], Spans]:
         """The columns ``same`` and then the `nearest`, all below ``seen``, as many as fit in
-        ``work`` (`Spans.room`), and their spans. Usually few fit, so it searches for few at first.
-        """
+        ``work`` (`Spans.room`), and their spans. Few usually fit, so it searches for few first."""
         most, ranking = work // each, self._ranking(questions, seen)
         asked = Spans.of_columns(questions, ranking.spans.cuts)
         met = ranking.meeting(asked, seen)[: min(most, _FEW)]

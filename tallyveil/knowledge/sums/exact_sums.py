@@ -1,9 +1,9 @@
-"""Sums of a statement's rows that are exact: those that sums of exact rows are, cell by cell.
+"""Sums of a statement's rows that are exact because they equal sums of exact rows, cell by cell.
 
-Where no two rows of either kind have a cell in common, u Q = λ H holds on every cell c of a row q
-and an exact row h only if u_q Q_qc = λ_h H_hc: so one u_q determines all of what hangs together by
+If no two rows of either kind have a cell in common, u Q = λ H holds on every cell c of a row q and
+an exact row h only if u_q Q_qc = λ_h H_hc. So one u_q determines all rows connected to q through
 common cells, and the sums are those of such components, in integers. Columns that overlap are
-looked at in several families of disjoint ones, each family with each other.
+divided into families of disjoint ones, and each family is compared with each other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tallyveil.arrays import BoolArray, FloatArray, IntArray
 __all__ = ["SummedRows", "Sums", "exact_sums"]
 
 _FAMILIES: Final = 30
-_LARGEST: Final = 2**62  # coefficient of a multiple of a row
-_WHOLE: Final = 2.0**53  # up to here a double has all digits of a whole number
+_LARGEST: Final = 2**62  # the largest coefficient of a multiple of a row
+_WHOLE: Final = 2.0**53  # up to here a double holds every integer
 
 
 @dataclass(frozen=True, eq=False)
 class SummedRows:
-    """``matrix`` (k×n), the number of the column that each row is of, and the exact value of each:
-    NaN for an open row, and ∞ for one that is not known."""
+    """Rows (k×n), the number of each row's column, and its exact value: NaN if the row is open, ∞
+    if it is not known."""
 
     matrix: sparse.csr_matrix
     columns: IntArray
@@ -48,8 +48,7 @@ class SummedRows:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Exact rows and their values; ``whole``: whether all columns were looked at, and no value was
-    too large."""
+    """Exact rows and their values. ``whole``: whether no column and no large value was skipped."""
 
     matrix: sparse.csr_matrix
     values: FloatArray
@@ -57,15 +56,14 @@ class Sums:
 
 
 def exact_sums(asked: SummedRows, exact: SummedRows) -> Sums:
-    """What sums of the open rows asked are exactly. Where rows overlap, the exact rows themselves
-    are among the result."""
+    """The exact sums of the open rows asked. If rows overlap, these include the exact rows."""
     own, declared = [*_families(asked)], [*_families(exact)]
     left = len(asked.columns) - sum(map(len, own))
     apart = len(own) == 1 and not left and sum(map(len, declared)) == len(exact.columns)
     found = [] if apart else [Sums(exact.matrix, exact.values)]
     parts = [exact.take(some) for some in declared]
     for some in own:
-        # A row that is exact by itself is known as such.
+        # A single row that is exact is known already.
         if apart or np.count_nonzero(asked.open[some]) > 1:
             rows = asked.take(some)
             found += [_sums(rows, part) for part in parts]
@@ -78,8 +76,8 @@ def exact_sums(asked: SummedRows, exact: SummedRows) -> Sums:
 
 
 def _families(rows: SummedRows) -> Iterator[IntArray]:
-    """Rows without common cells, a column together; each column in the first family with room.
-    Columns whose own rows overlap are in none."""
+    """Families of disjoint rows. Each column goes as a whole to the first family with room for it,
+    or to none if its own rows overlap."""
     taken: list[tuple[BoolArray, list[IntArray]]] = []
     ends = [*np.flatnonzero(np.diff(rows.columns) != 0) + 1, len(rows.columns)]
     start, starts = 0, rows.matrix.indptr
@@ -101,7 +99,7 @@ def _families(rows: SummedRows) -> Iterator[IntArray]:
 
 
 def _sums(asked: SummedRows, exact: SummedRows) -> Sums:
-    """Of each component with open rows and exact ones, the sum of multiples of its open rows."""
+    """For each component with open and exact rows, the sum of multiples of its open rows."""
     met = abs(asked.matrix.sign()) @ abs(exact.matrix.sign()).T
     deadline.check()
     graph = sparse.block_array([[None, met], [met.T, None]], format="csr")
@@ -129,8 +127,8 @@ def _sums(asked: SummedRows, exact: SummedRows) -> Sums:
 def _multiples(
     asked: sparse.csr_matrix, exact: sparse.csr_matrix, label: npt.NDArray[np.int32], number: int
 ) -> tuple[IntArray, IntArray]:
-    """u and λ of each component, if there are any: without a common divisor, and all 0 where they
-    take too many digits."""
+    """u and λ of each component: without a common divisor, and all 0 if there are none or they have
+    too many digits."""
     if (asked.data == 1).all() and (exact.data == 1).all():
         return np.ones(asked.shape[0], np.int64), np.ones(exact.shape[0], np.int64)
     rows, every = asked.shape[0], asked.shape[0] + exact.shape[0]
@@ -138,7 +136,7 @@ def _multiples(
     common = np.flatnonzero((first >= 0) & (second >= 0))
     pairs = first[common] * exact.shape[0] + second[common]
     cells = common[np.unique(pairs, return_index=True)[1]]  # one for each pair of rows
-    # Each component hangs by one of its rows on a node of its own, the last.
+    # An extra last node is linked to one row of each component.
     starts = np.unique(label, return_index=True)[1]
     ends = np.concatenate([second[cells] + rows, starts])
     nodes = np.concatenate([first[cells], np.full(number, every)])
@@ -160,22 +158,22 @@ def _multiples(
     heights = rows, exact.shape[0]
     most = [_LARGEST // int(np.abs(one).max()) for one in coefficients]
     limits = [limit for limit, height in zip(most, heights, strict=True) for _ in range(height)]
-    found = _in_whole_numbers(times, label.tolist(), number, limits)
+    found = _integer_multiples(times, label.tolist(), number, limits)
     return found[:rows], found[rows:]
 
 
 def _on_cells(matrix: sparse.csr_matrix) -> tuple[IntArray, IntArray]:
-    """Which of disjoint rows has each cell, −1 for none, and its coefficient."""
+    """For each cell the one of the disjoint rows that contains it, or −1, and its coefficient."""
     owner, coefficient = np.full((2, matrix.shape[1]), -1, dtype=np.int64)
     owner[matrix.indices] = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     coefficient[matrix.indices] = matrix.data
     return owner, coefficient
 
 
-def _in_whole_numbers(
+def _integer_multiples(
     times: Sequence[Fraction], label: Sequence[int], number: int, limits: Sequence[int]
 ) -> IntArray:
-    """The least multiples of each component's numbers that are whole; 0 of one beyond a limit."""
+    """The least multiples of each component's numbers that are integers; 0 beyond a limit."""
     units, divisors = [1] * number, [0] * number
     for one, own in zip(times, label, strict=True):
         if units[own]:
@@ -201,7 +199,7 @@ def _added(
 
 
 def _distinct(matrix: sparse.csr_matrix) -> list[int]:
-    """The first of each row."""
+    """The places of the distinct rows, the first of each."""
     matrix.sort_indices()
     kept: dict[bytes, int] = {}
     for row in deadline.stoppable(range(matrix.shape[0])):

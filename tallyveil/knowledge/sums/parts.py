@@ -90,8 +90,8 @@ def _moved(
     variances: FloatArray,
     counts: BoolArray | None,
 ) -> FloatArray | None:
-    """The parts' values, moved onto their ``sums``, by which they are ordered. The difference is
-    distributed in proportion to the variances, or by `projected` if a count would be negative."""
+    """The parts' values, in the order of their ``sums``, moved onto these: in proportion to the
+    variances, or by `projected` if a count would be negative."""
     starts = np.flatnonzero(np.diff(sums, prepend=-1))
     lengths = np.diff(np.append(starts, len(sums)))
     own, spread, totals = values[parts], variances[parts], values[sums[starts]]
