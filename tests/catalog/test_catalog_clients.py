@@ -209,7 +209,7 @@ def test_the_catalogs_have_the_database_that_one_connected_to(catalogued: Any, n
             "SELECT has_database_privilege(current_database(), 'TEMP')"
         ).fetchall()
         assert not temporary
-        with pytest.raises(psycopg.Error, match="not of both"):
+        with pytest.raises(psycopg.Error, match="cannot read both"):
             connection.execute("SELECT count(*) FROM patients, pg_class")
 
 
