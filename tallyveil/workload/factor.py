@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed
 
-__all__ = [
-    "Factor",
-]
+__all__ = ["Factor", "product_entries"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +157,25 @@ class Factor:
             self.cells[keep],
             self.coefficients[keep],
         )
+
+
+def product_entries(
+    factors: Sequence[Factor], chosen: Sequence[IntArray], height: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The rows, the cells and the coefficients of the Kronecker products of the factors' ``chosen``
+    rows, one of each factor for each of ``height`` rows."""
+    rows = np.arange(height, dtype=np.int64)
+    cells, coefficients = np.zeros_like(rows), np.ones_like(rows)
+    for factor, own in zip(factors, chosen, strict=True):
+        deadline.check()
+        starts = np.searchsorted(factor.rows, np.arange(factor.height))
+        repeats = factor.entries[own[rows]]
+        first = np.repeat(starts[own[rows]], repeats)
+        within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        entry = first + within
+        rows = np.repeat(rows, repeats)
+        deadline.check()
+        cells = np.repeat(cells, repeats) * factor.size + factor.cells[entry]
+        deadline.check()
+        coefficients = np.repeat(coefficients, repeats) * factor.coefficients[entry]
+    return rows, cells, coefficients

@@ -22,10 +22,10 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, IntArray
+from tallyveil.workload.runs import changes, primitive_runs, starts_of
 
 __all__ = ["FactorParts", "row_parts"]
 
@@ -57,7 +57,7 @@ def row_parts(
         return (_set_of_values(axes, shape, cells),)
     scalars = [0] * height
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
-    starts = _starts(rows)
+    starts = starts_of(rows)
     present = rows[starts]
     deadline.check()
     for row in present.tolist():
@@ -112,9 +112,9 @@ class _Piece:
     def digest(self, scalars: list[int], found: list[list[tuple[str, bytes]]]) -> None:
         """Multiply each row's content into its scalar and add the digest of what remains."""
         deadline.check()
-        starts = _starts(self.rows)
+        starts = starts_of(self.rows)
         deadline.check()
-        content, primitive = _primitive(self.coefficients, starts)
+        content, primitive = primitive_runs(self.coefficients, starts)
         deadline.check()
         ends = np.append(starts[1:], len(self.rows))
         size = math.prod(self.shape)
@@ -198,11 +198,11 @@ def _apart(piece: _Piece, group: frozenset[str]) -> tuple[BoolArray, _Piece, _Pi
         rows, first, second = rows[order], first[order], second[order]
         coefficients = coefficients[order]
     deadline.check()
-    new = _changes(rows) | _changes(first)
+    new = changes(rows) | changes(first)
     fibres = np.flatnonzero(new)
     fibre = np.cumsum(new) - 1
-    content, primitive = _primitive(coefficients, fibres)
-    row_starts = _starts(rows)
+    content, primitive = primitive_runs(coefficients, fibres)
+    row_starts = starts_of(rows)
     lengths = np.diff(fibres, append=len(rows))
     model = lengths[fibre[row_starts]]  # each row's first fibre, which the others must equal
     within = np.arange(len(rows)) - fibres[fibre]
@@ -257,56 +257,3 @@ def _project(piece: _Piece, kept: Sequence[bool]) -> IntArray:
             stride *= size
         below *= size
     return np.zeros_like(piece.cells) if code is None else code
-
-
-def _changes(numbers: IntArray) -> BoolArray:
-    """Where a number differs from the one before it, and at the first."""
-    found = np.ones(len(numbers), dtype=np.bool_)
-    np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
-    return found
-
-
-def _starts(rows: IntArray) -> IntArray:
-    return np.flatnonzero(_changes(rows)).astype(np.int64)
-
-
-def _divisors(magnitude: npt.NDArray[np.uint64], starts: IntArray) -> npt.NDArray[np.uint64]:
-    """The greatest common divisor of each run; a single run stops as soon as it is 1."""
-    if len(starts) != 1:
-        return np.gcd.reduceat(magnitude, starts)
-    divisor = 0
-    for start in range(0, len(magnitude), _PORTION):
-        deadline.check()
-        divisor = math.gcd(divisor, int(np.gcd.reduce(magnitude[start : start + _PORTION])))
-        if divisor == 1:
-            break
-    return np.array([divisor], dtype=np.uint64)
-
-
-def _primitive(coefficients: IntArray, starts: IntArray) -> tuple[IntArray, IntArray]:
-    """For each run of entries the greatest common divisor, with the sign of its first entry, and
-    the entries divided by it.
-
-    Magnitudes are unsigned, so that -2^63 has one. A run that would have a quotient of 2^63 keeps
-    its signs. Its negative cannot be written in such integers, so its name is still unique.
-    """
-    if (coefficients == 1).all():
-        return np.ones(len(starts), dtype=np.int64), coefficients
-    magnitude = np.abs(coefficients).view(np.uint64)
-    divisor = _divisors(magnitude, starts)
-    deadline.check()
-    if (divisor == 1).all() and (coefficients[starts] > 0).all():
-        return divisor.view(np.int64), coefficients
-    deadline.check()
-    run = np.zeros(1 if len(starts) == 1 else len(coefficients), dtype=np.int64)
-    if len(starts) > 1:
-        run[starts[1:]] = 1
-        run = np.cumsum(run)
-    negative = coefficients[starts] < 0
-    most_negative = magnitude == 1 << 63
-    if most_negative.any():
-        negative &= (divisor > 1) | ~np.logical_or.reduceat(most_negative, starts)
-    content = np.where(negative, -divisor.view(np.int64), divisor.view(np.int64))
-    quotient = (magnitude // divisor[run]).view(np.int64)
-    deadline.check()
-    return content, np.where((coefficients < 0) ^ negative[run], -quotient, quotient)

@@ -24,9 +24,8 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.workload.factor import Factor
+from tallyveil.workload.factor import Factor, product_entries
 from tallyveil.workload.row_keys import RowNames, product_names, row_key
 
 __all__ = ["Column", "Factor", "IntArray", "Summed", "Workload"]
@@ -235,22 +234,9 @@ class Column:
             return self.factors[0]
         if self.size > limit or self.entries > limit or self.largest >= 2**63:
             return None
-        rows = np.arange(self.height, dtype=np.int64)
-        cells, coefficients = np.zeros_like(rows), np.ones_like(rows)
         own = self.factor_rows(self.numbers)
-        for factor, i in zip(self.factors, own, strict=True):
-            deadline.check()
-            starts = np.searchsorted(factor.rows, np.arange(factor.height))
-            repeats = factor.entries[i[rows]]
-            first = np.repeat(starts[i[rows]], repeats)
-            within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-            entry = first + within
-            rows = np.repeat(rows, repeats)
-            deadline.check()
-            cells = np.repeat(cells, repeats) * factor.size + factor.cells[entry]
-            deadline.check()
-            coefficients = np.repeat(coefficients, repeats) * factor.coefficients[entry]
-        return Factor(self.axes, self.shape, self.height, rows, cells, coefficients)
+        entries = product_entries(self.factors, own, self.height)
+        return Factor(self.axes, self.shape, self.height, *entries)
 
 
 @dataclass(frozen=True, eq=False)
