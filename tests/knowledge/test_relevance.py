@@ -50,3 +50,21 @@ def test_the_most_precise_come_first_whatever_their_units() -> None:
         found.add(number, Column.joint(("a",), (4,), 1, *row), variance)
     asked = Column.joint(("a",), (4,), 1, np.array([0]), np.array([2]), np.array([1]))
     assert [*found.nearest([asked], 4)] == [(0, [3, 1, 0, 2])]
+
+
+def test_counts_come_before_sums_for_a_count_and_sums_of_the_same_for_a_sum() -> None:
+    """At one ε a sum's noise is as many times that of a count as its largest coefficient is."""
+
+    def asked(*coefficients: int) -> Column:
+        rows, cells = np.zeros((2, len(coefficients)), dtype=np.int64), np.arange(len(coefficients))
+        return Column.joint(("a",), (4,), 1, rows[0], cells, np.array(coefficients))
+
+    found = Relevance()
+    groups = Column.joint(("a",), (4,), 4, np.arange(4), np.arange(4), np.arange(1, 5))
+    for number, column in enumerate(
+        [asked(1, 1, 1), groups, asked(1, 2, 3, 4), asked(2, 4, 6, 8), asked(3, 3)]
+    ):
+        found.add(number, column, column.largest**2)
+    assert [*found.nearest([asked(1, 1, 1)], 5)] == [(0, [4, 1, 0, 3, 2])]
+    assert [*found.nearest([asked(1, 2, 3, 4)], 5)] == [(0, [4, 3, 2, 1, 0])]
+    assert [*found.nearest([asked(1, 1, 1), asked(1, 2)], 5)] == [(0, [4, 3, 2, 1, 0])]

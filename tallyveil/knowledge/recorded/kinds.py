@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -20,7 +20,17 @@ from tallyveil.cache import kept_with
 from tallyveil.knowledge.recorded.prepared import CELLS
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["ARRAYS", "Axes", "ColumnKind", "Growing", "Hull", "ends_of", "hull_of", "least_of"]
+__all__ = [
+    "ARRAYS",
+    "Axes",
+    "ColumnKind",
+    "Growing",
+    "Hull",
+    "Sought",
+    "ends_of",
+    "hull_of",
+    "least_of",
+]
 
 _FIRST: Final = 16
 _TOUCHED: Final = 8  # up to this many cells for each entry, marking all cells is faster
@@ -32,15 +42,33 @@ Hull: TypeAlias = Mapping[str, tuple[int, int]]
 """By attribute the least and the greatest value touched. Attributes left out are not bounded."""
 
 
+class Sought(NamedTuple):
+    """The ``axes`` of some questions. Along ``uneven`` ones some row of a question has several
+    coefficients, as a sum has."""
+
+    axes: frozenset[str]
+    uneven: frozenset[str]
+
+    @classmethod
+    def of(cls, questions: Iterable[Column]) -> Sought:
+        factors = {factor for question in questions for factor in question.factors}
+        uneven = (factor for factor in factors if _summary(factor).uneven > 1)
+        return cls(
+            frozenset(axis for factor in factors for axis in factor.axes),
+            frozenset(axis for factor in uneven for axis in factor.axes),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnKind:
     """Summaries of columns (n) whose factors have the same ``axes``, of this ``shape``.
 
-    ``rows`` (n×factors) is about how many of a factor's rows cover all its cells. ``ends``
-    (n×2×axes) are the least and the greatest value touched of each axis. ``ranges`` (n×axes) says
-    whether the column has one row and one coefficient for all values between. ``least`` (n×factors)
-    bounds a factor's entries from below. ``wide`` columns may distinguish too many cells to take
-    part in estimates, and come last in rankings.
+    ``variances`` (n) are in units of a column's largest coefficient. ``rows`` (n×factors) is about
+    how many of a factor's rows cover all its cells. ``uneven`` (n×factors) is the largest ratio of
+    two coefficients in one row. ``ends`` (n×2×axes) are the least and the greatest value touched of
+    each axis. ``ranges`` (n×axes) says whether the column has one row and one coefficient for all
+    values between. ``least`` (n×factors) bounds a factor's entries from below. ``wide`` columns may
+    distinguish too many cells to take part in estimates, and come last in rankings.
     """
 
     axes: Axes
@@ -48,6 +76,7 @@ class ColumnKind:
     numbers: IntArray
     variances: FloatArray
     rows: FloatArray
+    uneven: FloatArray
     ends: IntArray
     ranges: BoolArray
     least: FloatArray
@@ -70,6 +99,7 @@ class ColumnKind:
             self.numbers[which],
             self.variances[which],
             self.rows[which],
+            self.uneven[which],
             self.ends[which],
             self.ranges[which],
             self.least[which],
@@ -85,12 +115,17 @@ class ColumnKind:
                 met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
         return met
 
-    def expected(self, axes: frozenset[str], which: IntArray | slice = slice(None)) -> FloatArray:
-        """About the variance of an answer over these axes from each of the columns alone."""
+    def expected(self, sought: Sought, which: IntArray | slice = slice(None)) -> FloatArray:
+        """About the variance of an answer to some questions from each of the columns alone.
+
+        Unless a question has several coefficients along an axis, the least one of a column counts:
+        a sum says little of a count."""
         result = np.where(self.wide[which], np.inf, self.variances[which])
         for place, own in enumerate(self.axes):
-            if not axes.issuperset(own):  # the answer is a sum over this factor's rows
+            if not sought.axes.issuperset(own):  # the answer is a sum over this factor's rows
                 result *= self.rows[which, place]
+            if sought.uneven.isdisjoint(own):
+                result *= self.uneven[which, place] ** 2
         return result
 
 
@@ -99,6 +134,7 @@ ARRAYS: Final = MappingProxyType(
         "numbers": np.int64,
         "variances": np.float64,
         "rows": np.float64,
+        "uneven": np.float64,
         "ends": np.int64,
         "ranges": np.bool_,
         "least": np.float64,
@@ -109,14 +145,14 @@ ARRAYS: Final = MappingProxyType(
 
 
 def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
-    """One column's entries in the `ARRAYS`. Its variance is in units of its largest coefficient, so
-    that sums and counts can be compared."""
+    """One column's entries in the `ARRAYS`."""
     own = [_summary(factor) for factor in column.factors]
     ends = [end for one in own for end in one.ends]
     return (
         number,
         variance / max(1, column.largest) ** 2,
         [one.rows for one in own],
+        [one.uneven for one in own],
         [[low for low, _ in ends], [high for _, high in ends]],
         [one.is_range for one in own for _ in one.ends],
         [one.least for one in own],
@@ -134,6 +170,7 @@ class Growing:
             shape,
             np.zeros(_FIRST, dtype=np.int64),
             np.zeros(_FIRST),
+            np.zeros((_FIRST, len(axes))),
             np.zeros((_FIRST, len(axes))),
             np.zeros((_FIRST, 2, sum(map(len, axes))), dtype=np.int64),
             np.zeros((_FIRST, sum(map(len, axes))), dtype=np.bool_),
@@ -206,6 +243,7 @@ class _Summary(NamedTuple):
     """A factor's part of a `ColumnKind`; ``apart`` is the most cells it may distinguish."""
 
     rows: float
+    uneven: float
     ends: tuple[tuple[int, int], ...]
     is_range: bool
     least: int
@@ -216,15 +254,26 @@ class _Summary(NamedTuple):
 def _summary(factor: Factor) -> _Summary:
     cells, coefficients = factor.cells, factor.coefficients
     most = len(cells) if factor.height == 1 else int(factor.entries.max(initial=0))
-    rows = factor.size / max(1, most)
+    rows, uneven = factor.size / max(1, most), _uneven(factor)
     if len(factor.axes) != 1 or factor.height != 1 or not len(cells):
-        return _Summary(rows, _ends(factor), False, len(factor.starts), factor.size)
+        return _Summary(
+            rows, _uneven(factor), _ends(factor), False, len(factor.starts), factor.size
+        )
     low, high = int(cells[0]), int(cells[-1])
     alike = bool((coefficients == coefficients[0]).all())
     least = 1 if alike else len(np.unique(coefficients))
     whole = high - low + 1 == len(cells) and alike
     apart = min(factor.size, 3) if whole else factor.size
-    return _Summary(rows, ((low, high),), whole, least, apart)
+    return _Summary(rows, uneven, ((low, high),), whole, least, apart)
+
+
+def _uneven(factor: Factor) -> float:
+    coefficients = factor.coefficients
+    if not len(coefficients) or (coefficients == coefficients[0]).all():
+        return 1.0
+    sizes = np.abs(coefficients.astype(np.float64))
+    least = np.minimum.reduceat(sizes, factor.starts)
+    return float((factor.largest_by_row / least).max())
 
 
 def _ends(factor: Factor) -> tuple[tuple[int, int], ...]:

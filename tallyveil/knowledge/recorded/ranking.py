@@ -1,4 +1,4 @@
-"""The recorded columns that would answer most precisely over some axes, updated as columns come.
+"""The recorded columns that would answer some questions best, updated as columns come.
 
 Most questions have cells in common with enough of these, so that no others need to be searched.
 """
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.knowledge.recorded.kinds import ColumnKind
+from tallyveil.knowledge.recorded.kinds import ColumnKind, Sought
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, inserted
 
 __all__ = ["Ranking", "first"]
@@ -25,11 +25,11 @@ _MOST: Final = 1024
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The best columns numbered below ``seen``, ordered by the ``expected`` variance of an answer
-    over the ``axes`` from one of them alone, the latest first among equals. ``complete`` if none is
-    left out.
+    to what is ``sought`` from one of them alone, the latest first among equals. ``complete`` if
+    none is left out.
     """
 
-    axes: frozenset[str]
+    sought: Sought
     seen: int
     numbers: IntArray
     expected: FloatArray
@@ -37,19 +37,17 @@ class Ranking:
     complete: bool
 
     @classmethod
-    def of(
-        cls, axes: frozenset[str], kinds: Sequence[ColumnKind], cuts: Cuts, seen: int
-    ) -> Ranking:
+    def of(cls, sought: Sought, kinds: Sequence[ColumnKind], cuts: Cuts, seen: int) -> Ranking:
         starts = itertools.accumulate((len(kind.numbers) for kind in kinds), initial=0)
         numbers = np.concatenate([np.zeros(0, np.int64), *(kind.numbers for kind in kinds)])
-        expected = np.concatenate([np.zeros(0), *(kind.expected(axes) for kind in kinds)])
+        expected = np.concatenate([np.zeros(0), *(kind.expected(sought) for kind in kinds)])
         order = first(expected, numbers, _MOST)
         own = []
         for start, kind in zip(starts, kinds, strict=False):
             places = np.flatnonzero((order >= start) & (order < start + len(kind.numbers)))
             own.append((kind.take(order[places] - start), places))
         spans, complete = Spans.of(cuts, own, len(order)), len(order) == len(numbers)
-        return cls(axes, seen, numbers[order], expected[order], spans, complete)
+        return cls(sought, seen, numbers[order], expected[order], spans, complete)
 
     @property
     def weight(self) -> int:
@@ -62,7 +60,7 @@ class Ranking:
 
     def with_latest(self, column: ColumnKind) -> Ranking:
         """Return the ranking with the one column that was recorded next."""
-        expected, cuts = column.expected(self.axes), self.spans.cuts
+        expected, cuts = column.expected(self.sought), self.spans.cuts
         place = int(self.expected.searchsorted(expected[0]))
         if place == len(self.numbers) and not self.complete:
             return self
@@ -70,7 +68,7 @@ class Ranking:
         row = cuts.row(zip(column.flat, low, high, ranges, strict=True))
         least = math.prod(column.least[0].tolist())
         return Ranking(
-            self.axes,
+            self.sought,
             self.seen,
             inserted(self.numbers, place, column.numbers, _MOST),
             inserted(self.expected, place, expected, _MOST),
@@ -80,7 +78,7 @@ class Ranking:
 
     def meeting(self, questions: Spans, seen: int) -> IntArray:
         """The places of columns below ``seen`` that may have cells in common with a question."""
-        met = self.spans.meeting(questions, self.axes)
+        met = self.spans.meeting(questions, self.sought.axes)
         return met if seen >= self.seen else met[self.numbers[met] < seen]
 
 

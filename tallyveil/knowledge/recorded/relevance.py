@@ -21,7 +21,15 @@ import numpy as np
 
 from tallyveil.accountant import Arrays
 from tallyveil.cache import Cache
-from tallyveil.knowledge.recorded.kinds import ARRAYS, Axes, ColumnKind, Growing, Hull, hull_of
+from tallyveil.knowledge.recorded.kinds import (
+    ARRAYS,
+    Axes,
+    ColumnKind,
+    Growing,
+    Hull,
+    Sought,
+    hull_of,
+)
 from tallyveil.knowledge.recorded.ranking import Ranking, first
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, sizes_of
 from tallyveil.workload.workload import Column
@@ -105,27 +113,27 @@ class Relevance:
         return Spans.of(cuts, own, len(numbers))
 
     def _ranking(self, questions: Sequence[Column], seen: int) -> Ranking:
-        """The cached ranking for the questions' axes, of at least the columns below ``seen``."""
-        axes = frozenset(axis for question in questions for axis in question.axes)
-        found, seen = self._rankings.find(axes), min(seen, len(self._kind_of))
+        """The cached ranking for such questions, of at least the columns below ``seen``."""
+        sought = Sought.of(questions)
+        found, seen = self._rankings.find(sought), min(seen, len(self._kind_of))
         if found is None or seen > found.seen + _FEW:
-            found = self._ranked(axes, questions, seen)
+            found = self._ranked(sought, questions, seen)
         elif found.seen >= seen:
             return found
         for number in range(found.seen, seen):
             if (kind := self._kind_of[number]) >= 0:
                 latest = self._kinds[kind].one(number)
                 if not found.covers(latest.flat):
-                    found = self._ranked(axes, questions, seen)
+                    found = self._ranked(sought, questions, seen)
                     break
                 found = found.with_latest(latest)
         found = replace(found, seen=seen)
-        self._rankings.put(axes, found)
+        self._rankings.put(sought, found)
         return found
 
-    def _ranked(self, axes: frozenset[str], questions: Sequence[Column], seen: int) -> Ranking:
+    def _ranked(self, sought: Sought, questions: Sequence[Column], seen: int) -> Ranking:
         kinds = [kind.before(seen) for kind in tuple(self._kinds)]
-        return Ranking.of(axes, kinds, self._cuts(questions), seen)
+        return Ranking.of(sought, kinds, self._cuts(questions), seen)
 
     def relevant(
         self,
@@ -160,14 +168,14 @@ class Relevance:
         """Choices of columns below ``seen`` over few attributes only: those of the questions and of
         one kind of columns, if they have few cells together. The fewest cells come first. Each
         choice has the ``most`` columns that would answer most precisely."""
-        axes = frozenset(axis for question in questions for axis in question.axes)
+        sought = Sought.of(questions)
         kinds = [(dict(kind.sizes), kind.before(seen)) for kind in tuple(self._kinds)]
         sizes = {axis: size for own, _ in kinds for axis, size in own.items()}
         for question in questions:
             sizes |= dict(sizes_of(question))
         cells = {
             few: math.prod(sizes[axis] for axis in few)
-            for few in {axes.union(own) for own, _ in kinds}
+            for few in {sought.axes.union(own) for own, _ in kinds}
             if len(few) < len(sizes)
         }
         for few in sorted(cells, key=lambda few: (cells[few], sorted(few))):
@@ -175,7 +183,7 @@ class Relevance:
                 return
             within = [kind for own, kind in kinds if few.issuperset(own)]
             numbers = np.concatenate([kind.numbers for kind in within])
-            expected = np.concatenate([kind.expected(axes) for kind in within])
+            expected = np.concatenate([kind.expected(sought) for kind in within])
             yield numbers[first(expected, numbers, most)].tolist()
 
     def nearest(
@@ -189,7 +197,7 @@ class Relevance:
         question, and so on, also through ``exact`` columns. Yields the first ``most`` of each
         distance, and stops once there are that many. Distances are computed from the least and the
         greatest values touched, so they may be too small but never too large."""
-        axes = frozenset(axis for question in questions for axis in question.axes)
+        sought = Sought.of(questions)
         reached = [hull_of(question) for question in questions]
         if most:
             ranking = self._ranking(questions, seen)
@@ -207,7 +215,7 @@ class Relevance:
             if met:
                 here = [(kind, np.flatnonzero(own)) for kind, own in met]
                 numbers = np.concatenate([kind.numbers[own] for kind, own in here])
-                expected = np.concatenate([kind.expected(axes, own) for kind, own in here])
+                expected = np.concatenate([kind.expected(sought, own) for kind, own in here])
                 numbers = numbers[first(expected, numbers, most)]
                 yield distance, numbers.tolist()
                 if len(numbers) == most:
