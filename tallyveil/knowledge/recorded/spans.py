@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.knowledge.recorded.kinds import ColumnKind, ends_of, least_of
 from tallyveil.workload.workload import Column
 
@@ -116,12 +116,14 @@ class Spans:
             met |= here
         return np.flatnonzero(met)
 
-    def touches(self, point: Mapping[str, int], keys: frozenset[str], *, change: bool) -> bool:
-        """Whether any column may be nonzero at a point, or with ``change`` may change there
+    def touching(
+        self, point: Mapping[str, int], keys: frozenset[str], *, change: bool
+    ) -> BoolArray:
+        """Which columns may be nonzero at a point, or with ``change`` may change there
         (`outside`)."""
         cuts = self.cuts
         if change and any(at for axis, at in point.items() if axis not in cuts.place):
-            return False
+            return np.zeros(len(self.least), dtype=np.bool_)
         at = (cuts.first + [point.get(axis, 0) for axis in cuts.place])[:, None]
         if change:
             found = (self.low == at) | (self.high == at) | (self.counted == 0)
@@ -129,7 +131,18 @@ class Spans:
             found = (self.low <= at) & (at < self.high)
         if keys:
             found[[n for axis, n in cuts.place.items() if axis in keys]] = True
-        return bool(found.all(axis=0).any())
+        met: BoolArray = found.all(axis=0)
+        return met
+
+    def along(self, axis: str, size: int) -> IntArray:
+        """The cuts of one axis, numbered from 0, between which each column spans it, and whether it
+        is `counted` there (3×columns)."""
+        place = self.cuts.place.get(axis)
+        if place is None:
+            return np.repeat(np.array([[0], [size], [1]], dtype=np.int64), len(self.least), axis=1)
+        found = self.table[place :: len(self.cuts.place)].copy()
+        found[:2] -= self.cuts.first[place]
+        return found
 
     def room(self, questions: Spans, work: int, each: int) -> int:
         """About how many columns, from the first, fit beside the questions in ``work`` entries,
