@@ -69,11 +69,9 @@ def sequences(
     rows: Sequence[Known | None],
     confidence: Fraction,
 ) -> Sequences:
-    """Compute the intervals of a column's ``rows`` from each row's ``own`` answers with noise, in
-    the order they were charged.
-
-    Rows whose answers have the same laws are handled together, in units of their primitive rows:
-    all multiples of one row share one sequence."""
+    """The intervals of a column's ``rows`` from each row's ``own`` answers with noise, in the order
+    they were charged. Rows whose answers have the same laws are handled together, in units of their
+    primitive rows: all multiples of one row share one sequence."""
     result: list[_Ends] = [None] * len(rows)
     alike: dict[tuple[tuple[NoiseLaw, int], ...], list[int]] = {}
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):

@@ -161,9 +161,8 @@ class Found:
         return np.array(found, dtype=np.int64)
 
     def scale(self, column: int, rows: IntArray, alone: float) -> float:
-        """The largest scale at which fresh answers to these rows of a column, combined with what is
-        known about them, meet the target; at least ``alone``, the scale that meets it without
-        history.
+        """The largest scale at which fresh answers to these rows, combined with what is known, meet
+        the target; at least ``alone``, the scale that meets it without history.
 
         All rows get one scale. Each law of errors is checked once, the widest first.
         """

@@ -30,9 +30,9 @@ def joined(
     rows: Sequence[IntArray],
     work: int,
 ) -> Outlook | None:
-    """Return the outlook with the answers bought to ``rows`` of its columns ``mine``, recorded as
-    the columns ``used``; None if it has no system. Its columns are those ``asked`` and ``sums`` of
-    these. ``work`` bounds a system made here."""
+    """Return the outlook with answers bought to ``rows`` of its columns ``mine``, recorded as the
+    columns ``used``; None without a system. Its columns are those ``asked`` and ``sums`` of these.
+    ``work`` bounds a system made here."""
     system = outlook.system
     if system is None and outlook.outside:
         if len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height:

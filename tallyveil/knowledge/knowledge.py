@@ -1,10 +1,10 @@
 """What is known about one table's rows, and how precisely, from released answers and exact rows.
 
-A row has a best recorded answer of its own, and a best linear unbiased combination of the relevant
-recorded answers. The narrower of the two is what is known. The choice between estimates depends on
-the laws of their errors, never on their values. Everything is computed from released answers and
-public coefficients: it costs nothing, and its duration depends on nothing confidential. An answer
-of a mechanism with a public range is used by itself, never in a combination.
+A row has a best recorded answer of its own, and a best linear unbiased combination of relevant
+recorded answers. The narrower is what is known. The choice between estimates depends on the laws of
+their errors, never on their values. Everything is computed from released answers and public
+coefficients: it costs nothing, and its duration depends on nothing confidential. An answer of a
+mechanism with a public range is used alone, never in a combination.
 
 What is reported about a row never gets worse: before an estimate is reported, the ledger records
 which answers it was made from (`reported`). Worse means a wider interval at the same confidence,

@@ -100,8 +100,8 @@ class Looks:
         return tuple(found)
 
     def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
-        """The outlook from exact rows alone, by which fresh answers and those of large statements
-        are made to agree with them. Large statements get no laws of their own."""
+        """The outlook from exact rows alone, with which fresh answers and those of large statements
+        must agree. Large statements get no laws."""
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()

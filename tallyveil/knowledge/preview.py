@@ -1,8 +1,8 @@
 """Previews of a purchase: how precisely counts would be known after it.
 
 They check the rows to be bought, relevant recorded rows, and the differences of two nested groups
-of which one is to be bought: a group's count, and the count of the same group without a few
-records, give the count of these few.
+of which one is to be bought: the counts of a group with and without a few records give the count of
+these few.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def previews(
     """What ``charge`` would add to the first ``seen`` recorded columns and to ``pending`` answers,
     which are charged but not recorded; nothing if it buys nothing.
 
-    The charge is checked as a whole. If not all relevant recorded answers fit beside it, because
-    they distinguish too many cells, each of its columns is also checked alone. So a column over
-    other attributes does not hide answers that are relevant to this one.
+    The charge is checked as a whole. If relevant recorded answers do not fit beside it, because
+    they distinguish too many cells, each column is also checked alone. So a column over other
+    attributes hides no answers that are relevant to this one.
 
     Raises StatementTooComplex if there is too much to check, and TypeError if the noise is not
     additive.
@@ -171,8 +171,8 @@ def _noises(law: NoiseLaw, column: Column) -> Noises:
 
 
 def _recorded_noises(answer: Answer) -> Noises:
-    """The noises of an answer's rows. Noise that was drawn together counts as independent noise of
-    its variances, which is as informative together with the exact rows."""
+    """The noises of an answer's rows. Joint noise counts as independent noise of its variances,
+    which is as informative together with the exact rows."""
     noises = noises_of(answer)
     if noises.together is None:
         return noises

@@ -105,11 +105,11 @@ class Reported:
         made_from: Sequence[Basis],
         aim: Aim,
     ) -> dict[int, Basis]:
-        """The bases of the rows that are better known as sums of rows of the ``fine`` column, each
-        of which is `made_from` a basis.
+        """The bases of rows that are better known as sums of rows of the ``fine`` column, which are
+        `made_from` bases of their own.
 
-        A basis has all of the sum's answers if an estimate from these is no worse than the sum.
-        Otherwise the sum is made again from its parts.
+        A basis has all of the sum's answers if their estimate is no worse than the sum. Otherwise
+        the sum is made again from its parts.
         """
         together: dict[Basis, list[int]] = {}
         for number in sorted(total.better):

@@ -123,8 +123,8 @@ class System:
     def estimates(
         self, combinations: Sequence[Combination | None], *, exact: bool = False
     ) -> list[Estimate | None]:
-        """The estimates of the question's rows from combinations of the history; None for a row
-        that is not determined, or for which the search gave up.
+        """The estimates of the question's rows from combinations of the history; None for rows that
+        were not found to be determined.
 
         Multiples of a row share one law, in their own units. Rows that follow from exact rows alone
         are estimated only if ``exact``: reporting them needs a proof."""

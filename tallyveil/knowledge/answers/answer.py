@@ -234,8 +234,8 @@ Known: TypeAlias = Released | Estimated | InRange
 def total(rows: Sequence[Known]) -> Known:
     """The sum of the rows, which reports the sum of their reported values; exactly 0 for no rows.
 
-    Noises of the rows' own answers are independent of each other. Noises that estimates share count
-    once. Raises TypeError if one of several rows is not additive.
+    Noises of the rows' own answers are independent; noises that estimates share count once. Raises
+    TypeError if one of several rows is not additive.
     """
     if len(rows) == 1:
         return rows[0]

@@ -31,8 +31,8 @@ def alike(
     held: Sequence[tuple[int, ...]],
     keys: Sequence[bytes],
 ) -> Alike | None:
-    """The best answers of the rows with these ``keys``, or None unless all noise has one law.
-    ``held`` are the columns that contain each row, and ``best`` the best answer of each set."""
+    """The answers of the rows with these ``keys``, or None unless all noise has one law. ``best``
+    has the best answer for each set of columns that a row is ``held`` by."""
     laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
     noisy = {law for law in laws.values() if law is not None and law.scale}
     if None in laws.values() or len(noisy) != 1:

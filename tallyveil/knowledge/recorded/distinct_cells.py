@@ -1,10 +1,10 @@
 """Find the distinct cells of some columns' rows without expanding them, and the rows there.
 
-Take a column that has coefficients other than 0 and 1 in one factor at most. It differs at two
-cells wherever one of its factors does, unless it is 0 at both. So each factor gets a sum of marks
-for each of its cells, and a column the product of these. The sums of all columns of one kind are a
-product of matrices, which is faster than expanding their entries at all cells. Usually few cells
-are distinct, and only there the rows are looked up.
+A column with coefficients other than 0 and 1 in at most one factor differs at two cells wherever
+one of its factors does, unless it is 0 at both. So each factor gets a sum of marks for each of its
+cells, and a column the product of these. The sums of all columns of one kind are a product of
+matrices, which is faster than expanding entries at all cells. Rows are looked up only at the cells
+that are distinct, usually few.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Products:
         ]
 
     def distinct_cells(self) -> IntArray | None:
-        """The first of each set of cells that are equal in all rows; None if products cannot tell,
-        or are slower than expanding all entries."""
+        """The first of each set of cells equal in all rows; None if products cannot distinguish
+        them, or are slower than expanding all entries."""
         sizes = self._layout.sizes
         work = sum(table.size for table in self._tables) + sum(own.work for own in self._kinds)
         if not self._whole or work > _SUMMED * self._entries:
@@ -149,7 +149,7 @@ class _Kind:
 
     @property
     def work(self) -> int:
-        """The number of products that `sums` computes."""
+        """Products that `sums` computes."""
         return self.number * math.prod(table.cells for table in self._tables)
 
     @cached_property

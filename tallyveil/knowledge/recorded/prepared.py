@@ -35,8 +35,8 @@ _WIDEST: Final = 500_000  # entries of a column, at most
 SEED: Final = secrets.randbits(128)
 """Must stay secret: an analyst who knew the marks could write SQL that makes two values look equal.
 
-Each process may have its own seed: marks depend on public coefficients only, no noise is drawn from
-them, and any marks distinguish the same values except with probability 2⁻⁶⁴.
+Each process may have its own: marks depend on public coefficients only, no noise is drawn from
+them, and all marks distinguish the same values except with probability 2⁻⁶⁴.
 """
 
 Signs: TypeAlias = npt.NDArray[np.uint64]

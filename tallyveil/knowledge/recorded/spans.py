@@ -36,8 +36,8 @@ class Cuts:
         return cls(dict(itertools.chain(*sizes)))
 
     def row(self, ends: Iterable[tuple[str, int, int, bool]]) -> list[int]:
-        """One column's entries in the table of `Spans`, from the least and the greatest value that
-        it touches of each axis, and whether it is a range of these."""
+        """A column's entries in the table of `Spans`, from the least and the greatest value it
+        touches of each axis, and whether these bound a range."""
         row, number = self._whole.copy(), len(self.place)
         for axis, low, high, is_range in ends:
             place = self.place[axis]

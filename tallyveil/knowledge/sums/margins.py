@@ -1,10 +1,10 @@
 """Round disjoint rows to integers with exact sums in two ways, as the cells of a two-way table.
 
-Rows are the edges of a graph, and each connects its two sums, the nodes. After the values are moved
-onto the sums, each node has no edge with a fractional value, or at least two. So there is a cycle
-of such edges. The graph is bipartite: along the cycle values go up and down in turn until one is an
+Rows are edges of a graph, between their two sums, the nodes. After the values are moved onto the
+sums, each node has no edge with a fractional value, or at least two. So there is a cycle of such
+edges. The graph is bipartite: along the cycle values go up and down in turn until one is an
 integer, by d₁ with probability d₂/(d₁ + d₂), or else by d₂ in the other direction. That changes no
-sum and no expectation. The draws depend on the values alone, so they are reproducible.
+sum and no expectation. Draws depend on the values alone, so they are reproducible.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ def rounded_in_parts(
     """An integer for each row of ``matrix`` (k×n), near its value, and at least 0 for ``counts``.
     Rows of variance 0 are exact and keep their values.
 
-    None if values are too large. None unless the other rows are disjoint, and so are the exact
-    rows, each of which is a sum of others or has no cell in common with them.
+    None if values are too large, or unless the other rows are disjoint, and so are the exact rows,
+    each of which is a sum of others or has no cell in common with them.
     """
     exact = variances == 0
     if not exact.any() or (matrix.data != 1).any():

@@ -66,11 +66,10 @@ def jointly_rounded(
     columns: IntArray | None = None,
 ) -> Rounded | None:
     """An integer for each row of ``matrix`` (k×n), near its value, such that rows that are sums of
-    others get the sums of their integers, and ``counts`` are at least 0. None if no row is such a
-    sum.
+    others get the sums of their integers, and ``counts`` are at least 0. None if no row is a sum.
 
-    A value of variance 0 is an integer and stays. ``columns`` are the statement's columns of the
-    rows, whose rows are kept together; by default each row has its own.
+    A value of variance 0 is an integer and stays. Rows of one of the statement's ``columns`` are
+    kept together; by default each row has its own.
     """
     if not _precise(values, variances):
         return Rounded()
@@ -216,9 +215,8 @@ def _relations(sums: Sequence[_Sum], rows: int) -> sparse.csr_matrix:
 def _match(
     family: set[int], given: Sequence[_Sum], values: FloatArray, result: dict[int, int]
 ) -> None:
-    """Round the parts of sums that already have a value: down, but up for as many of the largest
-    fractions as the sum requires. Skip sums that have a part with a value already, or a factor
-    other than 1."""
+    """Round the parts of sums that have a value already: down, but up for as many of the largest
+    fractions as the sum requires. Skip sums with a rounded part or a factor other than 1."""
     for one in sorted(given, key=lambda one: len(one.parts)):
         parts = one.parts.tolist()
         if any(part in result for part in parts) or (one.factors != 1).any():

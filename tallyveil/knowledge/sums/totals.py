@@ -94,8 +94,8 @@ class Totals:
 
 
 def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
-    """Whether the sum is as precise as the row alone, and its interval at the aim's confidence no
-    wider, which may have been reported."""
+    """Whether the sum is as precise as the row alone. At the aim's confidence the row's interval
+    may have been reported, so the sum's is no wider."""
     if alone.exact or whole.exact:
         return whole.exact
     if _same(whole, alone) and not _rough(whole):
