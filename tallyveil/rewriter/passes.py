@@ -87,9 +87,9 @@ class Draft:
 
 @dataclass
 class Planning(Draft):
-    """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found:
-    the tables that it names, the columns of its result with a time zone, the relations of schema dp
-    that it reads, cautions about constants above the aggregation, and its private blocks.
+    """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
+    tables it names, the result's columns with a time zone, the relations of schema dp it reads,
+    cautions about constants above the aggregation, and its private blocks.
     """
 
     cursor: PublicCursor
@@ -233,7 +233,7 @@ def _blocks(planning: Planning) -> list[Block]:
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
-    """Yield the SELECTs that aggregate records. Their FROM, WHERE and GROUP BY belong to them."""
+    """Yield the SELECTs that aggregate records. Their FROM, WHERE and GROUP BY are skipped."""
     stack = [tree]
     while stack:
         node = stack.pop()

@@ -98,8 +98,7 @@ class Plan:
 
     ``sql`` is DuckDB's, over ``noisy`` and ``relations``. ``projection`` does the same without a
     database, or is None if that is not possible. ``domain_queries`` are the SQL that computed the
-    coefficients, ``remarks`` report choices of planning, for EXPLAIN, and ``cautions`` warn the
-    analyst about the answer.
+    coefficients, ``remarks`` choices for EXPLAIN, and ``cautions`` warnings about the answer.
     """
 
     workloads: Mapping[str, Workload]

@@ -2,9 +2,8 @@
 
 The constant of a hole decides which cells of the domain pass, and nothing else of the plan: it is
 compared with an attribute, by the attribute's axis, and occurs nowhere else. For other constants
-the masks are computed or found in a cache, and combined as before. If more could depend on the
-constants, such as their meaning in DuckDB or a caution about an undeclared value, the statement is
-planned from its text.
+the masks are computed or found, and combined as before. If more could depend on the constants, such
+as their meaning in DuckDB or a caution, the statement is planned from its text.
 """
 
 from __future__ import annotations

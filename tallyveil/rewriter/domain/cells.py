@@ -11,8 +11,8 @@ domain relation represents a day by its midnight. That gives ``t < c`` and ``t >
 result exactly when c is a midnight, or lies in no declared day. ``t <= c`` and ``t = c``
 distinguish midnight itself, even if c is written as a day: a timestamp equals a day at midnight
 only. Anything that depends on the date alone (a cast to date, date_trunc to days and coarser,
-extract of the year) is exact. A column of text may hold dates or timestamps. Since that is not
-known, it counts as days, and only uses of a time of day are refused.
+extract of the year) is exact. A column of text may hold dates or timestamps. It counts as days, and
+only uses of a time of day are refused.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _takes_the_date(parent: exp.Expr | None) -> bool:
 def _check_midnight(
     attribute: Attribute, operator: type[exp.Expr], other: exp.Expr, constant: Constant
 ) -> None:
-    """Raise BinCut unless ``attribute <operator> other`` is the same all day, on every day."""
+    """Raise BinCut unless ``attribute <operator> other`` is the same throughout each day."""
     day, midnight = constant(_day_and_midnight(attribute, other))
     days = (cell.isoformat() for cell in attribute.cells if isinstance(cell, dt.date))
     if day is None or day not in days:

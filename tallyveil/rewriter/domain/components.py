@@ -90,9 +90,8 @@ def components(
 ) -> tuple[Component, ...]:
     """Return at least one component, in the domain's order of their first attributes.
 
-    A component that is not ``free`` takes a query: these are merged if their attributes have few
-    cells together. Expressions without an attribute go to the first component. Joins and unions
-    make everything one component.
+    A component that is not ``free`` takes a query: these are merged if they have few cells
+    together. Expressions without an attribute go to the first. Joins and unions make one component.
     """
     if not asked.source.plain:
         return (_joint(asked),)

@@ -134,8 +134,8 @@ def from_parts(
 def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[EvaluatedTogether]:
     """Yield the outputs that are evaluated together, with their components.
 
-    These are all outputs if the components are small, else the outputs with the same attributes, so
-    that no aggregate enlarges the components of another.
+    All are if the components are small, else those with the same attributes, so that no aggregate
+    enlarges another's components.
     """
     whole = components(asked, free)
     few = max(component.cells for component in whole) <= _FEW_CELLS
@@ -181,7 +181,7 @@ def _own_rows(parts: Sequence[ComponentPart], height: int) -> list[IntArray]:
 
 
 def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntArray | None:
-    """The order of the groups by their first cells, C-order over all axes; None if unchanged.
+    """The groups by their first cells, C-order over all axes; None if in order.
 
     The first cell of a product of sets of cells has the first cell of each part on its axes.
     """

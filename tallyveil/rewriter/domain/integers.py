@@ -34,10 +34,9 @@ def integers_of(values: pa.ChunkedArray) -> tuple[IntArray, Fraction]:
 
     Integers, decimals and binary fractions are exact. Floating-point coefficients whose common
     denominator is too large are first rounded to a grid of 2^-40 of the largest. The answered query
-    has the rounded coefficients, which differ from the written ones by less than 2^-40 of the
-    largest per record.
+    has these, which differ from the written ones by less than 2^-40 of the largest per record.
 
-    Raises InvalidParameterValue for a coefficient that is not finite or too large.
+    Raises InvalidParameterValue if one is not finite or too large.
     """
     places = None
     if pa.types.is_floating(values.type):

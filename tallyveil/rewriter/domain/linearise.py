@@ -113,7 +113,7 @@ def indicator(
 
 
 def zero_factor(height: int) -> Factor:
-    """The matrix with no coefficient other than 0."""
+    """The matrix of zeros."""
     none = np.zeros(0, dtype=np.int64)
     return Factor((), (), height, none, none.copy(), none.copy())
 

@@ -80,7 +80,7 @@ class ComponentPart:
 
     @cached_property
     def passing(self) -> tuple[Factor, Fraction]:
-        """The matrix and the unit of an output that counts each cell once."""
+        """Matrix and unit of an output that counts each cell once."""
         matrix = indicator(self.domain, self.attributes, self.height, self.rows, self.cells)
         return matrix, Fraction(1)
 
@@ -155,7 +155,7 @@ class ComponentParts:
         return part
 
     def ask(self, component: Component, source: DomainSource, ask: Ask) -> ComponentPart | None:
-        """Return the part, with DuckDB evaluating conditions on single attributes. None also if one
+        """As `find`, with conditions on single attributes evaluated by DuckDB. None also if one
         query over all cells is faster."""
         if component.cells <= FEW or not source.plain or not _fits(component):
             return None
@@ -185,7 +185,7 @@ def _fits(component: Component) -> bool:
 def _built(
     component: Component, space: Space, of_case: OfCase = lambda case: None
 ) -> ComponentPart | None:
-    """The part, or None as `_read`. ``of_case`` gives the results of a CASE."""
+    """The part, or None; ``of_case`` gives the results of a CASE."""
     read = _read(component, space, of_case)
     if read is None:
         return None
@@ -240,8 +240,8 @@ def _each_cell_once(output: exp.Expr) -> bool:
 
 
 def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> Any:
-    """What the output counts of each cell. None unless it is a COUNT or SUM of an attribute, a
-    whole number or a CASE, with or without FILTER.
+    """What the output counts of each cell; None unless a COUNT or SUM of an attribute, a number or
+    a CASE, perhaps with FILTER.
     """
     deadline.check()
     total = isinstance(output, exp.Coalesce)

@@ -2,9 +2,8 @@
 
 A condition is split at AND, OR and NOT into parts about one attribute each. A part is a comparison
 that is evaluated without DuckDB (`masks`), or one that DuckDB evaluates on the attribute's cells,
-with one query for all parts of an attribute. A conjunction of parts is a box: some cells of each
-axis. The union of boxes is computed as bits, so that thousands of boxes over millions of cells take
-a fraction of a second.
+in one query for each attribute. A conjunction of parts is a box: some cells of each axis. Boxes are
+united as bits, so that thousands over millions of cells take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -77,10 +76,8 @@ def values_in_cells(
     source: DomainSource,
     ask: Ask,
 ) -> tuple[IntArray, pa.Array] | None:
-    """Evaluate expressions in DuckDB on the cells of one attribute, or of none.
-
-    Returns the cells, and for each cell in turn the values of all expressions. None if one fails,
-    which others may guard, or there are too many values."""
+    """Evaluate expressions in DuckDB on the cells of one attribute, or of none: the cells, and for
+    each cell the values of all. None if one fails, which others may guard, or they are too many."""
     array = exp.Array(expressions=[one.copy() for one in deadline.stoppable(wanted, 50)])
     alone = Component(domain, frozenset(names), keys={0: array})
     if len(wanted) * alone.cells > MAX_COEFFICIENTS:
@@ -200,7 +197,7 @@ class Space:
         return self._compared(node, sure)
 
     def _case_region(self, case: exp.Case, sure: bool) -> _Region | None:
-        """The region of a CASE whose results are conditions, from the last branch to the first."""
+        """The region of a CASE of conditions, from its last branch to its first."""
         default = case.args.get("default") or exp.null()
         found = self._region(default, sure)
         for branch in reversed(case.args["ifs"]):
@@ -272,7 +269,7 @@ class Space:
 
 
 def _index(lines: Sequence[IntArray]) -> Any:
-    """An index for the product of the lines: slices, which copy nothing, if all are contiguous."""
+    """Index the product of the lines, by slices without copies if contiguous."""
     spans = [slice(line[0], line[-1] + 1) if len(line) else slice(0) for line in lines]
     if all(
         span.stop - (span.start or 0) == len(line) for span, line in zip(spans, lines, strict=True)

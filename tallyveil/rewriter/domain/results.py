@@ -27,10 +27,8 @@ __all__ = ["CaseResults", "OfCase", "counted", "placeholder", "results_of", "sum
 
 @dataclass(frozen=True, eq=False)
 class CaseResults:
-    """The results of the branches; the ELSE is the last.
-
-    Branch n has the value ``values[starts[n]]`` if it is a constant. If it depends on the attribute
-    ``names[n]``, it has ``values[starts[n] + c]`` in that attribute's cell c.
+    """Branch n, the ELSE being the last, has the value ``values[starts[n]]`` if a constant, and
+    ``values[starts[n] + c]`` in cell c of the attribute ``names[n]`` if it depends on that.
     """
 
     values: pa.Array
@@ -56,7 +54,7 @@ OfCase: TypeAlias = Callable[[exp.Case], CaseResults | None]
 
 
 def placeholder(case: exp.Case) -> CaseResults | None:
-    """Stand in for `results_of` before DuckDB is queried: the values mean nothing."""
+    """A stand-in for `results_of`, before DuckDB is queried."""
     results = _results(case)
     if results is None:
         return None

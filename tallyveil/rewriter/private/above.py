@@ -1,8 +1,7 @@
 """Group keys above the aggregation are checked like attributes below it.
 
-Only the edges of a bin are known there too, and of a timestamp's cell only the day. A comparison
-with a constant that matches no declared value gets a caution. Cells of one attribute may be
-compared with each other: their names distinguish them.
+Only a bin's edges and a timestamp's day are known there too, and a constant that matches no
+declared value gets a caution. Cells of one attribute may be compared with each other.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ def check_above(
 
 
 def _keys(select: exp.Select, lineage: Lineage) -> Iterator[exp.Expr]:
-    """Yield expressions whose values may be an attribute's: columns of a SELECT over noisy rows,
-    and queries in any SELECT's expressions.
+    """Yield the columns over noisy rows, and the queries in expressions, that may have an
+    attribute's values.
     """
     above = not reads_records(select)
     merged = _merged(select, lineage) if above else []

@@ -114,9 +114,7 @@ def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Seque
 def _attribute_columns(
     own: Sequence[exp.Column], records: Records, source: DomainSource
 ) -> Iterator[tuple[exp.Column, Attribute]]:
-    """Yield each column, of a SELECT's ``own`` or of its branches, that is an attribute, with that
-    attribute.
-    """
+    """Yield each column, of ``own`` or of branches, that is an attribute, with the attribute."""
     domain = records.domain
     parts = [join.args["on"] for b in records.branches for join in b.joins if join.args.get("on")]
     parts += [condition for branch in records.branches for condition in branch.where]

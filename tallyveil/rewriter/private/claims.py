@@ -55,8 +55,7 @@ def claim_ends(
 ) -> _Ends:
     """Return ``low`` and ``high`` of a claim about the aggregates alone.
 
-    ``constants`` are those that the answer adds to the aggregates, True with each that it
-    subtracts. The ends are shifted by their sum.
+    They are reduced by the ``constants`` that the answer adds, or subtracts if marked True.
 
     Raises InvalidParameterValue unless low ≤ high, low < ∞ and high > −∞.
     """

@@ -77,9 +77,8 @@ def grouping(select: exp.Select) -> Grouping:
 
 
 def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
-    """The columns of HAVING outside aggregates, also in an item that HAVING names by its alias.
-
-    GROUP BY ALL is DuckDB's, which makes them keys too.
+    """The columns of HAVING outside aggregates, also in items named by alias. DuckDB's GROUP BY ALL
+    makes them keys too.
     """
 
     def is_key(node: exp.Expr) -> bool:
@@ -217,7 +216,7 @@ def _error(
 def coarser_rows(fine: pa.Table, coarse: pa.Table, names: Sequence[str]) -> IntArray | None:
     """The row of ``coarse`` that each row of ``fine`` belongs to, by the key columns ``names``.
 
-    None if a row belongs to none or rows of ``coarse`` are equal: they cannot be summed up then.
+    None if a row belongs to none or rows of ``coarse`` are equal: then they are no sums.
     """
     height = coarse.num_rows
     both = pa.concat_tables([coarse.select(names), fine.select(names)])

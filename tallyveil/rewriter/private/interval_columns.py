@@ -44,7 +44,7 @@ def add_interval_columns(tree: exp.Expr, catalog: Catalog) -> None:
 
 
 class _Added:
-    """The columns added to queries, by query and number of the column they are about."""
+    """The columns added to queries."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._columns = Columns(catalog)
@@ -83,7 +83,7 @@ class _Added:
         return found[0] if found else None
 
     def _forwarded(self, place: Place | None, node: exp.Anonymous) -> exp.Column:
-        """The column of FROM that is the function of the one at ``place``. Adds it to its query."""
+        """The function of the column at ``place``, added to its query, as a column."""
         query = None if place is None else _query(place[0])
         if place is None or query is None:
             raise _refused(node)
@@ -112,7 +112,7 @@ class _Added:
             raise _refused(node)
 
     def _value(self, select: exp.Select, number: int, node: exp.Anonymous) -> exp.Expr:
-        """The function of a SELECT's column, as an expression of that SELECT."""
+        """The function as an expression of a SELECT that has the column."""
         found = self._columns.value(select, number)
         item = found.unnest() if isinstance(found, exp.Expr) else None
         if reads_records(select):

@@ -78,7 +78,7 @@ Centring = Callable[[exp.Expr], Centre]
 
 
 def with_filter_of(node: exp.Expr, aggregate: exp.Expr) -> exp.Expr:
-    """The aggregate with the FILTER of ``node``, if it has one."""
+    """The aggregate with the FILTER of ``node``, if any."""
     if isinstance(node, exp.Filter):
         return exp.Filter(this=aggregate, expression=node.expression.copy())
     return aggregate

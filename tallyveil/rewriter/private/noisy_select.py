@@ -24,10 +24,8 @@ __all__ = ["PlannedBlock", "plan_block"]
 
 @dataclass(frozen=True)
 class PlannedBlock:
-    """A block as evaluated on the domain, with its noisy tables.
-
-    ``name`` begins the tables' names. ``remarks`` report choices, for EXPLAIN; ``cautions`` are
-    what the analyst should know.
+    """A block as evaluated on the domain. ``name`` begins its tables' names; ``remarks`` report
+    choices, and ``cautions`` warn the analyst.
     """
 
     block: Block
@@ -92,7 +90,7 @@ def _source(tables: Sequence[NoisyTable]) -> exp.Expr:
 
 
 def _rows(table: NoisyTable) -> exp.Query:
-    """Select all of a table. Casts integers beyond 64 bits, which are decimals in Arrow, back."""
+    """Select all of a table; integers beyond 64 bits, decimals in Arrow, are cast back."""
     integers = [
         exp.alias_(exp.cast(exp.column(name, quoted=True), "hugeint", dialect="duckdb"), name)
         for number in _wide(table)
@@ -110,7 +108,7 @@ def _wide(table: NoisyTable) -> list[int]:
 def _over_noisy_rows(
     select: exp.Select, outputs: Outputs
 ) -> dict[str, list[exp.Expr] | exp.Expr | None]:
-    """The SELECT's clauses over the noisy rows. Each group is one row, so HAVING becomes WHERE."""
+    """The SELECT's clauses over noisy rows. A group is a row, so HAVING becomes WHERE."""
     having, order = select.args.get("having"), select.args.get("order")
     return {
         "expressions": [

@@ -47,7 +47,7 @@ class Collected:
             )
 
     def add(self, table: str, new: Column) -> int:
-        """Add the column unless an equal one is there. Return its number in the table."""
+        """Return the column's number in the table. Adds it unless known."""
         key = (table, new.multiplier, new.row_names)
         columns = self._columns.setdefault(table, [])
         if key not in self._numbers:
@@ -60,7 +60,7 @@ class Collected:
         return self._columns[table][number].multiplier
 
     def add_up(self, table: str, new: Summed) -> int:
-        """Add a column that is summed up. Return its number among the table's."""
+        """Add a column that is summed up; return its number."""
         columns = self._summed.setdefault(table, [])
         columns.append(new)
         return len(columns) - 1
@@ -81,8 +81,7 @@ def noisy_tables(
     wanted: Outputs,
     share: bool,
 ) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
-    """Return a noisy table for each grouping set, and remarks on which are released and which are
-    summed up from another."""
+    """A noisy table for each grouping set, released or summed up, and remarks on which it is."""
     groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
@@ -157,9 +156,9 @@ def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
 
 
 def _repeats_noise(evaluated: Evaluated, places: IntArray) -> bool:
-    """Whether a sum over these groups would add one answer, with its noise, more than once.
+    """Whether a sum over these groups would add one answer, with its noise, twice or more.
 
-    The interval around a sum assumes independent noise of its parts.
+    The interval of a sum assumes independent noise.
     """
     for output in evaluated.outputs:
         keys = output.column.row_keys
@@ -200,7 +199,7 @@ def _remarks(groups: Grouping, sources: Sequence[int]) -> tuple[str, ...]:
 
 
 def _shown(key: exp.Expr) -> str:
-    """The SQL of a key, without the names of internal tables."""
+    """A key's SQL, without names of internal tables."""
     holder = exp.Paren(this=key.copy())
     for column in holder.find_all(exp.Column):
         column.set("table", None)

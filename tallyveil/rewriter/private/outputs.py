@@ -2,8 +2,8 @@
 
 `Outputs.rewrite` turns an expression over records into one over the noisy rows. Group keys become
 ``__noisy.__k0 …`` and aggregates ``__noisy.__c0 …``. The ends of an aggregate's interval are in
-``__l0 …`` and ``__u0 …``, its standard deviation in ``__s0 …``, and the probabilities of claims
-about it in ``__p0 …``. Everything else stays unchanged.
+``__l0 …`` and ``__u0 …``, its standard deviation in ``__s0 …``, and probabilities of claims in
+``__p0 …``. The rest is unchanged.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ class Outputs:
     """Collects, for one block, the distinct linear queries its expressions need.
 
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
-    output i in that cell. ``cancelled`` are the numbers of outputs whose terms add up to 0.
-    ``deviations`` are the numbers of outputs whose standard deviation the statement asks for;
-    ``claims`` are the claims whose probability it asks for, with their numbers.
+    output i in that cell. ``cancelled`` are the numbers of outputs whose terms add up to 0,
+    ``deviations`` those whose standard deviation is needed, and ``claims`` the claims by number.
     """
 
     def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
@@ -65,7 +64,7 @@ class Outputs:
         return len(self.coefficients) + len(self.deviations) + len(self.claims)
 
     def _needed_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
-        """The aggregates that some expression needs as outputs of their own."""
+        """The aggregates that some expression needs as outputs."""
         alone: set[exp.Expr] = set()
         stack = list(parts)
         while stack:
@@ -124,8 +123,7 @@ class Outputs:
         return self._output(_single(aggregate))
 
     def _one_by_one(self, form: Linear) -> bool:
-        """Whether to make each term an output: all are needed alone, or together have too many
-        cells."""
+        """Whether each term is an output: all are needed, or have too many cells together."""
         if all(term.aggregate in self._alone for term in form.terms):
             return True
         return self._plain and has_too_many_cells(self._domain, _coefficient(form))

@@ -71,7 +71,7 @@ def _pairs(
     columns = Columns(catalog)
 
     def is_joined(column: exp.Column) -> list[bool]:
-        """For each column that it may mean, whether that is the joined query's."""
+        """For each column it may mean, whether it is the joined query's."""
         return [source is join.this for source, _ in columns.places(column, select)]
 
     def pair(part: exp.Expr) -> _Pair | None:

@@ -33,8 +33,8 @@ def has_too_many_cells(domain: Domain, node: exp.Expr) -> bool:
 
 
 def split_total(domain: Domain, node: exp.Expr) -> exp.Expr | None:
-    """Split a COUNT or SUM, with or without FILTER, into aggregates over fewer attributes each;
-    None if its argument cannot be split or need not be.
+    """Split a COUNT or SUM, with its FILTER, into aggregates over fewer attributes; None if it
+    cannot or need not be split.
     """
     aggregate = unfiltered(node)
     if type(aggregate) not in (exp.Sum, exp.Count) or isinstance(aggregate.this, exp.Star):

@@ -88,8 +88,8 @@ def unmet(
 ) -> tuple[Caution, ...]:
     """A caution if no cell meets the conditions, or an aggregate counts none.
 
-    The ``cancelled`` aggregates are exempt, whose terms add up to 0, and so are conditions without
-    an attribute, such as a client's WHERE 1 = 0: these are intended.
+    ``cancelled`` aggregates, whose terms add up to 0, are exempt, and conditions without an
+    attribute, such as a client's WHERE 1 = 0: these are intended.
     """
     conditional = joined or (where is not None and bool(attributes_of(where)))
     for one in evaluated:

@@ -61,8 +61,8 @@ class Branch:
 class Records:
     """The rows of FROM, each of which belongs to a record of one protected table.
 
-    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` limits what all queries of a
-    block add when they are expanded: a column that is named twice at every depth doubles each time.
+    ``fields[i]`` is the value ``values[i]`` of every branch. ``size`` limits how a block's queries
+    expand: a column that is named twice at every depth doubles each time.
     """
 
     domain: Domain

@@ -89,8 +89,7 @@ def _item(node: exp.Column, called: Sequence[exp.Alias]) -> exp.Expr | None:
 
 
 def _alias_wins(node: exp.Column, records: Records) -> bool:
-    """Whether the name means an item. In ORDER BY alone it does; elsewhere, also in a window, an
-    attribute comes first."""
+    """ORDER BY name means an item. Elsewhere, also in a window, an attribute comes first."""
     clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
     if isinstance(clause, exp.Order):
         if isinstance(clause.parent, exp.Window):
@@ -224,8 +223,7 @@ def _has(records: Records, column: exp.Column) -> bool:
 
 
 def _refuse_outer_aggregates(query: exp.Expr, outer: Sequence[exp.Column]) -> None:
-    """Refuse an aggregate of the record's columns only. In SQL it belongs to the enclosing query,
-    and would combine records."""
+    """Refuse aggregates of the record only: in SQL these belong to the enclosing query."""
     marked = {id(column) for column in outer}
     for node in query.find_all(exp.AggFunc) if outer else ():
         whole = node.parent if isinstance(node.parent, exp.Filter) else node

@@ -112,8 +112,7 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
 
 
 def read_declared(sql: str, what: str, catalog: Catalog) -> exp.Expr:
-    """The tree of a query in PostgreSQL's SQL that the custodian declares as ``what``, with views
-    expanded."""
+    """The tree of ``what`` the custodian declares in PostgreSQL's SQL, with views expanded."""
     tree = normalize_identifiers(parse_query(sql, "postgres").copy(), dialect="postgres")
     write_out(tree)
     check(tree)

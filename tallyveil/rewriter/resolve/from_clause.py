@@ -268,8 +268,8 @@ def _without_record(step: exp.Join) -> FeatureNotSupported:
 
 
 def _refuse_clauses(query: exp.Expr) -> None:
-    """Refuse LIMIT and OFFSET, with which records displace others, and set operations other than
-    UNION ALL. ORDER BY alone does not change the bag of rows."""
+    """Refuse LIMIT and set operations but UNION ALL, with which records displace others. ORDER BY
+    alone does not."""
     for name in ("limit", "offset"):
         if query.args.get(name) is not None:
             raise FeatureNotSupported(

@@ -149,10 +149,10 @@ class Columns:
 
 
 class Lookup(Columns, ABC, Generic[T]):
-    """A fact about each of one statement's expressions, computed once and cached. A column has the
-    fact of the expression that it names.
+    """A fact about each of one statement's expressions, computed once. A column has that of the
+    expression that it names.
 
-    Call ``of`` before the expression is changed.
+    Call ``of`` before changing the expression.
     """
 
     def __init__(self, catalog: Catalog) -> None:

@@ -1,8 +1,7 @@
 """Which queries yield records of a protected table, and which aggregate them.
 
 In a record-wise query each record contributes rows independently: projections, filters, joins with
-public tables and UNION ALL. A query that combines records (GROUP BY, an aggregate, DISTINCT) gives
-noisy rows.
+public tables and UNION ALL. Combining records (GROUP BY, an aggregate, DISTINCT) gives noisy rows.
 """
 
 from __future__ import annotations

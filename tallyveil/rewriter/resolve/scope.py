@@ -32,7 +32,7 @@ __all__ = [
 class Scope(Lookup[str]):
     """The types of one statement's expressions, each computed once.
 
-    Call ``type_of`` before the expression is changed.
+    Call ``type_of`` before changing the expression.
     """
 
     def __init__(self, catalog: Catalog) -> None:
