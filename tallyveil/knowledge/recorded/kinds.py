@@ -119,7 +119,7 @@ class ColumnKind:
         """About the variance of an answer to some questions from each of the columns alone.
 
         Unless a question has several coefficients along an axis, the least one of a column counts:
-        a sum says little of a count."""
+        a sum determines little about a count."""
         result = np.where(self.wide[which], np.inf, self.variances[which])
         for place, own in enumerate(self.axes):
             if not sought.axes.issuperset(own):  # the answer is a sum over this factor's rows
