@@ -17,18 +17,16 @@ from typing import Final
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.accountant import ROW_BYTES, Basis, Derivation, decode_column
-from tallyveil.cache import Cache
+from tallyveil.accountant import ROW_BYTES, Basis, Derivation
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
 from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.own_answer import content_at
 from tallyveil.knowledge.answers.released_answer import Released
-from tallyveil.knowledge.own import own_answer, with_own
+from tallyveil.knowledge.own import own_answer
+from tallyveil.knowledge.remade import Remade
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.totals import Totals
-from tallyveil.knowledge.system import ANY_KINDS, KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["TOGETHER", "Reported", "better"]
@@ -44,7 +42,7 @@ class Reported:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._derived = _Derived()
+        self._remade = Remade(state)
 
     def derivations(
         self,
@@ -91,7 +89,7 @@ class Reported:
             if known.get(aim.confidence) == basis and aim.criterion in known:
                 continue
             if basis == estimate.basis:
-                self._derived.put(key, content, basis, estimate)
+                self._remade.put(key, content, basis, estimate)
             by = self._best_by(key, content, estimate, basis, aim)
             found.setdefault((basis, by), []).append(key[:ROW_BYTES])
         at = aim.confidence
@@ -120,14 +118,14 @@ class Reported:
         for basis, numbers in together.items():
             deadline.check()
             part = total.column.take(np.array(numbers, dtype=np.int64))
-            again = self._made_again(part, basis, _SOLVED, every=True)
+            again = self._remade.make(part, basis, _SOLVED, every=True)
             for number, row, one in zip(numbers, part.named_rows, again, strict=True):
                 known = rows[number]
                 if one is None or known is None or not _no_worse(one, known, aim.confidence):
                     found[number] = total.in_parts(number, fine, made_from)
                 else:
                     found[number] = basis
-                    self._derived.put(*row, basis, one)
+                    self._remade.put(*row, basis, one)
         return found
 
     def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
@@ -155,7 +153,7 @@ class Reported:
         best = self._state.bases(key).get(aim.criterion)
         if aim.criterion is not None or best is None or best == basis:
             return aim.criterion
-        least = self._derived.find_all([(key, content, best)])[0]
+        least = self._remade.find(key, content, best)
         better = least is None or surpasses(least, estimate, None)
         return aim.confidence if better else None
 
@@ -171,7 +169,7 @@ class Reported:
             keys = enumerate(column.row_keys[start : start + TOGETHER], start)
             reported = {row: bases for row, key in keys if (bases := self._state.bases(key))}
             every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
-            made = dict(zip(every, self._estimates(column, every), strict=True))
+            made = dict(zip(every, self._remade.estimates(column, every), strict=True))
             for row, bases in reported.items():
                 one = _best({of: made[row, basis] for of, basis in bases.items()}, aim)
                 now = found[row]
@@ -182,97 +180,6 @@ class Reported:
     def narrowest(self, key: bytes, estimate: Estimate, confidence: Fraction) -> bool:
         """Whether this estimate has the narrowest interval reported at the confidence."""
         return self._state.bases(key).get(confidence) == estimate.basis
-
-    def _estimates(
-        self, column: Column, pairs: Sequence[tuple[int, Basis]]
-    ) -> list[Estimate | None]:
-        """The estimate for each pair of a row of the column and a basis, cached or made again."""
-        keys = [(column.row_keys[row], content_at(column, row), basis) for row, basis in pairs]
-        found = self._derived.find_all(keys)
-        missing: dict[Basis, list[int]] = {}
-        for (row, basis), estimate in zip(pairs, found, strict=True):
-            if estimate is None:
-                missing.setdefault(basis, []).append(row)
-        if not missing:
-            return found
-        for basis, rows in missing.items():
-            self._derive(column.take(np.array(rows, dtype=np.int64)), basis)
-        return self._derived.find_all(keys)
-
-    def _derive(self, part: Column, basis: Basis) -> None:
-        """Make the estimates of some rows from ``basis`` again, and cache them."""
-        if basis.parts:
-            estimates = [self._summed(basis, *row) for row in part.named_rows]
-        else:
-            estimates = self._made_again(part, basis, WRITTEN_OUT)
-        for (key, content), estimate in zip(part.named_rows, estimates, strict=True):
-            if estimate is not None:
-                self._derived.put(key, content, basis, estimate)
-
-    def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
-        """The estimate of the row of this key and content as the sum of the basis's parts; None if
-        the basis is not for a multiple of this row, or a part cannot be made again."""
-        if key != basis.summed:
-            return None
-        found = list[Estimate]()
-        for part in basis.parts:
-            deadline.check()
-            for one in self._made_again(decode_column(part.rows), part.basis, WRITTEN_OUT):
-                if one is None:
-                    return None
-                found.append(one)
-        whole = Estimate.total(found)
-        if content != basis.content:
-            whole = whole.times(content / basis.content)
-        return replace(whole, basis=basis)
-
-    def _made_again(
-        self, part: Column, basis: Basis, work: int, *, every: bool = False
-    ) -> list[Estimate | None]:
-        """The estimates of some rows, or None, from as much of ``basis`` as fits in ``work``
-        entries; if ``every``, from all of it."""
-        state = self._state
-        unknown: list[Estimate | None] = [None] * part.height
-        if max((*basis.whole, *basis.own), default=0) >= state.recorded:
-            return unknown
-        exact = not basis.whole and not basis.own
-        found = unknown
-        if basis.whole or exact:
-            kinds = KINDS if basis.rough else ANY_KINDS
-            system = System.of(state, [part], basis.whole, work, kinds)
-            if system is None or (every and len(system.used) < len(basis.whole)):
-                return unknown
-            found = system.from_exact() if exact else system.solved()[0]
-        for number in basis.own:
-            found = [
-                with_own(state, estimate, number, *row)
-                for estimate, row in zip(found, part.named_rows, strict=True)
-            ]
-        return found
-
-
-class _Derived:
-    """A cache of estimates by row key and basis, for all multiples of a row. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._cache: Cache[tuple[int, Estimate]] = Cache(
-            200_000, 1 << 28, lambda _, found: 300 + 16 * len(found[1].numbers)
-        )
-
-    def put(self, key: bytes, content: int, basis: Basis, estimate: Estimate) -> None:
-        self._cache.put((key, basis), (content, estimate))
-
-    def find_all(self, rows: Sequence[tuple[bytes, int, Basis]]) -> list[Estimate | None]:
-        """The estimate for each row's key, content and basis, or None."""
-        every = self._cache.find_all([(key, basis) for key, _, basis in rows])
-        return [
-            None
-            if found is None
-            else found[1]
-            if found[0] == content
-            else found[1].times(content / found[0])
-            for found, (_, content, _) in zip(every, rows, strict=True)
-        ]
 
 
 def _is_narrowest(
