@@ -160,6 +160,11 @@ class Looks:
             return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
         if not system.used:  # rows that follow from exact rows alone are known already (`exact`)
             return replace(nothing, system=system, chosen=(taken, work))
+        if len(system.used) < len(taken):  # more were checked than there was the work for
+            spans = state.relevance.spans(system.used, columns)
+            if state.outside(columns[:asked], spans):
+                found = replace(outside, chosen=(taken, work))
+                return found if asked == 1 else replace(found, system=system)
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _narrowed(
