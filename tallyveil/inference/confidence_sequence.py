@@ -21,19 +21,24 @@ A first answer of much noise would widen all that follow by its logarithm. So th
 for s = 1, and one for each s whose noise, divided by c_s, is less than a sixteenth of that of the s
 before.
 The j-th, j = 0, 1, …, has α_j = (7/8) 8^{−j} (1 − confidence), half of it for each of its two
-intervals; Σ α_j ≤ 1 − confidence. They are intersected.
+intervals; Σ α_j ≤ 1 − confidence.
+
+All these intervals, of every s and every n ≥ s, hold the truth together with the probability asked.
+So does their intersection, which is what is returned: a later answer never makes it wider, unless
+the intersection is empty, which shows that one of them misses.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import NoiseLaw, exact_miss
@@ -55,9 +60,13 @@ def confidence_sequence(
     answers: Sequence[Sequence[int]],
     confidence: Fraction,
     contents: Sequence[int] = (),
+    *,
+    known: int = 0,
+    before: Sequence[tuple[int, int]] = (),
 ) -> list[tuple[int, int]]:
     """For each row of ``answers`` the ends of the interval after all of them: ``laws[i]`` is the
     law of the i-th answer's noise, in every row, and ``contents[i]`` its c_i, 1 without any.
+    ``before`` is what this returned for the first ``known`` answers, and saves that computation.
 
     With probability ≥ confidence a row's intervals after 1, 2, 3, … answers all hold its θ, if that
     is an integer. Sums are rounded to the safe side, so that no interval is too narrow.
@@ -66,6 +75,7 @@ def confidence_sequence(
     """
     if not laws or any(law.scale == 0 for law in laws):
         raise InvalidParameterValue("a confidence sequence is one of noisy answers")
+    miss = exact_miss(confidence)
     times = contents or [1] * len(laws)
     origins = [row[0] // times[0] for row in answers]
     # Floats hold only differences of answers, which are small even where the answers are large.
@@ -79,22 +89,17 @@ def confidence_sequence(
     looks = _Likelihood(laws, offsets, np.array(times, dtype=np.float64))
     low = np.full(len(origins), -math.inf)
     high = np.full(len(origins), math.inf)
-    level = (1 - _SHARE) * exact_miss(confidence)
-    for start in looks.starts:
-        half, c = laws[start].half_width(1 - level / 2), times[start]
-        bounds = [((offsets[:, start] - half) / c, (offsets[:, start] + half) / c)]
-        if start + 1 < len(laws):
-            bounds.append(_likely(looks.since(start), math.log(level / 2)))
-        low = np.maximum.reduce([low, *(ends[0] for ends in bounds)])
-        high = np.minimum.reduce([high, *(ends[1] for ends in bounds)])
-        # Where intervals do not meet, one of them misses the truth; the latest is as good as any.
-        empty = low > high
-        low, high = np.where(empty, bounds[-1][0], low), np.where(empty, bounds[-1][1], high)
-        level *= _SHARE
-    return [
-        (origin + math.ceil(a - _slack(a)), origin + math.floor(b + _slack(b)))
-        for origin, a, b in zip(origins, low.tolist(), high.tolist(), strict=True)
-    ]
+    if known:
+        low[:] = [ends[0] - origin for ends, origin in zip(before, origins, strict=True)]
+        high[:] = [ends[1] - origin for ends, origin in zip(before, origins, strict=True)]
+    for stop in range(known + 1, len(laws) + 1):
+        for least, most in looks.until(stop).intervals(miss):
+            low, high = np.maximum(low, least), np.minimum(high, most)
+            # Where intervals do not meet, one misses the truth; the latest is as good as any.
+            empty = low > high
+            low, high = np.where(empty, least, low), np.where(empty, most, high)
+    ends = zip(origins, low.tolist(), high.tolist(), strict=True)
+    return [(origin + int(a), origin + int(b)) for origin, a, b in ends]
 
 
 def _likely(looks: _Likelihood, log_level: float) -> tuple[FloatArray, FloatArray]:
@@ -115,6 +120,26 @@ class _Likelihood:
     laws: Sequence[NoiseLaw]
     offsets: FloatArray
     contents: FloatArray
+
+    def intervals(self, miss: Fraction) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """The integers at the ends of each sequence's interval after the last answer."""
+        level, last = (1 - _SHARE) * miss, len(self.laws) - 1
+        for start in self.starts:
+            deadline.check()
+            if start < last:
+                low, high = _likely(self.since(start), math.log(level / 2))
+            else:
+                half, content = self.laws[last].half_width(1 - level / 2), self.contents[last]
+                answer = self.offsets[:, last]
+                low, high = (answer - half) / content, (answer + half) / content
+            low, high = np.ceil(low - _slack(low)), np.floor(high + _slack(high))
+            # Between two integers there may be none: then the truth is missed for certain.
+            yield np.minimum(low, high), np.maximum(low, high)
+            level *= _SHARE
+
+    def until(self, stop: int) -> _Likelihood:
+        """Of the answers before this one."""
+        return _Likelihood(self.laws[:stop], self.offsets[:, :stop], self.contents[:stop])
 
     def since(self, start: int) -> _Likelihood:
         """Of the answers from this one on."""
@@ -217,6 +242,7 @@ def _last(holds: Callable[[FloatArray], Holds], low: FloatArray, high: FloatArra
     return low
 
 
-def _slack(end: float) -> float:
-    """How much an end this far from 0 may have lost to rounding as a float."""
-    return _ROUNDING + abs(end) * 1e-12
+def _slack(ends: FloatArray) -> FloatArray:
+    """How much ends this far from 0 may have lost to rounding as floats."""
+    slack: FloatArray = _ROUNDING + np.abs(ends) * 1e-12
+    return slack

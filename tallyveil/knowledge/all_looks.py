@@ -24,9 +24,10 @@ from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.own_answer import content_at
 from tallyveil.workload.workload import Column
 
-__all__ = ["Look", "Sequences", "_Ends", "sequences"]
+__all__ = ["EndsCache", "Look", "Sequences", "_Ends", "sequences"]
 
 _PORTION: Final = 512  # rows between two checks of the deadline
+_LIMIT: Final = 1 << 15  # rows whose ends are kept
 
 _Ends: TypeAlias = tuple[int, int | None, int | None] | None
 """A row's answer and the ends of its interval, in steps of its lattice. The ends are None without
@@ -63,26 +64,58 @@ class Sequences:
         return sum(row is not None and row[1] is None for row in self.ends)
 
 
+class EndsCache:
+    """The ends of rows' intervals, by row and confidence, and the answers they were computed from.
+
+    With them, an interval takes only the answers since, not all of them. Where there are too
+    many, all are forgotten and computed again, with the same result.
+    """
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._limit = limit
+        self._ends: dict[tuple[bytes, Fraction], tuple[Sequence[Look], tuple[int, int]]] = {}
+
+    def before(
+        self, row: bytes, confidence: Fraction, own: Sequence[Look]
+    ) -> tuple[int, tuple[int, int]]:
+        """How many of the answers ``own`` were used, and the ends they gave; 0 if unknown."""
+        used, ends = self._ends.get((row, confidence), ((), (0, 0)))
+        same = used == own[: len(used)]
+        return (len(used), ends) if used and same else (0, (0, 0))
+
+    def keep(
+        self, row: bytes, confidence: Fraction, own: Sequence[Look], ends: tuple[int, int]
+    ) -> None:
+        """Keep the ends that all of ``own`` gave."""
+        if len(self._ends) >= self._limit:
+            self._ends = {}
+        self._ends[row, confidence] = own, ends
+
+
 def sequences(
     own: Sequence[Sequence[Look]],
     column: Column,
     rows: Sequence[Known | None],
     confidence: Fraction,
+    cache: EndsCache,
 ) -> Sequences:
     """The intervals of a column's ``rows`` from each row's ``own`` answers with noise, in the order
     they were charged. Rows whose answers have the same laws are handled together, in units of their
     primitive rows: all multiples of one row share one sequence."""
     result: list[_Ends] = [None] * len(rows)
-    alike: dict[tuple[tuple[NoiseLaw, int], ...], list[int]] = {}
+    alike: dict[tuple[int, tuple[tuple[NoiseLaw, int], ...]], list[int]] = {}
+    before: dict[int, tuple[int, int]] = {}
+    keys = column.row_keys
     for number, (row, answers) in enumerate(zip(rows, own, strict=True)):
         if row is None:
             continue
         value = row.rounded
         result[number] = (value, value, value) if row.exact else (value, None, None)
         if answers and not row.exact:
+            known, before[number] = cache.before(keys[number], confidence, answers)
             kinds = tuple((look.law, abs(look.content)) for look in answers)
-            alike.setdefault(kinds, []).append(number)
-    for kinds, numbers in alike.items():
+            alike.setdefault((known, kinds), []).append(number)
+    for (known, kinds), numbers in alike.items():
         laws, contents = zip(*kinds, strict=True)
         for first in range(0, len(numbers), _PORTION):
             deadline.check()
@@ -91,8 +124,12 @@ def sequences(
                 [look.value if look.content > 0 else -look.value for look in own[number]]
                 for number in portion
             ]
-            found = confidence_sequence(laws, values, confidence, contents)
+            earlier = [before[number] for number in portion]
+            found = confidence_sequence(
+                laws, values, confidence, contents, known=known, before=earlier
+            )
             for number, ends in zip(portion, found, strict=True):
+                cache.keep(keys[number], confidence, own[number], ends)
                 answer, content = result[number], content_at(column, number)
                 low, high = sorted(content * end for end in ends)
                 if answer is not None:

@@ -22,7 +22,7 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Arrays, Basis, Charge, Derivation
 from tallyveil.invariants import Span
-from tallyveil.knowledge.all_looks import Sequences, sequences
+from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.exact import ExactRows
@@ -69,6 +69,7 @@ class Knowledge:
         self._exact = ExactRows()
         self._looks = Looks(self._state)
         self._reported = Reported(self._state)
+        self._ends = EndsCache()
 
     def declare(self, span: Span, values: Sequence[int]) -> None:
         """Set what is published exactly: a value for each row of the span. Call it once, before any
@@ -221,7 +222,7 @@ class Knowledge:
         """The intervals of the columns' rows over all looks, stretched to hold their answers."""
         state, seen = self._learned()
         return tuple(
-            sequences(looks(state, column, seen), column, known, confidence)
+            sequences(looks(state, column, seen), column, known, confidence, self._ends)
             for column, known in zip(columns, rows, strict=True)
         )
 

@@ -113,14 +113,48 @@ def test_the_interval_is_that_of_the_definition(
     laws: list[NoiseLaw], answers: list[int], contents: list[int]
 ) -> None:
     level = Fraction(7, 8) * Fraction(1, 20) / 2
-    likely = brute_force(laws, answers, float(level), contents)
     alone, content = laws[0].half_width(1 - level), contents[0]
-    low = max(likely[0], math.ceil((answers[0] - alone) / content))
-    high = min(likely[-1], math.floor((answers[0] + alone) / content))
+    low = math.ceil((answers[0] - alone) / content)
+    high = math.floor((answers[0] + alone) / content)
+    for seen in range(2, len(laws) + 1):
+        likely = brute_force(laws[:seen], answers[:seen], float(level), contents[:seen])
+        low, high = max(low, likely[0]), min(high, likely[-1])
     ((found_low, found_high),) = confidence_sequence(laws, [answers], Fraction(95, 100), contents)
     assert found_low <= low
     assert found_high >= high
     assert found_high - found_low <= (high - low) * 1.05 + 2
+
+
+@pytest.mark.parametrize(
+    ("laws", "answers", "contents"),
+    [
+        ([LAPLACE(20.0)] * 4, [0, 0, 70, -70], [1] * 4),
+        ([LAPLACE(20.0)] * 4, [0, 0, 140, -210], [1, 1, 2, 3]),
+        ([GAUSSIAN(20.0)] * 3, [0, 30, -40], [1] * 3),
+        ([LAPLACE(90.0), LAPLACE(5.0), GAUSSIAN(4.0), LAPLACE(4.0)], [8, 3, -9, 12], [1] * 4),
+    ],
+)
+def test_a_later_answer_makes_no_interval_wider(
+    laws: list[NoiseLaw], answers: list[int], contents: list[int]
+) -> None:
+    """Nor does it matter whether what the earlier answers gave is kept or computed again."""
+    confidence = Fraction(95, 100)
+    kept = confidence_sequence(laws[:1], [answers[:1]], confidence, contents[:1])
+    for seen in range(2, len(laws) + 1):
+        before, sofar = kept, (laws[:seen], [answers[:seen]], confidence, contents[:seen])
+        kept = confidence_sequence(*sofar, known=seen - 1, before=before)
+        assert kept == confidence_sequence(*sofar)
+        assert before[0][0] <= kept[0][0] <= kept[0][1] <= before[0][1]
+
+
+def test_intervals_that_do_not_meet_give_way_to_the_latest() -> None:
+    laws: list[NoiseLaw] = [LAPLACE(3.0), LAPLACE(0.1), LAPLACE(0.1)]
+    answers = [0, 1000, 1000]
+    for seen in (2, 3):
+        ((low, high),) = confidence_sequence(laws[:seen], [answers[:seen]], Fraction(95, 100))
+        assert 990 < low <= 1000 <= high < 1010
+    ((low, high),) = confidence_sequence([LAPLACE(0.1)], [[7]], Fraction(95, 100), [20])
+    assert (low, high) == (0, 1)
 
 
 def test_far_from_zero_nothing_is_lost() -> None:
