@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant
@@ -24,24 +25,19 @@ __all__ = ["explanation", "notice", "warnings"]
 def notice(
     request: Request, answered: Answered, accountant: Accountant, looks: LookIntervals | None = None
 ) -> Notice:
-    """What the answer cost, how wide its intervals are, and what remains. With ``looks`` the
-    intervals are those over all looks."""
+    """What the answer cost, how wide its intervals are, those of sums included, and what remains.
+    With ``looks`` the intervals are those over all looks."""
     confidence = request.target.confidence
-    columns = [
-        (column.multiplier, answers)
-        for table, workload in request.workloads.items()
-        for column, answers in zip(workload.columns, answered.columns[table], strict=True)
-    ]
     halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
     ranged: list[Known] = []
-    for multiplier, answers in columns if looks is None else ():
+    for multiplier, answers in _reported(request, answered) if looks is None else ():
         for known in by_law(answers).values():
             if known.additive:
                 halves.add(multiplier * Fraction(known.half_width(confidence)))
             else:
                 ranged.append(known)
-    height = sum(len(answers) for _, answers in columns)
-    missing = sum(map(unknown, (answers for _, answers in columns)))
+    asked = [answers for table in request.workloads for answers in answered.columns[table]]
+    height, missing = sum(map(len, asked)), sum(map(unknown, asked))
     parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += (
@@ -67,6 +63,17 @@ def notice(
     if bare:
         hints.append(_no_answer_of_its_own(bare, height))
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
+
+
+def _reported(
+    request: Request, answered: Answered
+) -> Iterator[tuple[Fraction, Sequence[Known | None]]]:
+    """The multiplier and the answers of each column that is asked or summed up."""
+    for table, workload in request.workloads.items():
+        for asked, answers in zip(workload.columns, answered.columns[table], strict=True):
+            yield asked.multiplier, answers
+        for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
+            yield one.column.multiplier, answers
 
 
 def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
@@ -178,6 +185,7 @@ def explanation(
                 f"scale {number(float(column.multiplier) * scale)}, "
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
+        yield from _summed(table, request, forecast)
     yield from _known(plan, request, forecast)
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
@@ -185,6 +193,22 @@ def explanation(
     yield from _savings(forecast)
     yield from _spreads(forecast)
     yield from _costs(forecast, plan, accountant, request.analyst)
+
+
+def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
+    """The intervals of what is summed up from each aggregate."""
+    confidence, columns = request.target.confidence, request.summed.get(table, ())
+    heights: Counter[int] = Counter()
+    halves: dict[int, set[Fraction]] = {}
+    for one, rows in zip(columns, forecast.summed.get(table, ()), strict=True):
+        heights[one.of] += len(rows)
+        own = halves.setdefault(one.of, set())
+        for known in by_law(rows).values():
+            own.add(one.column.multiplier * Fraction(known.half_width(confidence)))
+    for index, found in sorted(halves.items()):
+        better = " or better" if any(found) else ""
+        width = f", {_interval(found, confidence)}{better}" if found else ""
+        yield f"  aggregate {index + 1}, summed up: {_rows(heights[index])}{width}"
 
 
 def _savings(forecast: Forecast) -> Iterator[str]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from tallyveil.inference import Combination, Determined, combined, top_up
+from tallyveil.inference import Combination, Determined, NoiseLaw, combined, top_up
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.workload import Column, IntArray, Summed
@@ -131,6 +132,19 @@ class Found:
 
     def asked_of(self, rows: Rows) -> Rows:
         return rows[: self.asked]
+
+    def sums_after(self, bought: Mapping[int, tuple[IntArray, NoiseLaw]]) -> Rows:
+        """How precisely the rows that are summed up would be known if rows of those asked were
+        ``bought``, each column's with noise of one law. The values mean nothing."""
+        rows: list[Sequence[Known | None]] = list(self.rows)
+        for column, (own, law) in bought.items():
+            found = list(rows[column])
+            for row in own.tolist():
+                found[row] = Released.of(0, law)
+            rows[column] = found
+        for number, summed in enumerate(self.summed, self.asked):
+            Totals.put(number, summed, rows, self.aims[number])
+        return tuple(rows[self.asked :])
 
     @property
     def alone(self) -> bool:

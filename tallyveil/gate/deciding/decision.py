@@ -35,7 +35,7 @@ from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.elsewhere import Elsewhere
 from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
-from tallyveil.gate.deciding.purchase import Purchase, shortfall
+from tallyveil.gate.deciding.purchase import Purchase, shortfall, sums_after
 from tallyveil.gate.deciding.refusal import what_remains
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.reservations import Reservations
@@ -154,6 +154,7 @@ class Decision:
             exact.savings(plain, purchases),
             exact.spreads(purchases),
             exact.comparisons(plain, purchases),
+            sums_after(found, plain),
         )
 
     def knows(self, request: Request) -> bool:

@@ -58,6 +58,8 @@ class Forecast:
     """By table: how far noise spreads that would be drawn jointly."""
     comparisons: Mapping[str, ErrorComparison] = field(default_factory=dict)
     """By table: how far Gaussian noise is from the best, where counts are exact."""
+    summed: Mapping[str, Rows] = field(default_factory=dict)
+    """By table: how precisely the rows that are summed up would be known, or better."""
 
     @property
     def known_rows(self) -> int:

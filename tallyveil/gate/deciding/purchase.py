@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -12,15 +12,16 @@ from tallyveil.accountant import Charge
 from tallyveil.arrays import IntArray
 from tallyveil.gate.deciding.choice import Choice, Noise
 from tallyveil.gate.deciding.request import Request
+from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.knowledge import Bought, Found
-from tallyveil.mechanisms import AnyMechanism
+from tallyveil.knowledge import Bought, Found, Rows
+from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.release import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 
-__all__ = ["Purchase", "shortfall"]
+__all__ = ["Purchase", "shortfall", "sums_after"]
 
 _Part: TypeAlias = tuple[tuple[object, ...], Workload, tuple[float, ...]]
 """A key, the part of a workload that was last bought for it, and its scales."""
@@ -97,6 +98,18 @@ def shortfall(
             charge = Charge(part, noise.mechanism.name, scales, request.sql)
             purchases.append(Purchase(charge, noise.mechanism, numbers, rows, scales != asked))
     return purchases
+
+
+def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dict[str, Rows]:
+    """By table: how precisely the rows that are summed up would be known after the purchases, if
+    noise is drawn independently. Better where history or exact rows improve it."""
+    laws: dict[str, dict[int, tuple[IntArray, NoiseLaw]]] = {}
+    for one in purchases:
+        for number, rows, scale in zip(one.columns, one.rows, one.charge.scales, strict=True):
+            law = law_of(one.mechanism.name, scale)
+            if law is not None:
+                laws.setdefault(one.table, {})[number] = rows, law
+    return {t: one.sums_after(laws.get(t, {})) for t, one in found.items() if one.summed}
 
 
 _PARTS: Final[WeakKeyDictionary[Workload, _Part]] = WeakKeyDictionary()

@@ -1,0 +1,140 @@
+"""The notice and EXPLAIN state the intervals of all rows, also of those that are summed up."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tests.gate.asking import Connect
+
+ATTRIBUTES = {"a": {"range": [0, 2]}, "b": {"range": [0, 3]}, "d": {"range": [0, 2]}}
+BY_A = {
+    "neighbours": "replace",
+    "invariants": [{"sql": "SELECT a, count(*) FROM person GROUP BY a"}],
+}
+GROUPINGS = {
+    "groups": "a, b",
+    "rollup": "ROLLUP (a, b, d)",
+    "cube": "CUBE (a, b)",
+    "sets": "GROUPING SETS ((a, b), (b), (a, d), (d))",
+    "total": "GROUPING SETS ((a), ())",
+}
+TABLES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "replace": {"neighbours": "replace"},
+    "exact": BY_A,
+    "rho": {"budget": {"rho": 100, "delta": 1e-9}, "defaults": {"rho": 0.005}},
+}
+_RANGE = re.compile(r"interval ±([0-9.]+)(?: to ±([0-9.]+))? at 95 %")
+
+Row = tuple[Any, ...]
+
+
+@pytest.fixture(params=TABLES)
+def connection(
+    request: pytest.FixtureRequest, connect: Connect, source: duckdb.DuckDBPyConnection
+) -> tallyveil.Connection:
+    source.execute(
+        "CREATE TABLE t AS SELECT i%3 AS a, i%7%4 AS b, i%11%3 AS d FROM range(3000) t(i)"
+    )
+    table = {"from": "t", "attributes": ATTRIBUTES, "budget": {"epsilon": 1000}}
+    return connect(**table | TABLES[request.param])
+
+
+def statement(grouping: str, answer: str = "count(*)") -> str:
+    ends = "(dp_interval_high(n) - dp_interval_low(n)) / 2.0 AS half"
+    return f"SELECT {answer} AS n, {ends} FROM person GROUP BY {grouping}"
+
+
+def stated(text: str) -> tuple[float, float]:
+    found = _RANGE.search(text)
+    assert found, text
+    return float(found[1]), float(found[2] or found[1])
+
+
+def of_rows(rows: list[Row]) -> tuple[float, float]:
+    halves = [float(half) for _, half in rows if half is not None]
+    return min(halves), max(halves)
+
+
+def asked(connection: tallyveil.Connection, sql: str) -> tuple[list[Row], str]:
+    found = connection.execute(sql)
+    (message,) = (one.message for one in found.notices if "remains" in one.message)
+    return found.fetchall(), message
+
+
+def explained(connection: tallyveil.Connection, sql: str) -> str:
+    return "\n".join(row[0] for row in connection.execute("EXPLAIN " + sql).fetchall())
+
+
+def forecast(connection: tallyveil.Connection, sql: str) -> tuple[float, float]:
+    found = [stated(match[0]) for match in _RANGE.finditer(explained(connection, sql))]
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
+@pytest.mark.parametrize("answer", ["count(*)", "sum(2 * b)"])
+def test_the_notice_states_the_range_of_all_rows(
+    connection: tallyveil.Connection, grouping: str, answer: str
+) -> None:
+    """Ends of estimates are whole steps, inside the half-widths that the notice states."""
+    for setting in ("source = auto", "source = history", "half_width = 25", "source = fresh"):
+        connection.execute(f"SET dp.{setting}")
+        rows, message = asked(connection, statement(grouping, answer))
+        step = 2 if answer != "count(*)" else 1
+        assert stated(message) == pytest.approx(of_rows(rows), abs=1.001 * step), (setting, message)
+
+
+@pytest.mark.parametrize("connection", ["exact"], indirect=True)
+@pytest.mark.parametrize("grouping", ["ROLLUP (a, b, d)", "CUBE (a, b)", "CUBE (b, d)"])
+def test_so_it_does_where_noise_is_drawn_together(
+    connection: tallyveil.Connection, grouping: str
+) -> None:
+    connection.execute("SET dp.mechanism = conditioned")
+    for source in ("auto", "history", "fresh"):
+        connection.execute(f"SET dp.source = {source}")
+        rows, message = asked(connection, statement(grouping))
+        assert stated(message) == pytest.approx(of_rows(rows), abs=1.001), (source, message)
+
+
+@pytest.mark.parametrize("connection", ["plain", "replace", "rho"], indirect=True)
+@pytest.mark.parametrize("grouping", ["a, b", "CUBE (a, b)", "GROUPING SETS ((a), ())"])
+def test_explain_forecasts_it_exactly_where_one_set_is_released(
+    connection: tallyveil.Connection, grouping: str
+) -> None:
+    sql = statement(grouping)
+    expected = forecast(connection, sql)
+    rows, message = asked(connection, sql)
+    assert stated(message) == of_rows(rows) == expected
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
+def test_the_forecast_is_never_too_narrow(connection: tallyveil.Connection, grouping: str) -> None:
+    """Rows may be known better than it states, as estimates."""
+    connection.execute("SELECT b, count(*) FROM person WHERE a < 2 GROUP BY b")
+    connection.execute("SELECT a, b, d, count(*) FROM person WHERE b < 3 GROUP BY a, b, d")
+    for source in ("auto", "history", "fresh"):
+        connection.execute(f"SET dp.source = {source}")
+        _, most = forecast(connection, statement(grouping))
+        rows, _ = asked(connection, statement(grouping))
+        assert of_rows(rows)[1] <= most + 1
+
+
+@pytest.mark.parametrize("connection", ["plain"], indirect=True)
+def test_explain_states_what_is_summed_up_from_each_aggregate(
+    connection: tallyveil.Connection,
+) -> None:
+    sql = "SELECT a, count(*), sum(b) FROM person GROUP BY ROLLUP (a)"
+    lines = explained(connection, sql)
+    assert "\n  aggregate 1, summed up: 1 row, interval ±99 at 95 % or better" in lines
+    assert "\n  aggregate 2, summed up: 1 row, interval ±298 at 95 % or better" in lines
+
+
+@pytest.mark.parametrize("connection", ["exact"], indirect=True)
+def test_explain_knows_sums_that_are_exact(connection: tallyveil.Connection) -> None:
+    lines = explained(connection, statement("ROLLUP (a, b)"))
+    assert "\n  aggregate 1, summed up: 4 rows, interval ±0 at 95 %\n" in lines
