@@ -1,4 +1,4 @@
-"""Roots of functions, and linear algebra in one thread.
+"""Roots of functions.
 
 scipy.optimize is imported when the first root is searched for: importing it takes a sixth of the
 time of all other imports of a server, and most statements need no root.
@@ -7,12 +7,8 @@ time of all other imports of a server, and most statements need no root.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import cache
 
-from threadpoolctl import ThreadpoolController
-
-__all__ = ["one_thread", "root_between"]
+__all__ = ["root_between"]
 
 
 def root_between(
@@ -27,14 +23,3 @@ def root_between(
     from scipy.optimize import brentq
 
     return float(brentq(function, low, high, xtol=xtol, rtol=rtol))
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """A context in which linear algebra runs in the calling thread only."""
-    limited: AbstractContextManager[object] = _controller().limit(limits=1)
-    return limited
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")

@@ -24,8 +24,8 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.arrays import FloatArray
+from tallyveil.inference.blas import one_thread
 from tallyveil.inference.laws.noise import Noises
-from tallyveil.inference.roots import one_thread
 from tallyveil.solver_threads import aside
 
 __all__ = ["Fit"]
