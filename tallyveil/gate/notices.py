@@ -85,16 +85,18 @@ def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
     }
 
 
-def _part(number: int, height: int, alone: str) -> str:
-    return alone if height == 1 else f"{number} of the {height} different numbers in the result"
-
-
 def _no_answer_of_its_own(rows: int, height: int) -> str:
-    which = _part(rows, height, "the row itself")
-    was, it = ("was", "it") if height == 1 else ("were", "them")
+    every = f"the {height} different numbers in the result"
+    if height == 1:
+        which = "the row itself was never answered"
+    elif rows == height:
+        which = f"none of {every} was ever answered"
+    else:
+        which = f"{rows} of {every} {'was' if rows == 1 else 'were'} never answered"
+    them = "it" if rows == 1 else "them"
     return (
-        f"No interval over all looks: {which} {was} never answered, only other rows that determine"
-        f" {it}. SET dp.source = fresh buys an answer."
+        f"No interval over all looks: {which}, only other rows that determine {them}."
+        " SET dp.source = fresh buys an answer."
     )
 
 
@@ -114,8 +116,10 @@ def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
 
 
 def _unknown(missing: int, rows: int) -> str:
+    how_many = "any" if missing == rows else str(missing)
+    which = "it" if rows == 1 else f"{how_many} of the {rows} different numbers in the result"
     return (
-        f"NULL: earlier answers do not determine {_part(missing, rows, 'it')}."
+        f"NULL: earlier answers do not determine {which}."
         " SET dp.source = auto to buy what is missing."
     )
 

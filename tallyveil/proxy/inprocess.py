@@ -27,6 +27,10 @@ __all__ = ["Connection", "Cursor", "InterfaceError", "connect", "login_name"]
 _NO_RESULT: Final = "the last statement returned no rows: execute a query first"
 
 
+class CursorStateError(InterfaceError, sqlstate="24000"):
+    """The cursor is closed, or has no rows to fetch."""
+
+
 def connect(
     policy: Policy | str | Path,
     *,
@@ -227,13 +231,13 @@ class Cursor:
     def _result(self) -> Iterator[tuple[Any, ...]]:
         self._open()
         if self._rows is None:
-            raise InterfaceError(_NO_RESULT)
+            raise CursorStateError(_NO_RESULT)
         return self._rows
 
     def _open(self) -> None:
         self.connection._open()
         if self._closed:
-            raise InterfaceError("the cursor is closed")
+            raise CursorStateError("the cursor is closed")
 
     def __enter__(self) -> Cursor:
         return self

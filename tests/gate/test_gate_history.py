@@ -225,3 +225,19 @@ def test_noise_is_chosen_once_for_a_repeated_statement(
     before = len(chosen)
     ask(connection, BY_SEX, confidence=0.5)
     assert len(chosen) > before
+
+
+def test_the_hint_counts_what_history_does_not_determine(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("SET dp.source = history")
+    whole, by_state = "SELECT count(*) FROM person", "SELECT state, count(*) FROM person GROUP BY 1"
+    hints = [connection.execute(sql).notices[0].hint or "" for sql in (whole, by_state)]
+    connection.execute("SET dp.source = auto")
+    connection.execute(f"{whole} WHERE state = 'AL'")
+    connection.execute("SET dp.source = history")
+    hints.append(connection.execute(by_state).notices[0].hint or "")
+    assert [hint.partition(". ")[0] for hint in hints] == [
+        "NULL: earlier answers do not determine it",
+        "NULL: earlier answers do not determine any of the 5 different numbers in the result",
+        "NULL: earlier answers do not determine 4 of the 5 different numbers in the result",
+    ]

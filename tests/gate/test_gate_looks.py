@@ -143,6 +143,25 @@ def test_an_answer_that_follows_from_others_has_no_such_interval(connect: Connec
     assert low <= n <= high
 
 
+def test_the_hint_counts_the_rows_without_such_an_interval(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 10.0})
+    connection.execute("SELECT sex, state, count(*) FROM person GROUP BY sex, state")
+    connection.execute("SET dp.coverage = always")
+    connection.execute("SET dp.source = history")
+    hints = [connection.execute(sql).notices[0].hint or "" for sql in (TOTAL, BY_STATE)]
+    connection.execute("SET dp.source = fresh")
+    connection.execute("SELECT count(*) FROM person WHERE state = 'AL'")
+    connection.execute("SET dp.source = history")
+    hints.append(connection.execute(BY_STATE).notices[0].hint or "")
+    first = "No interval over all looks: "
+    assert [hint.removeprefix(first).partition(",")[0] for hint in hints] == [
+        "the row itself was never answered",
+        "none of the 5 different numbers in the result was ever answered",
+        "4 of the 5 different numbers in the result were never answered",
+    ]
+    assert [" determine it." in hint for hint in hints] == [True, False, False]
+
+
 def test_what_is_exact_stays_exact(connect: Connect) -> None:
     connection = connect()
     connection.execute("SET dp.coverage = always")

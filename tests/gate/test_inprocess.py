@@ -260,8 +260,13 @@ def test_a_frame_has_the_rows_that_were_not_fetched(connect: Connect) -> None:
     assert cursor.arrow().num_rows == 0
     assert cursor.execute("SELECT 1 AS n WHERE false").arrow().schema.names == ["n"]
     cursor.execute("SET dp.notices = off")
-    with pytest.raises(tallyveil.InterfaceError, match="returned no rows"):
+    with pytest.raises(tallyveil.InterfaceError, match="returned no rows") as refused:
         cursor.df()
+    assert refused.value.sqlstate == "24000"
+    cursor.close()
+    with pytest.raises(tallyveil.InterfaceError, match="the cursor is closed") as refused:
+        cursor.df()
+    assert refused.value.sqlstate == "24000"
 
 
 def test_what_a_frame_cannot_hold_or_be_is_said(
