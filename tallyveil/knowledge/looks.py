@@ -106,7 +106,7 @@ class Looks:
         if not sum(column.height for column in some):
             return ()
         share = _Share(WRITTEN_OUT, 0 if is_large(some) else KINDS)
-        key = _key(some, share)
+        key = _key(some, share, len(some))
         found = self._outlooks.find(key)
         if found is None:
             system = System.of(self._state, some, (), *share)
@@ -124,7 +124,7 @@ class Looks:
     ) -> Outlook | None:
         """Estimate the columns, of which the first ``asked`` determine the others, from the first
         ``seen`` recorded columns; None if several columns are too large together."""
-        key = _key(columns, share)
+        key = _key(columns, share, asked)
         latest = self._outlooks.find(key)
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
@@ -236,13 +236,13 @@ class Looks:
         if not outlook.examined and not any(map(any, outlook.rows)):
             return outlook  # it has too many rows
         columns = [found.columns[n] for n in outlook.columns]
-        asked = sum(n < found.asked for n in outlook.columns)
-        alike = [one for one in found.outlooks if (one.columns[0] < found.asked) == (asked > 0)]
+        asks = outlook.columns[0] < found.asked
+        asked = sum(n < found.asked for n in outlook.columns) if asks else len(columns)
+        alike = [one for one in found.outlooks if (one.columns[0] < found.asked) == asks]
         places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
         share = _Share.of(len(columns), sum(len(one.columns) for one in alike))
         if not places:
-            every = asked or len(columns)
-            return self._look(columns, outlook.columns, seen, share, every) or outlook
+            return self._look(columns, outlook.columns, seen, share, asked) or outlook
         used = [state.of_charge(bought.charge_id, place) for place in places]
         rows = [bought.rows[place] for place in places]
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
@@ -255,11 +255,15 @@ class Looks:
                 if before is not None:
                     mixed[of][row] = before.mixed(released(state, number, place))
         now = joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows, _WORK)
+        if now is None and len(columns) > 1 and not outlook.examined and not is_large(columns):
+            # So far the rows had their own answers, without relations. Now they are estimated, and
+            # rounded as they will be when the statement is asked again.
+            now = self._look(columns, outlook.columns, seen, share, asked)
         if now is None:
             now = outlook
         elif seen == outlook.seen + len(bought.columns):
             now = replace(now, seen=seen)
-            self._outlooks.put(_key(columns, share), now)
+            self._outlooks.put(_key(columns, share, asked), now)
         best = tuple(
             tuple(better(a, b, found.aims[n].criterion) for a, b in zip(*pair, strict=True))
             for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
@@ -277,5 +281,7 @@ def _zero_rows(columns: Sequence[Column]) -> int:
     return sum(len(column.zeros) for column in columns)
 
 
-def _key(columns: Sequence[Column], share: _Share) -> tuple[Hashable, ...]:
-    return (share, *(column.row_names for column in columns))
+def _key(columns: Sequence[Column], share: _Share, asked: int) -> tuple[Hashable, ...]:
+    """What an outlook is cached by. Where only the first columns are ``asked``, the others may have
+    no estimates, and no system that relates them: they follow as sums."""
+    return (share, asked, *(column.row_names for column in columns))

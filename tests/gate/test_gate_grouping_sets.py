@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw
-from tests.gate.asking import Connect, ask
+from tests.gate.asking import Connect, ask, spent
 
 ROLLUP = (
     "SELECT grouping(sex) AS g, count(*) AS n, dp_interval_high(n) - count(*) AS h FROM person "
@@ -26,6 +27,45 @@ def test_a_summed_row_is_the_sum_and_its_interval_that_of_the_sum(connect: Conne
 def test_a_target_for_the_interval_is_met_by_every_row(connect: Connect) -> None:
     connection = connect({"half_width": 30})
     assert {h <= 30 for _, _, h in connection.execute(ROLLUP).fetchall()} == {True}
+
+
+@pytest.mark.parametrize(
+    "by",
+    ["ROLLUP (state, sex)", "CUBE (state, sex)", "GROUPING SETS ((state, sex), (state), (sex))"],
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ({"epsilon": 0.1}, {"half_width": 30}),
+        ({"half_width": 30}, {"epsilon": 0.1}),
+        ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3}),
+        ({"epsilon": 0.1}, {"epsilon": 0.2}, {"half_width": 40}),
+        ({"epsilon": 0.1}, {"half_width": 30, "source": "history"}, {"source": "auto"}),
+    ],
+)
+def test_the_same_statement_adds_up_at_every_setting(
+    connect: Connect, by: str, settings: tuple[dict[str, object], ...]
+) -> None:
+    """The setting decides which sets are released and which are summed up."""
+    connection = connect(budget={"epsilon": 100})
+    sql = (
+        "SELECT CASE grouping(state) WHEN 0 THEN coalesce(state, 'none') END,"
+        " CASE grouping(sex) WHEN 0 THEN sex END,"
+        f" count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person GROUP BY {by}"
+    )
+    widths: dict[tuple[str | None, str | None], int] = {}
+    for one in settings:
+        rows = ask(connection, sql, **one)
+        cells = [row for row in rows if None not in row[:2]]
+        for state, sex, n, low, high in rows:
+            assert n == sum(c[2] for c in cells if state in (None, c[0]) and sex in (None, c[1]))
+            assert low <= n <= high
+            narrowest = widths.get((state, sex), high - low)
+            assert high - low <= narrowest + 2  # its ends are rounded
+            widths[state, sex] = min(high - low, narrowest)
+        before = spent(connection)
+        assert connection.execute(sql).fetchall() == rows
+        assert spent(connection) == before
 
 
 def test_explain_says_which_sets_are_released(connect: Connect) -> None:

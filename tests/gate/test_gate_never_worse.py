@@ -53,6 +53,10 @@ AGGREGATES: list[tuple[str, Value]] = [
 FINE: tuple[str, Value] = ("sum((a + 1) / 10)", lambda a, b, d: Fraction(a + 1, 10))
 
 
+Statement = tuple[str, list[str], Predicate, list[Value]]
+"""The SQL, its keys, which cells it counts, and what each aggregate adds for them."""
+
+
 class Row(NamedTuple):
     """A multiple of a primitive vector over the cells, and the cells it has."""
 
@@ -75,6 +79,7 @@ class World:
     rng: random.Random
     measure: str
     widths: dict[tuple[int, ...], float] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.source = duckdb.connect()
@@ -117,7 +122,14 @@ class World:
             ]
         )
 
-    def statement(self) -> tuple[str, list[str], Predicate, list[Value]]:
+    def statement(self) -> Statement:
+        """A new statement, or an earlier one again."""
+        if self.rng.random() < 0.3 and self.statements:
+            return self.rng.choice(self.statements)
+        self.statements.append(self.unasked())
+        return self.statements[-1]
+
+    def unasked(self) -> Statement:
         where, holds = self.where()
         keys = self.rng.sample([*SIZES], self.rng.randrange(len(SIZES) + 1))
         sums = [*AGGREGATES, *([FINE] if self.measure == "epsilon" else [])]
