@@ -32,7 +32,7 @@ from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.picked_groups import pick_groups
 from tallyveil.rewriter.private.projection import projection
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
-from tallyveil.rewriter.resolve.columns import raw_rows
+from tallyveil.rewriter.resolve.columns import unaggregated
 from tallyveil.rewriter.resolve.definitions import (
     expand_views,
     expanded_views,
@@ -240,7 +240,7 @@ def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
         children = list(node.iter_expressions())
         if isinstance(node, exp.Select) and reads_records(node):
             if not aggregates(node) and not is_listing(node):
-                raise raw_rows(node)
+                raise unaggregated(node)
             yield node
             clauses = exp.From | exp.Join | exp.Where | exp.Group
             children = [c for c in children if not isinstance(c, clauses)]

@@ -21,7 +21,7 @@ from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.grouping import Grouping, grouping
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
 from tallyveil.rewriter.resolve.branches import RECORD, UNION, DomainSource, Records, own_columns
-from tallyveil.rewriter.resolve.columns import raw_rows, resolve_columns
+from tallyveil.rewriter.resolve.columns import resolve_columns, unaggregated
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
 from tallyveil.rewriter.resolve.scope import Lineage, constants_among
@@ -69,7 +69,7 @@ def read_block(
     groups, nodes = grouping(select), own_nodes(select)
     aggregates = [n for n in nodes if isinstance(n, exp.AggFunc) and is_aggregate(n)]
     if not select.args.get("group") and not groups.keys and not aggregates:
-        raise raw_rows(select)
+        raise unaggregated(select)
     where = select.args.get("where")
     for part in [*([where.this] if where else []), *groups.keys]:
         from_clause.check(part, records)

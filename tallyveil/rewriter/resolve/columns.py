@@ -24,14 +24,34 @@ from tallyveil.rewriter.resolve.branches import (
 )
 from tallyveil.rewriter.resolve.lookup import Columns
 from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import OUTER, holds_noise, own_nodes, reads_records, sources
+from tallyveil.rewriter.resolve.records import (
+    OUTER,
+    holds_noise,
+    level_nodes,
+    own_nodes,
+    reads_records,
+    sources,
+)
 from tallyveil.rewriter.sql.nodes import ambiguous, function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["mark_outer_columns", "raw_rows", "resolve_columns"]
+__all__ = ["mark_outer_columns", "resolve_columns", "unaggregated"]
 
 
-def raw_rows(select: exp.Select) -> FeatureNotSupported:
+def unaggregated(select: exp.Select) -> FeatureNotSupported:
+    """The refusal of a SELECT that aggregates no records: of its window, if it has one."""
+    for item in select.expressions:
+        if any(isinstance(node, exp.Window) for node in level_nodes(item)):
+            return FeatureNotSupported(
+                "a window function over records is not answered",
+                hint="Aggregate first; windows over the noisy rows are answered: "
+                "SELECT attribute, sum(count(*)) OVER () FROM table GROUP BY attribute.",
+                position=position(item),
+            )
+    return _raw_rows(select)
+
+
+def _raw_rows(select: exp.Select) -> FeatureNotSupported:
     return FeatureNotSupported(
         "rows of a protected table are not answered",
         hint="Ask for counts: SELECT attribute, count(*) FROM table GROUP BY attribute. "
@@ -49,10 +69,10 @@ def resolve_columns(select: exp.Select, records: Records) -> None:
     for node in own_nodes(select):
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
-                raise raw_rows(select)
+                raise _raw_rows(select)
             _resolve(node, items, records)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
-        raise raw_rows(select)
+        raise _raw_rows(select)
 
 
 def _resolve(node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records: Records) -> None:
