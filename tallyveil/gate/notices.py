@@ -186,17 +186,28 @@ def explanation(
                 f"  aggregate {index + 1}: {_rows(column.height)}, "
                 f"{_counted(column.entries, 'non-zero coefficient')}, "
                 f"{_sensitivity(column, noise, accounts[table])}, "
-                f"scale {number(float(column.multiplier) * scale)}, "
+                f"{_scale(table, index, request, forecast)}, "
                 f"{_expected(noise, column, scale, request.target.confidence)}"
             )
         yield from _summed(table, request, forecast)
-    yield from _known(plan, request, forecast)
+    yield from _known(request, forecast)
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
         yield f"  {forecast.refused.hint}"
     yield from _savings(forecast)
     yield from _spreads(forecast)
     yield from _costs(forecast, plan, accountant, request.analyst)
+
+
+def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
+    """The scale at which rows of a column would be bought, and what it would be otherwise."""
+    alone = forecast.noise[table].scales[index]
+    bought = forecast.scales.get(table, {}).get(index, alone)
+    unit = float(request.workloads[table].columns[index].multiplier)
+    if request.target.half_width is None or bought <= alone:
+        return f"scale {number(unit * alone)}"
+    without = "if drawn independently" if table in forecast.spreads else "without history"
+    return f"scale {number(unit * bought)} ({number(unit * alone)} {without})"
 
 
 def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
@@ -249,7 +260,7 @@ def _spreads(forecast: Forecast) -> Iterator[str]:
         yield f"Noise on {table} conditioned on: {by}"
 
 
-def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
+def _known(request: Request, forecast: Forecast) -> Iterator[str]:
     """What history knows, and what would be bought."""
     confidence = request.target.confidence
     rows = rows_of(request.workloads, forecast.found)
@@ -260,16 +271,6 @@ def _known(plan: Plan, request: Request, forecast: Forecast) -> Iterator[str]:
     exact = sum(row is not None and row.exact for _, row in rows)
     if exact:
         yield f"  exact, from public facts: {_rows(exact)}"
-    for table, scales in forecast.scales.items():
-        together = table in forecast.spreads
-        why = "noise drawn together" if together else "history makes up for the rest"
-        for index, scale in scales.items():
-            column, wanted = plan.workloads[table].columns[index], forecast.noise[table]
-            if request.target.half_width is not None and scale > wanted.scales[index]:
-                yield (
-                    f"  aggregate {index + 1}: {why}, scale"
-                    f" {number(float(column.multiplier) * scale)} suffices"
-                )
 
 
 def _rows(number: int) -> str:
