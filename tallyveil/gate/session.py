@@ -14,6 +14,7 @@ from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
 from tallyveil.gate.answering import Answering
 from tallyveil.gate.commands import apply, parse_piece, shown_columns, shown_rows
+from tallyveil.gate.explaining import explanation
 from tallyveil.gate.interface import (
     Aside,
     Change,
@@ -25,7 +26,7 @@ from tallyveil.gate.interface import (
     StatementDescription,
     nothing_aside,
 )
-from tallyveil.gate.notices import explanation, warnings
+from tallyveil.gate.notices import warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.settings import Settings

@@ -1,0 +1,180 @@
+"""The lines of EXPLAIN."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from tallyveil.accountant import Account, Accountant
+from tallyveil.gate.deciding.charged import number, percent, remaining
+from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.outcome import Forecast
+from tallyveil.gate.deciding.refusal import rows_of, widest
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.translations import reach
+from tallyveil.gate.notices import interval_text
+from tallyveil.knowledge import by_law
+from tallyveil.mechanisms import CountMechanism, law_of
+from tallyveil.rewriter import Plan
+from tallyveil.workload.workload import Column
+
+__all__ = ["explanation"]
+
+
+def explanation(
+    plan: Plan,
+    request: Request,
+    forecast: Forecast,
+    accountant: Accountant,
+    accounts: Mapping[str, Account],
+) -> Iterator[str]:
+    """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains."""
+    if not plan.noisy:
+        yield from ("Public query: no protected table, no cost", f"  SQL: {plan.sql}")
+        return
+    yield f"Over the noisy rows: {plan.sql}"
+    for query in plan.domain_queries:
+        yield f"Coefficients, on the public domain: {query}"
+    yield from plan.remarks
+    for table, workload in plan.workloads.items():
+        line = (
+            f"Linear query on {table}: {_rows(sum(c.height for c in workload.columns))} over "
+            f"{', '.join(sorted(workload.axes)) or 'no attribute'}"
+        )
+        if not workload.columns:
+            yield line
+            continue
+        noise = forecast.noise[table]
+        origin = "" if noise.origin is None else f", n from {noise.origin}"
+        yield f"{line}, by {noise.mechanism.name}{origin}"
+        for index, (column, scale) in enumerate(zip(workload.columns, noise.scales, strict=True)):
+            yield (
+                f"  aggregate {index + 1}: {_rows(column.height)}, "
+                f"{_counted(column.entries, 'non-zero coefficient')}, "
+                f"{_sensitivity(column, noise, accounts[table])}, "
+                f"{_scale(table, index, request, forecast)}, "
+                f"{_expected(noise, column, scale, request.target.confidence)}"
+            )
+        yield from _summed(table, request, forecast)
+    yield from _known(request, forecast)
+    if forecast.refused is not None:
+        yield f"It would be refused: {forecast.refused.message}"
+        yield f"  {forecast.refused.hint}"
+    yield from _savings(forecast)
+    yield from _spreads(forecast)
+    yield from _costs(forecast, plan, accountant, request.analyst)
+
+
+def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
+    """The scale at which rows of a column would be bought, and what it would be otherwise."""
+    alone = forecast.noise[table].scales[index]
+    bought = forecast.scales.get(table, {}).get(index, alone)
+    unit = float(request.workloads[table].columns[index].multiplier)
+    if request.target.half_width is None or bought <= alone:
+        return f"scale {number(unit * alone)}"
+    without = "if drawn independently" if table in forecast.spreads else "without history"
+    return f"scale {number(unit * bought)} ({number(unit * alone)} {without})"
+
+
+def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
+    """The intervals of what is summed up from each aggregate."""
+    confidence, columns = request.target.confidence, request.summed.get(table, ())
+    heights: Counter[int] = Counter()
+    halves: dict[int, set[Fraction]] = {}
+    for one, rows in zip(columns, forecast.summed.get(table, ()), strict=True):
+        heights[one.of] += len(rows)
+        own = halves.setdefault(one.of, set())
+        for known in by_law(rows).values():
+            own.add(one.column.multiplier * Fraction(known.half_width(confidence)))
+    for index, found in sorted(halves.items()):
+        better = " or better" if any(found) else ""
+        width = f", {interval_text(found, confidence)}{better}" if found else ""
+        yield f"  aggregate {index + 1}, summed up: {_rows(heights[index])}{width}"
+
+
+def _savings(forecast: Forecast) -> Iterator[str]:
+    """What is charged instead of the rows, where counts are exact."""
+    for table, saving in forecast.savings.items():
+        for index, step in saving.sensitivities.items():
+            yield (
+                f"  aggregate {index + 1}: charged as a translate by exact counts, sensitivity"
+                f" {number(step)}"
+            )
+        measure = "epsilon" if forecast.quote is None else forecast.quote[table].measure
+        yield (
+            f"Saved by invariants of {table}: {measure} {number(saving.saved)}, by"
+            f" {'; '.join(saving.invariants)}"
+        )
+    for table, own in forecast.comparisons.items():
+        yield (
+            f"Squared error of all rows of {table}, times 2 rho: {number(own.plain)} as asked,"
+            f" {number(own.charged)} as charged, {number(own.optimal)} by dp.mechanism = optimal;"
+            f" no Gaussian noise has less than {number(own.bound)}"
+        )
+
+
+def _spreads(forecast: Forecast) -> Iterator[str]:
+    """What drawing noise jointly saves: it costs what independent noise costs."""
+    for table, spread in forecast.spreads.items():
+        for index, (least, most, alone) in spread.deviations.items():
+            ends = dict.fromkeys(format(one, ".6g") for one in (least, most))
+            yield (
+                f"  aggregate {index + 1}: noise drawn together, standard deviation"
+                f" {' to '.join(ends)} instead of {alone:.6g}"
+            )
+        by = "; ".join(spread.invariants) or "the rows' own sums"
+        yield f"Noise on {table} conditioned on: {by}"
+
+
+def _known(request: Request, forecast: Forecast) -> Iterator[str]:
+    """What history knows, and what would be bought."""
+    confidence = request.target.confidence
+    rows = rows_of(request.workloads, forecast.found)
+    half = widest(rows, confidence)
+    known = sum(row is not None for _, row in rows)
+    worst = "" if half is None else f", {interval_text([half], confidence)} or better"
+    yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
+    exact = sum(row is not None and row.exact for _, row in rows)
+    if exact:
+        yield f"  exact, from public facts: {_rows(exact)}"
+
+
+def _rows(number: int) -> str:
+    return _counted(number, "row")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) -> str:
+    """The interval to expect."""
+    if isinstance(noise.mechanism, CountMechanism) and scale:
+        widest = noise.mechanism.widest(scale, confidence)
+        return f"interval of width at most {widest} {percent(confidence)}"
+    law = law_of(noise.mechanism.name, scale)
+    half = 0 if law is None or not scale else law.half_width(confidence)
+    return interval_text([column.multiplier * half], confidence)
+
+
+def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
+    """The sensitivity in the norm that the noise is fitted to."""
+    squared, relation = noise.mechanism.needs_delta, account.relation
+    step = float(column.multiplier) * reach(column, relation, squared)
+    return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"
+
+
+def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:
+    if forecast.quote is None:
+        yield "Cost: nothing"
+        yield from (remaining(accountant, table, analyst) for table in plan.workloads)
+        return
+    for quote in (*forecast.quote.shares, *forecast.quote.tables):
+        whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "
+        after = f", {number(quote.remaining_after)} after"
+        yield (
+            f"Cost: {quote.measure} {number(quote.cost)} of {whose}{quote.table}'s budget; "
+            f"{number(quote.remaining_before)} remains"
+            + (after if quote.allowed else ": it would be refused")
+        )
