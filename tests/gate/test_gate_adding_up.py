@@ -239,3 +239,25 @@ def test_groups_add_up_to_a_public_total(exact: Callable[[], Any]) -> None:
     for (deviation,) in deviations:
         assert deviation == pytest.approx(alone * (1 - 1 / 8) ** 0.5, rel=1e-6)
     connection.close()
+
+
+@pytest.mark.parametrize("answers", ["auto", "history"])
+@pytest.mark.parametrize("by", ["sex", "sex, state"])
+@pytest.mark.parametrize("factors", [(2, 3), (4, -6), (6, 10, 15)])
+def test_multiples_of_a_count_agree_where_none_divides_all(
+    connect: Connect, factors: tuple[int, ...], by: str, answers: str
+) -> None:
+    """The counts themselves are not asked, and the sums are not always such multiples."""
+    connection = connect(budget={"epsilon": 100})
+    connection.execute("SET dp.source = fresh")
+    for epsilon in (0.2, 0.3, 0.35):  # so that the best estimates are no integers
+        connection.execute(f"SET dp.epsilon = {epsilon}")
+        connection.execute(f"SELECT {by}, count(*) FROM person GROUP BY {by}")
+    connection.execute(f"SET dp.source = {answers}")
+    sums = ", ".join(f"sum(CASE sex WHEN 'F' THEN {factor} ELSE 1 END)" for factor in factors)
+    rows = connection.execute(f"SELECT sex, {sums} FROM person GROUP BY {by}").fetchall()
+    for sex, *values in rows:
+        pairs = zip(values, factors, strict=True)
+        counts = {Fraction(int(n), c if sex == "F" else 1) for n, c in pairs}
+        assert len(counts) == 1
+        assert min(counts) * math.gcd(*factors) % 1 == 0

@@ -15,7 +15,8 @@ from tallyveil.knowledge.answers.many import reporting, variances
 from tallyveil.knowledge.found import Outlook
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
-from tallyveil.knowledge.sums.rounding import jointly_rounded
+from tallyveil.knowledge.sums.multiples import common_units
+from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column
 
@@ -50,13 +51,17 @@ def add_up(
         counting = np.array([columns[n].counts_up for n in outlook.columns])
         own = np.repeat(counting, np.diff(starts))[known]
         counts = np.append(own, np.zeros(len(exact.values), bool))
-    rounded = jointly_rounded(
-        matrix,
-        np.concatenate([values[known], exact.values]),
-        np.concatenate([spread[known], np.zeros(len(exact.values))]),
-        counts,
-        np.append(of[known], np.full(len(exact.values), -1)),
-    )
+    values = np.concatenate([values[known], exact.values])
+    spread = np.concatenate([spread[known], np.zeros(len(exact.values))])
+    of = np.append(of[known], np.full(len(exact.values), -1))
+    units, members, contents = common_units(matrix, len(known))
+    if 0 < len(members) <= ROWS - matrix.shape[0]:
+        matrix = sparse.vstack([matrix, units], format="csr")
+        values = np.append(values, values[members] / contents)
+        spread = np.append(spread, spread[members] / contents**2)
+        of = np.append(of, np.full(len(members), -1))
+        counts = None if counts is None else np.append(counts, np.zeros(len(members), bool))
+    rounded = jointly_rounded(matrix, values, spread, counts, of)
     if rounded is None:
         return exact.whole
     for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):

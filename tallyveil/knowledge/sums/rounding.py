@@ -27,7 +27,7 @@ from tallyveil.knowledge.sums.integers import nearest_integers
 from tallyveil.knowledge.sums.margins import rounded_in_margins
 from tallyveil.knowledge.sums.parts import rounded_in_parts
 
-__all__ = ["Rounded", "jointly_rounded"]
+__all__ = ["ROWS", "Rounded", "jointly_rounded"]
 
 _DIGITS: Final = 6  # of values, so that values that differ only by rounding errors round alike
 _FAMILIES: Final = 8
@@ -35,7 +35,7 @@ _FRUITLESS: Final = 500_000  # entries to search before giving up if no sums are
 _LARGEST: Final = 2.0**60  # so that sums of values fit in 64 bits
 _WHOLE: Final = 2.0**53  # up to here a double holds every integer
 _NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: larger values may be off by this much
-_ROWS: Final = 20_000  # rows, unless `parts` or `margins` apply
+ROWS: Final = 20_000  # rows, unless `parts` or `margins` apply
 _WORK: Final = 3e7  # products of the sums' parts, to move values so that they add up
 _EXACTLY: Final = 1e6  # the weight of a sum that is known exactly
 
@@ -77,7 +77,7 @@ def jointly_rounded(
         rounded = shape(matrix, values, variances, counts)
         if rounded is not None:
             return Rounded(rounded, agree=True)
-    if matrix.shape[0] > _ROWS:
+    if matrix.shape[0] > ROWS:
         return Rounded()
     families, sums = _families(matrix, np.arange(len(values)) if columns is None else columns)
     if not sums:
