@@ -201,6 +201,20 @@ def test_columns_without_groups_are_no_part_of_what_is_bought(connect: Connect) 
     assert spent(connection) == 0.1
 
 
+@pytest.mark.parametrize(("where", "last"), [("false", 0), ("age = -5", 0.1)])
+def test_a_question_without_groups_is_answered_and_costs_nothing(
+    connect: Connect, where: str, last: float
+) -> None:
+    every = "SELECT sex, count(*) AS n FROM person GROUP BY sex HAVING count(*) > 0"
+    empty = every.replace("GROUP BY", f"WHERE {where} GROUP BY")
+    beside = f"SELECT * FROM ({every}) AS a JOIN ({empty}) AS b ON a.sex = b.sex"
+    other = empty + " AND count(*) <> (SELECT count(*) FROM person)"
+    connection = connect()
+    for query, total in ((empty, 0), (beside, 0.1), (other, 0.1 + last)):
+        assert connection.execute(query).fetchall() == []
+        assert spent(connection) == total
+
+
 @pytest.mark.parametrize("ratio", ["count(*) / 0", "count(*) % (1 - 1)"])
 def test_what_was_paid_for_is_answered_though_a_constant_is_zero(
     connect: Connect, ratio: str

@@ -105,6 +105,8 @@ def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dic
     noise is drawn independently. Better where history or exact rows improve it."""
     laws: dict[str, dict[int, tuple[IntArray, NoiseLaw]]] = {}
     for one in purchases:
+        if one.indirect:
+            continue  # other rows are charged, which have noise of other scales
         for number, rows, scale in zip(one.columns, one.rows, one.charge.scales, strict=True):
             law = law_of(one.mechanism.name, scale)
             if law is not None:

@@ -13,9 +13,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, IntArray
@@ -23,6 +24,8 @@ from tallyveil.knowledge.recorded.layout import Axes, ExpandedColumns, ExpandedF
 from tallyveil.knowledge.recorded.prepared import SEED, PreparedColumn, Signs, marks
 
 __all__ = ["Products", "mixed"]
+
+Number = TypeVar("Number", np.int64, np.uint64)
 
 _SUMMED: Final = 8  # products that take about the time of expanding one entry
 _LOOKED_UP: Final = 6  # coefficients that can be looked up in this time
@@ -117,15 +120,23 @@ class _Table:
         if not other.any():
             return None
         rows = np.bincount(self.expanded.rows[other], minlength=self.height)
-        return np.add.reduceat(rows, self.expanded.starts[:-1]) > 0
+        return self._summed(rows) > 0
 
     def mark(self, factor: np.uint64, marks: Signs) -> None:
         """Number each factor's cells: equal where all its rows are, 0 where they are 0."""
         found = mixed(self.rows.view(np.uint64) * factor)
         found *= marks[:, None]
-        if self.height > len(self.expanded.starts) - 1:
-            found = np.add.reduceat(found, self.expanded.starts[:-1], axis=0)
-        self.signs = mixed(found)
+        self.signs = mixed(self._summed(found))
+
+    def _summed(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Sum each factor's rows. The sum of a factor without rows is 0."""
+        heights = np.diff(self.expanded.starts)
+        if (heights == 1).all():
+            return values
+        found = np.zeros((len(heights), *values.shape[1:]), dtype=values.dtype)
+        filled = heights > 0
+        found[filled] = np.add.reduceat(values, self.expanded.starts[:-1][filled], axis=0)
+        return found
 
 
 class _Kind:
