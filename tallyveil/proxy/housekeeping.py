@@ -21,6 +21,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from tallyveil.blas import one_thread
+
 __all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
 
 DELAY: Final = 0.3
@@ -52,7 +54,8 @@ def short_pauses() -> Iterator[None]:
     """Inside, no thread of this process keeps the others waiting for long.
 
     Collections ignore the objects that exist already, since they stay until the end.
-    Only `Housekeeping` collects objects of the oldest generation.
+    Only `Housekeeping` collects objects of the oldest generation. Linear algebra runs in the
+    statement's own thread.
     """
     thresholds, switch = gc.get_threshold(), sys.getswitchinterval()
     gc.collect()
@@ -60,7 +63,8 @@ def short_pauses() -> Iterator[None]:
     gc.set_threshold(*thresholds[:2], _NEVER)
     sys.setswitchinterval(SWITCH)
     try:
-        yield
+        with one_thread():
+            yield
     finally:
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(switch)

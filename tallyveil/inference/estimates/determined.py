@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.inference.blas import one_thread
+from tallyveil.blas import one_thread
 from tallyveil.inference.estimates.least_norm import EXACT, without_dust
 from tallyveil.inference.laws.noise import Noises
 

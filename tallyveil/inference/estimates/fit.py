@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.arrays import FloatArray
-from tallyveil.inference.blas import one_thread
+from tallyveil.blas import one_thread
 from tallyveil.inference.laws.noise import Noises
 from tallyveil.solver_threads import aside
 

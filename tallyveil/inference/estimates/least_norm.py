@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.inference.blas import one_thread
+from tallyveil.blas import one_thread
 
 __all__ = [
     "EXACT",
