@@ -18,6 +18,7 @@ from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
 from tallyveil.accountant.ledger.codec import decode_answers, encode_answers
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Memory, Noisy, Release
+from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import TallyveilError
 
@@ -65,8 +66,7 @@ class Books:
         unused = Filters.unused(self._accounts)
         tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
         self.filters = Filters(unused.accounts, tables, shares)
-        self.readings = dict(summary.readings)
-        """For each charge what its table has spent after it, and whether that is exact."""
+        self.readings = Readings(summary.readings or None)
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         for (table, analyst), amount in summary.amounts.items():
@@ -209,13 +209,17 @@ class Books:
         return self._charges.number - self._summarised
 
     def summary(self, least: int, derived: Mapping[str, Arrays]) -> Summary | None:
-        """A summary of everything read, or None if the last lacks fewer than ``least`` charges."""
+        """A summary of everything read. None if the last lacks fewer than ``least`` charges, or if
+        a number is too large for it."""
         if self.unsummarised < least:
             return None
         self._summarised = self._charges.number
+        readings = self.readings.written()
+        if readings is None:
+            return None
         ends, spent = (self._charges, self._answers), (self.filters.tables, self.filters.shares)
-        recorded = dict(self.recording.amounts), dict(self.readings)
-        return Summary(*ends, *spent, *recorded, {**self.derived, **derived})
+        amounts = dict(self.recording.amounts)
+        return Summary(*ends, *spent, amounts, readings, {**self.derived, **derived})
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""
@@ -287,11 +291,12 @@ class Books:
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
-        self.memory.expect(Release(number, charge.table, charge.mechanism, lambda: charge))
+        self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
         if charge.translates:
             self.translated.add(charge.table)
         meter = filters.tables[charge.table]
-        self.filters, self.readings[number] = filters, (meter.spent, meter.exact)
+        self.filters = filters
+        self.readings.add(number, meter.spent, meter.exact)
 
 
 def _portion(seen: Position, covered: Position) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
@@ -26,27 +26,33 @@ _DERIVED_BYTES: Final = 1 << 22
 
 
 class Release:
-    """A charge and its answer. ``decoded`` returns the charge. ``noisy`` is the answer, as
-    `codec.encode_answers` writes it if that is bytes, None before it is recorded. Threads may share
-    it."""
+    """A charge and its answer. If they are bytes, ``charge`` is as `codec.encode_charge` and
+    ``noisy`` as `codec.encode_answers` writes it; ``noisy`` is None before it is recorded. Threads
+    may share it."""
 
-    __slots__ = ("_answers", "charge_id", "decoded", "mechanism", "noisy", "table")
+    __slots__ = ("_answers", "_charge", "charge_id", "mechanism", "noisy", "table")
 
-    def __init__(
-        self, charge_id: int, table: str, mechanism: str, decoded: Callable[[], Charge]
-    ) -> None:
+    def __init__(self, charge_id: int, table: str, mechanism: str, charge: Charge | bytes) -> None:
         self.charge_id = charge_id
         self.table = table
         self.mechanism = mechanism
-        self.decoded = decoded
         self.noisy: Noisy | bytes | None = None
+        self._charge = charge
         self._answers: tuple[Answer, ...] = ()
 
     @classmethod
     def of(cls, stored: StoredCharge) -> Release:
         """The release for a charge in the ledger."""
-        row = stored.table, stored.mechanism
-        return cls(stored.id, *row, partial(decode_charge, *row, stored.columns))
+        # All releases share the few names, which would take much memory.
+        names = sys.intern(stored.table), sys.intern(stored.mechanism)
+        return cls(stored.id, *names, stored.columns)
+
+    def decoded(self) -> Charge:
+        """The charge; decoded anew each time if it is bytes."""
+        charge = self._charge
+        if isinstance(charge, bytes):
+            return decode_charge(self.table, self.mechanism, charge)
+        return charge
 
     @property
     def answers(self) -> tuple[Answer, ...]:

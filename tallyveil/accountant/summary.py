@@ -35,7 +35,7 @@ from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 5  # of the file, and of what other rooms derive
+_FORMAT: Final = 6  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -45,15 +45,15 @@ _Named: TypeAlias = dict[str, npt.NDArray[Any]]
 @dataclass(frozen=True)
 class Summary:
     """The state after the ledger's rows up to ``charges`` and ``answers``: the filters' meters, the
-    amounts recorded by table and analyst, the odometer's readings by charge, and what other rooms
-    derived by table."""
+    amounts recorded by table and analyst, the odometer's readings (`Readings.written`), and what
+    other rooms derived by table."""
 
     charges: Position
     answers: Position
     tables: Mapping[str, Meter]
     shares: Mapping[tuple[str, str], Meter]
     amounts: Mapping[tuple[str, str], Amount]
-    readings: Mapping[int, tuple[int, bool]]
+    readings: Arrays
     derived: Mapping[str, Arrays]
 
 
@@ -63,10 +63,11 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
     if ledger is None:
         return None
     try:
-        content = _beside(ledger).read_bytes()
-        if hashlib.blake2b(content[_DIGEST:], digest_size=_DIGEST).digest() != content[:_DIGEST]:
+        with _beside(ledger).open("rb") as file:
+            digest, content = file.read(_DIGEST), file.read()
+        if hashlib.blake2b(content, digest_size=_DIGEST).digest() != digest:
             return None
-        with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as stored:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             arrays = dict(stored)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
@@ -84,13 +85,7 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
         {table: meters[n] for table, n in about["tables"] if table in keys},
         {(table, analyst): meters[n] for table, analyst, n in about["shares"] if table in keys},
         {(t, analyst): Amount(*held) for t, analyst, *held in about["amounts"] if t in keys},
-        dict(
-            zip(
-                arrays["charges"].tolist(),
-                zip(arrays["spent"].tolist(), arrays["exact"].tolist(), strict=True),
-                strict=True,
-            )
-        ),
+        {name: arrays[f"readings/{name}"] for name in about["readings"]},
         {
             table: {key: arrays[f"{n}/{key}"] for key in names}
             for n, (table, names) in enumerate(about["derived"])
@@ -119,16 +114,12 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
         "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
         "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
         "meters": meters,
+        "readings": [*summary.readings],
         "derived": [(table, [*own]) for table, own in summary.derived.items()],
     }
     for n, own in enumerate(summary.derived.values()):
         arrays |= {f"{n}/{key}": array for key, array in own.items()}
-    spent = [one for one, _ in summary.readings.values()]
-    arrays["charges"] = np.array(list(summary.readings), dtype=np.int64)
-    arrays["exact"] = np.array([one for _, one in summary.readings.values()], dtype=np.bool_)
-    if max(spent, default=0) >= 2**63:
-        return
-    arrays["spent"] = np.array(spent, dtype=np.int64)
+    arrays |= {f"readings/{name}": array for name, array in summary.readings.items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **arrays)

@@ -83,7 +83,7 @@ class State:
 
     def written(self) -> Arrays:
         """The arrays computed from the releases so far, for `resume`."""
-        numbers, keys = self._holding.written()
+        numbers, halves = self._holding.written()
         return {
             "first": np.array(self._first),
             "release_of": np.array(self._release_of),
@@ -91,7 +91,7 @@ class State:
             "drawn": np.array([*self._drawn], dtype=np.int64),
             "multiples": np.array([n for n in self._multiples if n >= 0], dtype=np.int64),
             "numbers": numbers,
-            "keys": np.frombuffer(keys, np.uint8),
+            "halves": halves,
             **self.relevance.written(),
         }
 
@@ -101,7 +101,7 @@ class State:
             setattr(self, f"_{name}", array("q", written[name].tobytes()))
         self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
         self._multiples.update(written["multiples"].tolist())
-        self._holding = Holding(written["numbers"], written["keys"].tobytes())
+        self._holding = Holding(written["numbers"], written["halves"])
         self.relevance = Relevance.resumed(written)
         return len(self._first)
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share, summary
+from tallyveil.accountant.readings import Readings
 from tallyveil.errors import LedgerError, LedgerMismatch
 from tests.accountant.ledgers import altered, recorded_answers
 
@@ -282,3 +283,20 @@ def test_a_folder_that_takes_no_summary_is_no_error(
 def test_another_declaration_is_refused_beside_a_summary(cubes: Any, path: Path) -> None:
     with pytest.raises(LedgerMismatch):
         opened(cubes, path, fingerprint="g")
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64), st.booleans()), max_size=8), st.integers(0, 8))
+def test_readings_that_were_written_are_the_same(every: list[tuple[int, bool]], cut: int) -> None:
+    """Numbers that do not fit in 64 bits are not written."""
+    first = Readings()
+    for number, reading in enumerate(every[:cut]):
+        first.add(number, *reading)
+    written = first.written()
+    assert (written is None) == any(spent >= 2**63 for spent, _ in every[:cut])
+    resumed = first if written is None else Readings(written)
+    for number, reading in enumerate(every[cut:], cut):
+        resumed.add(number, *reading)
+    assert len(resumed) == len(every)
+    assert resumed.every() == dict(enumerate(every))
+    again = resumed.written()
+    assert again is None or Readings(again).every() == resumed.every()

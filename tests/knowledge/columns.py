@@ -52,6 +52,6 @@ def release(
     joint = Joint(CONDITIONED, rows, (*(rows,) * rows, -1)) if together else None
     scales = (scale,) * len(columns)
     charge = Charge(Workload("t", columns), mechanism, scales, "SELECT 1", joint=joint)
-    found = Release(number, "t", mechanism, lambda: charge)
+    found = Release(number, "t", mechanism, charge)
     found.noisy = tuple((number,) * column.height for column in columns)
     return found

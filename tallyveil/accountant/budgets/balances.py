@@ -121,7 +121,7 @@ class Balances:
     def odometer(self) -> list[OdometerReading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
         with self._lock, self._books.reading():
-            entries, after = self._ledger.history(None), dict(self._books.readings)
+            entries, after = self._ledger.history(None), self._books.readings.every()
         return [
             OdometerReading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
             for entry in entries

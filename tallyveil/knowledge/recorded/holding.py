@@ -15,6 +15,8 @@ from tallyveil.arrays import IntArray
 __all__ = ["Holding"]
 
 _Numbers: TypeAlias = tuple[int, ...]
+_Halves: TypeAlias = npt.NDArray[np.uint64]
+"""The first halves of keys, and the second halves (2×n)."""
 
 
 class Holding:
@@ -22,12 +24,10 @@ class Holding:
     halves of the keys; later ones are in a dictionary. Threads may share it, but only one may add.
     """
 
-    def __init__(self, first: IntArray | None = None, keys: bytes = b"") -> None:
-        """Start with a column number for each of the concatenated ``keys``."""
-        numbers = np.zeros(0, dtype=np.int64) if first is None else first
-        halves = _halves(keys)
-        order = np.argsort(halves[0], kind="stable")
-        self._halves, self._numbers = halves[:, order], numbers[order]
+    def __init__(self, numbers: IntArray | None = None, halves: _Halves | None = None) -> None:
+        """Start empty, or with what `written` returned."""
+        self._numbers = np.zeros(0, dtype=np.int64) if numbers is None else numbers
+        self._halves = _halves(b"") if halves is None else halves
         self._others: dict[bytes, _Numbers] = {}
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
@@ -70,13 +70,16 @@ class Holding:
         """The number of rows, counted once for each column that contains them."""
         return len(self._numbers) + sum(map(len, self._others.values()))
 
-    def written(self) -> tuple[IntArray, bytes]:
-        """The numbers and keys from which another index can start."""
+    def written(self) -> tuple[IntArray, _Halves]:
+        """A column number and the halves of a key for each row, in the order of the first halves:
+        another index can start with them."""
         numbers = [self._numbers, np.array([*itertools.chain(*self._others.values())], np.int64)]
         keys = b"".join(key * len(own) for key, own in self._others.items())
-        return np.concatenate(numbers), self._halves.T.tobytes() + keys
+        halves = np.concatenate([self._halves, _halves(keys)], axis=1)
+        order = np.argsort(halves[0], kind="stable")
+        return np.concatenate(numbers)[order], halves.take(order, axis=1)
 
 
-def _halves(keys: bytes) -> npt.NDArray[np.uint64]:
+def _halves(keys: bytes) -> _Halves:
     """The first halves of the concatenated keys, and the second halves."""
     return np.ascontiguousarray(np.frombuffer(keys, np.uint64).reshape(-1, 2).T)
