@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from tallyveil.workload.workload import Column, Factor
 
@@ -18,7 +17,8 @@ def factor(dense: Any, axes: Sequence[str] = ("a",), shape: Sequence[int] | None
     """A row for each of the matrix; one axis has as many values as that has columns."""
     matrix = np.asarray(dense, dtype=np.int64)
     own = matrix.shape[1:] if shape is None else tuple(shape)
-    return Factor.of_sparse(tuple(axes), own, sparse.csr_matrix(matrix))
+    rows, cells = np.nonzero(matrix)
+    return Factor(tuple(axes), own, len(matrix), rows, cells, matrix[rows, cells])
 
 
 def column(
