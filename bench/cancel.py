@@ -40,7 +40,15 @@ from tallyveil.gate import Gate
 from tallyveil.proxy import Server, ServerThread
 from tallyveil.proxy.housekeeping import short_pauses
 
-__all__ = ["STATEMENTS", "Cancelled", "cancel_after", "connected", "opened", "statement"]
+__all__ = [
+    "STATEMENTS",
+    "Cancelled",
+    "Spent",
+    "cancel_after",
+    "connected",
+    "opened",
+    "statement",
+]
 
 REPEATS = int(os.environ.get("REPEATS", "8"))
 
