@@ -190,14 +190,11 @@ class Conversation:
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         self.session.connected(self.pid)
-        catalog = self._host.catalog
-        executor = Executor(
-            self.session,
-            self._interruption,
-            Kept(self._holding),
-            self._host.replies,
-            None if catalog is None else Inquiry(catalog, self.session, request.user, database),
+        session, stop, catalog = self.session, self._interruption, self._host.catalog
+        inquiry = (
+            None if catalog is None else Inquiry(catalog, session, stop, request.user, database)
         )
+        executor = Executor(session, stop, Kept(self._holding), self._host.replies, inquiry)
         for name, value in request.settings:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK

@@ -16,13 +16,7 @@ from tallyveil.gate.interface import Receive, Result, Statement, StatementDescri
 from tallyveil.proxy.errors import ActiveTransaction
 from tallyveil.proxy.execution.copying import rows_for
 from tallyveil.proxy.execution.inquiry import Inquiry
-from tallyveil.proxy.execution.kept import (
-    Kept,
-    PreparedStatement,
-    StatementFields,
-    asks_catalog,
-    prepare,
-)
+from tallyveil.proxy.execution.kept import Kept, PreparedStatement, asks_catalog, prepare
 from tallyveil.proxy.execution.replies import KeptReply, Replies, ReplyKey, asked
 from tallyveil.proxy.execution.rows import PendingRows
 from tallyveil.proxy.execution.statements import HANDLERS, Call
@@ -126,7 +120,7 @@ class Executor:
         if statement.kind in ("fetch", "execute"):
             return PreparedStatement(statement, (), 0, (), self.kept.fields_of(statement))
         if statement.kind in ("catalog", "declare") and asks_catalog(statement):
-            oids, fields = self.inquire(statement.inner or statement, declared)
+            oids, fields = self.inquiry.describe(statement.inner or statement, declared)
             shown = None if statement.inner else fields
             return PreparedStatement(statement, oids, len(oids), (), shown)
         return prepare(self._describe, statement, declared)
@@ -139,7 +133,7 @@ class Executor:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """The context of one call to the gate or the catalog, which a cancel stops."""
+        """The context of one call to the gate, which a cancel stops."""
         with self._interruption.running(), self.session.limited(self._interruption.cancelled):
             yield
 
@@ -149,23 +143,6 @@ class Executor:
         if self._inquiry is None:
             raise ValueError("there is no catalog to query")
         return self._inquiry
-
-    def inquire(self, statement: Statement, oids: tuple[int, ...]) -> StatementFields:
-        """Describe a question about the catalogs: the types of its parameters, and its columns."""
-        with self._running():
-            return self.inquiry.describe(statement, oids)
-
-    def look_up(
-        self,
-        statement: Statement,
-        rows: PendingRows,
-        parameters: Sequence[Any],
-        executed: PreparedStatement | None = None,
-    ) -> Result:
-        """Answer a question about the catalogs into ``rows``. ``executed`` is the prepared
-        statement that EXECUTE names."""
-        with self._running():
-            return self.inquiry.answer(statement, rows, parameters, executed)
 
     def rows_for(self, statement: Statement) -> PendingRows:
         """The object that collects the rows of a statement of the simple protocol."""
@@ -217,7 +194,7 @@ class Executor:
         if handler is not None:
             return handler(self, call)
         if statement.kind == "catalog":
-            return self.look_up(statement, rows, parameters)
+            return self.inquiry.answer(statement, rows, parameters)
         if statement.kind == "set":
             return self._set(call)
         result = self.ask(statement.inner or statement, rows.begin, parameters, types)

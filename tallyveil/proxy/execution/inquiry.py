@@ -21,6 +21,7 @@ from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result, Statement
 from tallyveil.proxy.execution.kept import PreparedStatement, StatementFields
 from tallyveil.proxy.execution.rows import Fields, PendingRows
+from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import PgType, WireType
 
 __all__ = ["Inquiry", "raw_parameter"]
@@ -46,11 +47,17 @@ class Inquiry:
     """A session's access to the catalogs; used by one thread at a time."""
 
     def __init__(
-        self, catalog: CatalogSocket, session: GateSession, user: str, database: str
+        self,
+        catalog: CatalogSocket,
+        session: GateSession,
+        interruption: Interruption,
+        user: str,
+        database: str,
     ) -> None:
         self.takes: Final = catalog.takes
         self._relay = catalog.relay(user, database)
         self._session = session
+        self._interruption = interruption
 
     def describe(self, statement: Statement, oids: Sequence[int]) -> StatementFields:
         """Return the types of the statement's parameters, and its columns. Raises CatalogError and
@@ -87,7 +94,12 @@ class Inquiry:
     def _ask(
         self, statement: Statement, question: CatalogQuestion, *, described: bool = False
     ) -> CatalogAnswer:
-        with positions_from(statement.offset):
+        stop = self._interruption
+        with (
+            stop.running(),
+            self._session.limited(stop.cancelled),
+            positions_from(statement.offset),
+        ):
             return self._relay.answer(question, self._settings(), described=described)
 
     def _settings(self) -> ServerSettings:

@@ -46,7 +46,7 @@ def _declared(executor: Executor, statement: Statement) -> tuple[int, ...]:
     if not asks_catalog(statement) or not statement.types:
         return tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
     casts = ", ".join(f"CAST(NULL AS {kind})" for kind in statement.types)
-    _, fields = executor.inquire(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
+    _, fields = executor.inquiry.describe(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
     return tuple(wire.type.oid for _, wire in fields or ())
 
 
@@ -54,7 +54,7 @@ def _execute(executor: Executor, call: Call) -> Result:
     statement = call.statement
     prepared = executor.kept.statement(statement.target or "")
     if prepared.statement.kind == "catalog":
-        return executor.look_up(statement, call.rows, (), prepared)
+        return executor.inquiry.answer(statement, call.rows, (), prepared)
     if prepared.statement.kind not in ("select", "explain", "show"):
         raise FeatureNotSupported(
             f"EXECUTE of {prepared.statement.tag} is not answered",
@@ -116,7 +116,7 @@ def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Cal
         return executor.ask(query, cursor.begin, call.parameters, call.types)
     rows = PendingRows(executor.kept.holding, (1,) if cursor.options.binary else None)
     try:
-        result = executor.look_up(query, rows, call.parameters)
+        result = executor.inquiry.answer(query, rows, call.parameters)
         cursor.relay(rows)
     finally:
         rows.drop()
