@@ -41,11 +41,10 @@ from tallyveil.rewriter.resolve.definitions import (
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.names import (
     Catalog,
-    Reference,
     forget_databases,
     forget_schemas,
-    references,
     refuse_reserved_names,
+    resolve_tables,
 )
 from tallyveil.rewriter.resolve.probes import empty_probes
 from tallyveil.rewriter.resolve.records import (
@@ -88,8 +87,8 @@ class Draft:
 @dataclass
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
-    tables it names, the result's columns with a time zone, the relations of schema dp it reads,
-    cautions about constants above the aggregation, and its private blocks.
+    result's columns with a time zone, the relations of schema dp it reads, cautions about constants
+    above the aggregation, and its private blocks.
     """
 
     cursor: PublicCursor
@@ -99,7 +98,6 @@ class Planning(Draft):
     session: Callable[[str, list[str]], Any]
     share: bool
     now: dt.datetime
-    resolved: list[Reference] = field(default_factory=list)
     with_zone: Sequence[str] = ()
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
@@ -158,10 +156,10 @@ def _replace_session_functions(planning: Planning) -> None:
 def _resolve_tables(planning: Planning) -> None:
     """Resolve tables, and once more if protected tables were replaced by empty ones."""
     tree, catalog = planning.tree, planning.catalog
-    planning.resolved = references(tree, catalog)
+    resolve_tables(tree, catalog)
     forget_schemas(tree)
-    if empty_probes(planning.resolved, catalog):
-        planning.resolved = references(tree, catalog)
+    if empty_probes(tree, catalog):
+        resolve_tables(tree, catalog)
 
 
 def _settle_instants(planning: Planning) -> None:
@@ -264,7 +262,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     _replace_session_functions,
     _resolve_tables,
     lambda planning: refuse_reserved_names(planning.tree),
-    lambda planning: inline_common_tables(planning.tree, planning.resolved),
+    lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
     _settle_instants,
     _translate,

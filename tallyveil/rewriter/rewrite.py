@@ -22,7 +22,7 @@ from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
 from tallyveil.rewriter.plan import Plan
 from tallyveil.rewriter.resolve.definitions import read_views
-from tallyveil.rewriter.resolve.names import Catalog, references
+from tallyveil.rewriter.resolve.names import Catalog, resolve_tables
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.query import Shape
@@ -65,7 +65,7 @@ class Rewriter:
             draft = _run(READING, Draft(*self._parsed(sql, dialect)))
         if not parameters.count(draft.tree):
             return tuple(kind or "VARCHAR" for kind in declared)
-        references(draft.tree, self._catalog)
+        resolve_tables(draft.tree, self._catalog)
         return parameters.infer(draft.tree, Scope(self._catalog).type_of, declared)
 
     def plan(

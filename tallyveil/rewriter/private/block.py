@@ -26,7 +26,7 @@ from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
 from tallyveil.rewriter.resolve.scope import Lineage, constants_among
 from tallyveil.rewriter.sql import vocabulary as known
-from tallyveil.rewriter.sql.nodes import conjunction, function_name, visit
+from tallyveil.rewriter.sql.nodes import conjunction, filtered, function_name, visit
 
 __all__ = ["NOISY", "Block", "read_block"]
 
@@ -156,9 +156,9 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
         )
     if not isinstance(argument, exp.Star):
         from_clause.check(argument, records)
-    outer = node.parent
-    if isinstance(outer, exp.Filter) and outer.this is node:
-        from_clause.check(outer.expression.this, records)
+    whole = filtered(node)
+    if whole is not node:
+        from_clause.check(whole.expression.this, records)
     if not isinstance(node, exp.Count):
         for column in argument.find_all(exp.Column):
             if type(column.parent) in known.AGGREGATES and column.meta_get("coarse"):

@@ -23,7 +23,7 @@ from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, with_f
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
-from tallyveil.rewriter.sql.nodes import function_name, position, unfiltered
+from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["Outputs"]
@@ -253,9 +253,7 @@ def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:
     found = set()
     for node in nodes:
         if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node):
-            filtered = isinstance(node.parent, exp.Filter) and node.parent.this is node
-            outer: exp.Expr = node.parent if filtered and node.parent is not None else node
-            found.add(with_filter_of(outer, exp.Sum(this=node.this.copy())))
+            found.add(with_filter_of(filtered(node), exp.Sum(this=node.this.copy())))
     return found
 
 

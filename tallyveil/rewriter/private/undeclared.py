@@ -20,7 +20,7 @@ from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, as_instant
-from tallyveil.rewriter.sql.literals import as_written
+from tallyveil.rewriter.sql.literals import written_text
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
@@ -164,8 +164,8 @@ def _values_caution(
 def _pattern_cautions(
     node: exp.Like | exp.ILike, attribute: Attribute, table: str
 ) -> Iterator[Caution]:
-    pattern = _text(node.expression)
-    escape = _text(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
+    pattern = written_text(node.expression)
+    escape = written_text(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
     if pattern is None or escape is None:
         return
     if attribute.sql_type != "VARCHAR" or attribute.size > MAX_TRIED:
@@ -181,11 +181,6 @@ def _pattern_cautions(
     which, negation = ("every", "NOT ") if _is_negated(node) else ("no", "")
     message = f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}"
     yield _caution(message, node.expression, attribute, table, alike[:1])
-
-
-def _text(node: exp.Expr) -> str | None:
-    found = as_written(node)
-    return None if found is None else found.text
 
 
 def _regular(pattern: str, escape: str) -> str:

@@ -32,7 +32,7 @@ from tallyveil.rewriter.resolve.records import (
     reads_records,
     sources,
 )
-from tallyveil.rewriter.sql.nodes import ambiguous, function_name, position
+from tallyveil.rewriter.sql.nodes import ambiguous, filtered, function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["mark_outer_columns", "resolve_columns", "unaggregated"]
@@ -246,8 +246,7 @@ def _refuse_outer_aggregates(query: exp.Expr, outer: Sequence[exp.Column]) -> No
     """Refuse aggregates of the record only: in SQL these belong to the enclosing query."""
     marked = {id(column) for column in outer}
     for node in query.find_all(exp.AggFunc) if outer else ():
-        whole = node.parent if isinstance(node.parent, exp.Filter) else node
-        columns = list(whole.find_all(exp.Column))
+        columns = list(filtered(node).find_all(exp.Column))
         if columns and all(id(column) in marked for column in columns):
             raise FeatureNotSupported(
                 f"{function_name(node)} of the record's own attributes, inside a subquery, is "

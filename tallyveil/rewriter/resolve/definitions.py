@@ -11,7 +11,7 @@ refer to itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -23,11 +23,15 @@ from tallyveil.errors import PolicyError, StatementError
 from tallyveil.rewriter.resolve.names import (
     DEFAULT_SCHEMAS,
     Catalog,
-    Reference,
-    references,
     refuse_reserved_names,
+    resolve_tables,
 )
-from tallyveil.rewriter.resolve.records import common_table, holds_noise, mark_records
+from tallyveil.rewriter.resolve.records import (
+    common_table,
+    definition_of,
+    holds_noise,
+    mark_records,
+)
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.naming import check_references, name_columns
@@ -40,16 +44,17 @@ from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 __all__ = ["expand_views", "expanded_views", "inline_common_tables", "read_declared", "read_views"]
 
 
-def inline_common_tables(tree: exp.Expr, resolved: Sequence[Reference]) -> None:
+def inline_common_tables(tree: exp.Expr) -> None:
     """Replace, in place, every name of a common table without noisy rows by its definition. Then
     mark which queries yield records.
 
     Raises StatementTooComplex if the statement would grow beyond MAX_NODES.
     """
     named: dict[int, list[exp.Table]] = {}
-    for reference in resolved:
-        if reference.definition is not None:
-            named.setdefault(id(reference.definition), []).append(reference.node)
+    for table in tree.find_all(exp.Table):
+        definition = definition_of(table)
+        if definition is not None:
+            named.setdefault(id(definition), []).append(table)
     size = Size("the common tables", "Name each common table less often.")
     for item in list(_completed(tree)) if named else ():
         deadline.check()
@@ -106,7 +111,7 @@ def _read(sql: str, catalog: Catalog) -> exp.Expr:
         raise StatementError("expected one SELECT")
     tree = read_declared(sql, "a view", catalog)
     refuse_reserved_names(tree)
-    references(tree, catalog)
+    resolve_tables(tree, catalog)
     name_columns(tree, "postgres", sql)
     return tree
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.records import KIND, common_table, sources
+from tallyveil.rewriter.resolve.records import KIND, Kind, common_table, sources
 from tallyveil.rewriter.sql.nodes import position, visit
 
 __all__ = [
-    "DEFAULT_SCHEMAS", "Catalog", "Reference", "forget_databases", "forget_schemas", "references",
-    "refuse_reserved_names",
+    "DEFAULT_SCHEMAS", "Catalog", "forget_databases", "forget_schemas", "refuse_reserved_names",
+    "resolve_tables",
 ]  # fmt: skip
 
 
@@ -41,31 +40,18 @@ _RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined
 _RESERVED_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A table node and what it names; ``definition`` is the WITH item of a common table."""
-
-    node: exp.Table
-    kind: Literal["protected", "public", "dp", "common"]
-    name: str
-    definition: exp.CTE | None = None
-
-
-def references(tree: exp.Expr, catalog: Catalog) -> list[Reference]:
-    """Resolve every table in the tree, and store its kind in its meta.
+def resolve_tables(tree: exp.Expr, catalog: Catalog) -> None:
+    """Store in the meta of every table in the tree what kind of relation it names.
 
     Raises UndefinedTable, which reveals nothing about the source.
     """
-    found: list[Reference] = []
 
     def resolve(table: exp.Table) -> None:
         if _is_catalog(table):
             _refuse_mixed(table, tree, catalog)
-        found.append(_resolve(table, catalog))
-        table.meta[KIND] = found[-1].kind
+        table.meta[KIND] = _kind(table, catalog)
 
     visit(tree.find_all(exp.Table), resolve)
-    return found
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
@@ -110,22 +96,21 @@ def _is_of(column: exp.Column, source: exp.Expr) -> bool:
     return len(both) == 1 or (source.meta_get(KIND) != "common" and both <= {*DEFAULT_SCHEMAS})
 
 
-def _resolve(table: exp.Table, catalog: Catalog) -> Reference:
+def _kind(table: exp.Table, catalog: Catalog) -> Kind:
     if not isinstance(table.this, exp.Identifier):
         raise FeatureNotSupported(
             "table functions are not answered",
             hint="SELECT from a protected table; SELECT * FROM dp.attributes lists them.",
         )
     name, schema = table.name, table.db
-    definition = None if schema else common_table(table, name)
-    if definition is not None:
-        return Reference(table, "common", name, definition)
+    if not schema and common_table(table, name) is not None:
+        return "common"
     if schema == "dp" and name in catalog.relations:
-        return Reference(table, "dp", name)
+        return "dp"
     if schema in DEFAULT_SCHEMAS and name in catalog.domains:
-        return Reference(table, "protected", name)
+        return "protected"
     if schema in DEFAULT_SCHEMAS and name in catalog.public:
-        return Reference(table, "public", name)
+        return "public"
     raise UndefinedTable(
         f'relation "{".".join(part.name for part in table.parts)}" does not exist',
         detail=_ALONE if _is_catalog(table) else None,

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.names import Catalog, Reference
-from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes, sources
+from tallyveil.rewriter.resolve.names import Catalog
+from tallyveil.rewriter.resolve.records import KIND, is_aggregate, own_nodes, sources
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, own_alias, whole_number
 
 __all__ = ["empty_probes"]
@@ -21,17 +21,16 @@ _Known: TypeAlias = dict[int, bool]
 """For the id of each query, whether it never has rows."""
 
 
-def empty_probes(references: list[Reference], catalog: Catalog) -> bool:
+def empty_probes(tree: exp.Expr, catalog: Catalog) -> bool:
     """Replace each protected table in such a query by an empty one. Return whether any was."""
     found = False
     known: _Known = {}
-    for reference in references:
-        node = reference.node
-        if reference.kind != "protected" or not _within_probe(node, known):
+    for node in list(tree.find_all(exp.Table)):
+        if node.meta_get(KIND) != "protected" or not _within_probe(node, known):
             continue
         found = True
         empty = exp.Subquery(
-            this=_without_rows(catalog.domains[reference.name]),
+            this=_without_rows(catalog.domains[node.name]),
             alias=own_alias(node),
             joins=node.args.get("joins"),
         )

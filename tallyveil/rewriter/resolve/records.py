@@ -7,23 +7,26 @@ public tables and UNION ALL. Combining records (GROUP BY, an aggregate, DISTINCT
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, GroupingError
-from tallyveil.rewriter.sql.nodes import function_name, position, visit
+from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered, visit
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = [
-    "KIND", "OUTER", "aggregates", "check_record_level", "common_table", "definition_of",
+    "KIND", "OUTER", "Kind", "aggregates", "check_record_level", "common_table", "definition_of",
     "holds_noise", "holds_records", "is_aggregate", "is_listing", "level_nodes", "mark_records",
     "outer_columns", "own_nodes", "own_parts", "reads_records", "refuse_counted_listings",
     "renamed", "sources", "yields_records",
 ]  # fmt: skip
 
 
-# The key in a table node's meta for what it names: `names.Reference.kind`.
+Kind: TypeAlias = Literal["protected", "public", "dp", "common"]
+"""What a table names. A common table is an item of WITH."""
+
+# The key in a table node's meta for its `Kind` (`names.resolve_tables`).
 KIND: Final = "relation"
 
 # The key in the meta of a column that is in a query nested in an expression, but belongs to the
@@ -38,14 +41,9 @@ _CLAUSES = ("where", "group", "having", "order")
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node is an aggregate. The function of a window is not."""
-    if isinstance(node, exp.Filter):
-        return isinstance(node.this, exp.AggFunc) and not isinstance(node.parent, exp.Window)
-    if not isinstance(node, exp.AggFunc):
+    if not isinstance(unfiltered(node), exp.AggFunc):
         return False
-    outer = node.parent
-    if isinstance(outer, exp.Filter) and outer.this is node:
-        outer = outer.parent
-    return not isinstance(outer, exp.Window)
+    return not isinstance(filtered(node).parent, exp.Window)
 
 
 def own_nodes(select: exp.Select) -> list[exp.Expr]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-__all__ = ["WrittenConstant", "as_written"]
+__all__ = ["WrittenConstant", "as_written", "written_text"]
 
 
 class WrittenConstant(NamedTuple):
@@ -17,12 +17,6 @@ class WrittenConstant(NamedTuple):
     value: str | bool | None
     quoted: bool
     casts: tuple[exp.DataType, ...]
-
-    @property
-    def text(self) -> str | None:
-        """The value if it is a quoted text with at most one cast, as a parameter has."""
-        text = isinstance(self.value, str) and self.quoted and len(self.casts) < 2
-        return str(self.value) if text else None
 
 
 def as_written(node: exp.Expr) -> WrittenConstant | None:
@@ -44,3 +38,11 @@ def as_written(node: exp.Expr) -> WrittenConstant | None:
         case exp.Null() if not sign:
             return WrittenConstant(None, quoted, tuple(casts))
     return None
+
+
+def written_text(node: exp.Expr | None) -> str | None:
+    """The value of a quoted text with at most one cast, as a parameter has; None for another."""
+    found = None if node is None else as_written(node)
+    if found is None or not found.quoted or len(found.casts) > 1:
+        return None
+    return str(found.value)

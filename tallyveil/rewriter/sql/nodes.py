@@ -14,8 +14,9 @@ from tallyveil.errors import AmbiguousColumn, StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
-    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "function_name",
-    "is_star", "leaves", "own_alias", "position", "unfiltered", "visit", "whole_number",
+    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
+    "function_name", "is_star", "leaves", "own_alias", "position", "unfiltered", "visit",
+    "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
@@ -122,6 +123,12 @@ def as_type(node: exp.Expr, kind: str | exp.DataType) -> exp.Cast:
     return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
 
 
+def filtered(aggregate: exp.Expr) -> exp.Expr:
+    """An aggregate with its FILTER, if it has one."""
+    around = aggregate.parent
+    return around if isinstance(around, exp.Filter) and around.this is aggregate else aggregate
+
+
 def unfiltered(aggregate: exp.Expr) -> exp.Expr:
     """An aggregate without its FILTER, if it has one."""
     inner: exp.Expr = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
@@ -133,7 +140,7 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 
 def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Join one or more conditions by AND."""
+    """Join one or more conditions by AND. The parser's own `and_` takes no subquery as one."""
     whole, *others = parts
     for other in others:
         left, right = (

@@ -20,7 +20,7 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
 )
 from tallyveil.rewriter.sql.constants import replaced
-from tallyveil.rewriter.sql.literals import as_written
+from tallyveil.rewriter.sql.literals import as_written, written_text
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
@@ -229,7 +229,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)
 def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
     """The time that strptime reads from a text by its format."""
     name = function_name(node)
-    text, pattern = _text(node.this), _text(node.args.get("format"))
+    text, pattern = written_text(node.this), written_text(node.args.get("format"))
     if text is None or pattern is None:
         raise FeatureNotSupported(
             f"{name} of a value that is not a constant is not answered",
@@ -249,11 +249,6 @@ def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:
             f"'{text[:60]}' is not written in the format of {name}",
             position=position(node.this),
         ) from None
-
-
-def _text(node: exp.Expr | None) -> str | None:
-    found = None if node is None else as_written(node)
-    return None if found is None else found.text
 
 
 def since_epoch(node: exp.UnixToTime) -> dt.datetime:
