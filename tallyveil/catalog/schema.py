@@ -7,16 +7,13 @@ start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from tallyveil.catalog.pool import EVERYBODY
 from tallyveil.gate.relations.shown import Shown, ShownColumn
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["Statements", "setup"]
-
-Statements: TypeAlias = tuple[str, ...]
-"""Alternatives, of which the first that succeeds is used."""
+__all__ = ["setup"]
 
 # Analysts may execute no volatile functions but these, and pg_stat_get_…: they report sizes, locks
 # and numbers, or wait, and have no lasting effect.
@@ -85,7 +82,17 @@ END $$
 """
 
 
-def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterator[Statements]:
+# A definition may call functions that this PostgreSQL lacks. Then the view has its columns alone.
+_CREATE_VIEW: Final = """
+BEGIN
+  EXECUTE {view};
+EXCEPTION WHEN OTHERS THEN
+  EXECUTE {empty};
+END
+"""
+
+
+def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterator[str]:
     """Yield the statements that turn an empty database into the catalog. ``sql_type`` converts the
     name of a DuckDB type to PostgreSQL's."""
     harmless = "ARRAY[" + ", ".join(map(_literal, _HARMLESS)) + "]"
@@ -93,41 +100,39 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
     # session, so the function must not set anything.
     yield (
         "CREATE OR REPLACE FUNCTION pg_catalog.set_config(text, text, boolean) RETURNS text "
-        "LANGUAGE sql STABLE RETURN $2",
+        "LANGUAGE sql STABLE RETURN $2"
     )
-    yield (_REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS),)
-    yield (_HIDE_PREPARED,)
-    yield ("REVOKE ALL ON SCHEMA public FROM PUBLIC",)
+    yield _REVOKE.format(harmless=harmless, texts=_RUNS_TEXTS)
+    yield _HIDE_PREPARED
+    yield "REVOKE ALL ON SCHEMA public FROM PUBLIC"
     for schema in ("public", "dp"):
-        yield (f"CREATE SCHEMA IF NOT EXISTS {schema}",)
-        yield (f"GRANT USAGE ON SCHEMA {schema} TO {EVERYBODY}",)
-    yield (
-        "COMMENT ON SCHEMA dp IS 'budgets, attributes, history: what may be asked, at what cost'",
-    )
+        yield f"CREATE SCHEMA IF NOT EXISTS {schema}"
+        yield f"GRANT USAGE ON SCHEMA {schema} TO {EVERYBODY}"
+    yield "COMMENT ON SCHEMA dp IS 'budgets, attributes, history: what may be asked, at what cost'"
     for relation in relations:
         yield from _relation(relation, sql_type)
 
 
-def _relation(relation: Shown, sql_type: Callable[[str], str]) -> Iterator[Statements]:
+def _relation(relation: Shown, sql_type: Callable[[str], str]) -> Iterator[str]:
     name = f"{identifier(relation.schema)}.{identifier(relation.name)}"
     kind = "TABLE" if relation.definition is None else "VIEW"
     if relation.definition is None:
         columns = ", ".join(_column(column, sql_type) for column in relation.columns)
-        yield (f"CREATE TABLE {name} ({columns})",)
+        yield f"CREATE TABLE {name} ({columns})"
     else:
         typed = (f"NULL::{sql_type(c.type)} AS {identifier(c.name)}" for c in relation.columns)
-        empty = f"SELECT {', '.join(typed)} WHERE false"
-        yield (
-            f"CREATE VIEW {name} AS {relation.definition}",
-            f"CREATE VIEW {name} AS {empty}",
+        create = _CREATE_VIEW.format(
+            view=_literal(f"CREATE VIEW {name} AS {relation.definition}"),
+            empty=_literal(f"CREATE VIEW {name} AS SELECT {', '.join(typed)} WHERE false"),
         )
-    yield (f"GRANT SELECT ON {name} TO {EVERYBODY}",)
+        yield f"DO {_literal(create)}"
+    yield f"GRANT SELECT ON {name} TO {EVERYBODY}"
     if relation.comment is not None:
-        yield (f"COMMENT ON {kind} {name} IS {_literal(relation.comment)}",)
+        yield f"COMMENT ON {kind} {name} IS {_literal(relation.comment)}"
     for column in relation.columns:
         if column.comment is not None:
             target = f"{name}.{identifier(column.name)}"
-            yield (f"COMMENT ON COLUMN {target} IS {_literal(column.comment)}",)
+            yield f"COMMENT ON COLUMN {target} IS {_literal(column.comment)}"
 
 
 def _column(column: ShownColumn, sql_type: Callable[[str], str]) -> str:

@@ -15,7 +15,6 @@ from tallyveil.catalog.binaries import Binaries, NoPostgreSQL
 from tallyveil.catalog.cluster import Cluster, sweep
 from tallyveil.catalog.link import CatalogError, CatalogLink, Failed, run, unavailable
 from tallyveil.catalog.pool import ADMINISTRATION, DATABASE, EVERYBODY, SUPERUSER, TEMPLATE, making
-from tallyveil.catalog.schema import Statements
 from tallyveil.errors import StatementTooComplex, TallyveilError
 from tallyveil.events import report
 
@@ -42,7 +41,7 @@ class CatalogSupervisor:
     process.
     """
 
-    def __init__(self, binaries: Binaries, setup: Iterable[Statements]) -> None:
+    def __init__(self, binaries: Binaries, setup: Iterable[str]) -> None:
         self._binaries = binaries
         self._setup = setup
         self._cluster: Cluster | None = None
@@ -142,22 +141,11 @@ class CatalogSupervisor:
     def _fill(self, socket: str) -> None:
         with contextlib.closing(CatalogLink(socket, SUPERUSER, TEMPLATE)) as link:
             run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
-            for alternatives in self._setup:
-                _first(link, alternatives)
+            for statement in self._setup:
+                run(link, statement, PATIENCE)
             # Tools first connect to a database named postgres. The rename lets them have a copy of
             # the template under that name.
             run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
         with contextlib.closing(CatalogLink(socket, SUPERUSER, ADMINISTRATION)) as link:
             for statement in making(DATABASE):
                 run(link, statement, PATIENCE)
-
-
-def _first(link: CatalogLink, alternatives: Statements) -> None:
-    """Run the first statement that succeeds. Raises CatalogError if the last one fails, too."""
-    for statement in alternatives[:-1]:
-        try:
-            run(link, statement, PATIENCE)
-            return
-        except CatalogError:
-            continue
-    run(link, alternatives[-1], PATIENCE)
