@@ -1,15 +1,17 @@
-"""Find equal rows or columns of sparse matrices, such as the cells that no row distinguishes."""
+"""Find equal rows or columns of sparse matrices, such as the cells that no row distinguishes, and
+runs of equal entries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import BoolArray, IntArray
 
-__all__ = ["alike", "coded", "scrambled", "stretches"]
+__all__ = ["alike", "changes", "coded", "run_starts", "scrambled", "stretches"]
 
 _Marks = npt.NDArray[np.uint64]
 _List = tuple[IntArray, Sequence[IntArray]]
@@ -74,6 +76,20 @@ def coded(values: IntArray) -> tuple[IntArray, IntArray]:
         return rank[values], distinct
     distinct, codes = np.unique(values, return_inverse=True)
     return codes.reshape(values.shape).astype(np.int64, copy=False), distinct
+
+
+def changes(*columns: npt.NDArray[Any]) -> BoolArray:
+    """Whether each entry differs from the one before it in some column; True for the first."""
+    found = np.ones(len(columns[0]), dtype=np.bool_)
+    np.not_equal(columns[0][1:], columns[0][:-1], out=found[1:])
+    for column in columns[1:]:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def run_starts(*columns: npt.NDArray[Any]) -> IntArray:
+    """The place where each run begins of entries that are equal in every column."""
+    return np.flatnonzero(changes(*columns))
 
 
 def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArray, IntArray]:

@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
+from tallyveil.alike import run_starts
 from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.modular import Modular
 from tallyveil.invariants.span import JointRows, Span
@@ -78,7 +79,7 @@ def _measured(joint: JointRows, asked: Laminar) -> JointRows:
     declared, owner = joint.declared, asked.owner[joint.declared.cells]
     order = np.lexsort((owner, declared.rows))
     rows, owner = declared.rows[order], owner[order]
-    starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(owner, prepend=-2) != 0))
+    starts = run_starts(rows, owner)
     lengths = np.diff(np.append(starts, len(rows)))
     cut = (owner[starts] < 0) | (lengths != asked.sizes[owner[starts]])
     kept = np.setdiff1d(np.arange(declared.height), rows[starts[cut]])

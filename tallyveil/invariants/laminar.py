@@ -18,6 +18,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.alike import run_starts
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.workload import Factor
@@ -145,7 +146,7 @@ class Laminar:
         kept = np.flatnonzero(sets >= 0)
         order = kept[np.lexsort((sets[kept], asked.rows[kept]))]
         rows, sets = asked.rows[order], sets[order]
-        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(sets, prepend=-1) != 0))
+        starts = run_starts(rows, sets)
         lengths = np.diff(np.append(starts, len(rows)))
         return rows[starts], sets[starts], lengths, starts, asked.coefficients[order]
 
@@ -155,7 +156,7 @@ class Laminar:
         sets = self.owner[asked.cells]
         order = np.lexsort((asked.rows, sets))
         order = order[np.searchsorted(sets[order], 0) :]
-        for own in np.split(order, np.flatnonzero(np.diff(sets[order])) + 1):
+        for own in np.split(order, run_starts(sets[order])[1:]):
             if len(own):
                 rows, row = np.unique(asked.rows[own], return_inverse=True)
                 cells, cell = np.unique(asked.cells[own], return_inverse=True)
@@ -192,9 +193,9 @@ def _by_size(factor: Factor) -> Iterator[tuple[IntArray, IntArray]]:
     size if these are disjoint, otherwise one by one."""
     sizes = factor.entries[factor.rows]
     order = np.argsort(sizes, kind="stable")
-    for own in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
+    for own in np.split(order, run_starts(sizes[order])[1:]):
         rows, cells = factor.rows[own], factor.cells[own]
-        ends = np.flatnonzero(np.diff(rows)) + 1
+        ends = run_starts(rows)[1:]
         if len(np.unique(cells)) == len(cells):
             ends = ends[:0]
         yield from zip(np.split(rows, ends), np.split(cells, ends), strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallyveil.alike import alike
+from tallyveil.alike import alike, run_starts
 from tallyveil.arrays import IntArray
 from tallyveil.workload.classes import Classes, all_known, spread
 from tallyveil.workload.workload import Column, Factor
@@ -65,7 +65,6 @@ def _counted(*labels: IntArray) -> tuple[IntArray, ...]:
     """The distinct combinations in order, and the number of occurrences of each."""
     order = np.lexsort(labels[::-1])
     values = [label[order] for label in labels]
-    changes = [np.diff(value, prepend=value[:1] - 1) != 0 for value in values]
-    first = np.flatnonzero(np.logical_or.reduce(changes))
+    first = run_starts(*values)
     counts = np.diff(np.append(first, len(order)))
     return (*(value[first] for value in values), counts)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike, coded, scrambled
+from tallyveil.alike import alike, coded, run_starts, scrambled
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache, kept_with
 from tallyveil.workload.workload import Column, Factor
@@ -150,7 +150,7 @@ def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
     order = np.argsort(factor.cells, kind="stable")
     deadline.check()
     own = factor.cells[order]
-    starts = np.flatnonzero(np.diff(own, prepend=-1))
+    starts = run_starts(own)
     entries = [factor.rows[order], factor.coefficients[order]]
     first, of_cell = np.unique(
         alike([], (np.append(starts, len(order)), entries)), return_inverse=True

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.alike import run_starts, stretches
 from tallyveil.arrays import IntArray
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed
@@ -130,7 +131,7 @@ class Factor:
     @cached_property
     def starts(self) -> IntArray:
         """The first entry of every row that has one."""
-        return np.flatnonzero(np.diff(self.rows, prepend=-1)).astype(np.int64)
+        return run_starts(self.rows)
 
     @cached_property
     def magnitudes(self) -> tuple[float, float]:
@@ -168,14 +169,11 @@ def product_entries(
     cells, coefficients = np.zeros_like(rows), np.ones_like(rows)
     for factor, own in zip(factors, chosen, strict=True):
         deadline.check()
-        starts = np.searchsorted(factor.rows, np.arange(factor.height))
-        repeats = factor.entries[own[rows]]
-        first = np.repeat(starts[own[rows]], repeats)
-        within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-        entry = first + within
-        rows = np.repeat(rows, repeats)
+        ends = np.searchsorted(factor.rows, np.arange(factor.height + 1))
+        of, entry = stretches(ends, own[rows])
+        rows = rows[of]
         deadline.check()
-        cells = np.repeat(cells, repeats) * factor.size + factor.cells[entry]
+        cells = cells[of] * factor.size + factor.cells[entry]
         deadline.check()
-        coefficients = np.repeat(coefficients, repeats) * factor.coefficients[entry]
+        coefficients = coefficients[of] * factor.coefficients[entry]
     return rows, cells, coefficients

@@ -24,8 +24,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.alike import changes, run_starts
 from tallyveil.arrays import BoolArray, IntArray
-from tallyveil.workload.runs import changes, primitive_runs, starts_of
+from tallyveil.workload.runs import primitive_runs
 
 __all__ = ["FactorParts", "row_parts"]
 
@@ -57,7 +58,7 @@ def row_parts(
         return (_set_of_values(axes, shape, cells),)
     scalars = [0] * height
     found: list[list[tuple[str, bytes]]] = [[] for _ in range(height)]
-    starts = starts_of(rows)
+    starts = run_starts(rows)
     present = rows[starts]
     deadline.check()
     for row in present.tolist():
@@ -112,7 +113,7 @@ class _Piece:
     def digest(self, scalars: list[int], found: list[list[tuple[str, bytes]]]) -> None:
         """Multiply each row's content into its scalar and add the digest of what remains."""
         deadline.check()
-        starts = starts_of(self.rows)
+        starts = run_starts(self.rows)
         deadline.check()
         content, primitive = primitive_runs(self.coefficients, starts)
         deadline.check()
@@ -198,11 +199,11 @@ def _apart(piece: _Piece, group: frozenset[str]) -> tuple[BoolArray, _Piece, _Pi
         rows, first, second = rows[order], first[order], second[order]
         coefficients = coefficients[order]
     deadline.check()
-    new = changes(rows) | changes(first)
+    new = changes(rows, first)
     fibres = np.flatnonzero(new)
     fibre = np.cumsum(new) - 1
     content, primitive = primitive_runs(coefficients, fibres)
-    row_starts = starts_of(rows)
+    row_starts = run_starts(rows)
     lengths = np.diff(fibres, append=len(rows))
     model = lengths[fibre[row_starts]]  # each row's first fibre, which the others must equal
     within = np.arange(len(rows)) - fibres[fibre]

@@ -1,4 +1,4 @@
-"""Runs of integers: where they begin, and each as a multiple of a primitive one."""
+"""Runs of integers, each as a multiple of a primitive one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import deadline
-from tallyveil.arrays import BoolArray, IntArray
+from tallyveil.arrays import IntArray
 
-__all__ = ["changes", "primitive_runs", "starts_of"]
+__all__ = ["primitive_runs"]
 
 _PORTION: Final = 1 << 18  # entries between two checks of the deadline
-
-
-def changes(numbers: IntArray) -> BoolArray:
-    """Where a number differs from the one before it, and at the first."""
-    found = np.ones(len(numbers), dtype=np.bool_)
-    np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
-    return found
-
-
-def starts_of(rows: IntArray) -> IntArray:
-    return np.flatnonzero(changes(rows)).astype(np.int64)
 
 
 def _divisors(magnitude: npt.NDArray[np.uint64], starts: IntArray) -> npt.NDArray[np.uint64]:

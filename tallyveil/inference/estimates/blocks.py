@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tallyveil.alike import alike, stretches
+from tallyveil.alike import alike, run_starts, stretches
 from tallyveil.arrays import IntArray
 from tallyveil.inference.estimates.pruning import Entries, entries_of
 from tallyveil.inference.laws.noise import Noises
@@ -101,9 +101,7 @@ class Parts:
         ranks = blocks.cells.rank[entries.cells]
         order = np.lexsort((ranks, block, entries.rows))
         rows, block = entries.rows[order], block[order]
-        first = np.flatnonzero(
-            np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(block) != 0)])
-        )
+        first = run_starts(rows, block)
         self.starts = np.append(first, len(rows))
         self.ranks, self.coefficients = ranks[order], entries.coefficients[order]
         self.blocks = block[first]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.alike import changes
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
@@ -121,9 +122,8 @@ class Noises:
             keys.append(np.array([number[owner] for owner in owners.tolist()])[own.ravel()])
             keys.append(np.where(self.together.owners < 0, -1, self.together.places))
         order = np.lexsort(keys)
-        differ = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
-        result = np.zeros(len(order), dtype=np.int64)
-        result[order] = np.concatenate([[0], np.cumsum(differ)])[: len(order)]
+        result = np.empty(len(order), dtype=np.int64)
+        result[order] = np.cumsum(changes(*(key[order] for key in keys))) - 1
         return result
 
     @property

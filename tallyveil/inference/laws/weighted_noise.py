@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
@@ -78,9 +79,7 @@ class WeightedNoise:
     @classmethod
     def _merged(cls, a: FloatArray, noises: Noises, slack: float = 0.0) -> WeightedNoise:
         """From independent terms in order; equal neighbours are merged."""
-        columns = (a, noises.scales, noises.laws)
-        differ = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])
-        first = np.flatnonzero(np.append(True, differ)[: len(a)])
+        first = run_starts(a, noises.scales, noises.laws)
         times = np.diff(first, append=len(a)).astype(np.float64)
         return cls(a[first], noises.take(first), times, slack)
 

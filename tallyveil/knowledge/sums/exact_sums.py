@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
+from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["SummedRows", "Sums", "exact_sums"]
@@ -79,7 +80,7 @@ def _families(rows: SummedRows) -> Iterator[IntArray]:
     """Families of disjoint rows. Each column goes as a whole to the first family with room for it,
     or to none if its own rows overlap."""
     taken: list[tuple[BoolArray, list[IntArray]]] = []
-    ends = [*np.flatnonzero(np.diff(rows.columns) != 0) + 1, len(rows.columns)]
+    ends = [*run_starts(rows.columns)[1:], len(rows.columns)]
     start, starts = 0, rows.matrix.indptr
     for end in ends:
         deadline.check()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
 
@@ -92,7 +93,7 @@ def _moved(
 ) -> FloatArray | None:
     """The parts' values, in the order of their ``sums``, moved onto these: in proportion to the
     variances, or by `projected` if a count would be negative."""
-    starts = np.flatnonzero(np.diff(sums, prepend=-1))
+    starts = run_starts(sums)
     lengths = np.diff(np.append(starts, len(sums)))
     own, spread, totals = values[parts], variances[parts], values[sums[starts]]
     off = totals - np.add.reduceat(own, starts)
@@ -109,7 +110,7 @@ def _moved(
 
 def _rounded(values: FloatArray, sums: IntArray) -> FloatArray:
     """Round values that are ordered by the ``sums`` they belong to."""
-    starts = np.flatnonzero(np.diff(sums, prepend=-1))
+    starts = run_starts(sums)
     lengths = np.diff(np.append(starts, len(sums)))
     # Prefix sums of the fractions only: prefix sums of the counts would lose digits.
     whole = np.floor(values)
