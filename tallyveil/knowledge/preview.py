@@ -24,7 +24,6 @@ from tallyveil.knowledge.answers.precision import (
     Precision,
     Preview,
     row_bytes,
-    stretches,
     too_complex,
 )
 from tallyveil.knowledge.recorded.drawn import noises_of
@@ -223,8 +222,8 @@ def _differences(rows: sparse.csr_matrix, fresh: BoolArray) -> list[sparse.csr_m
     A group is a row whose coefficients are all equal.
     """
     sizes = np.diff(rows.indptr)
-    least = np.array([rows.data[a:b].min(initial=2**62) for a, b in stretches(rows)])
-    most = np.array([rows.data[a:b].max(initial=0) for a, b in stretches(rows)])
+    least = rows.min(axis=1, explicit=True).toarray().ravel()
+    most = rows.max(axis=1, explicit=True).toarray().ravel()
     groups = np.flatnonzero((least == most) & (least > 0))
     patterns = rows[groups].copy()
     patterns.data = np.ones_like(patterns.data)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import Fit, Noises
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 
-__all__ = ["Precision", "Preview", "row_bytes", "stretches", "too_complex"]
+__all__ = ["Precision", "Preview", "row_bytes", "too_complex"]
 
 _HEIGHT: Final = 1_500  # rows, fresh and recorded
 _TOGETHER: Final = 1_000  # queries between two checks of the deadline
@@ -161,12 +162,10 @@ def _estimated(values: FloatArray, noises: Noises, rows: IntArray, weights: Floa
 def row_bytes(rows: sparse.csr_matrix) -> list[bytes]:
     """A key for each row, equal for equal rows. Each row's cells must be in order."""
     cells, coefficients = rows.indices.astype("<i8"), rows.data.astype("<i8")
-    return [cells[a:b].tobytes() + coefficients[a:b].tobytes() for a, b in stretches(rows)]
-
-
-def stretches(rows: sparse.csr_matrix) -> list[tuple[int, int]]:
-    """Where each row's entries start and end."""
-    return list(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True))
+    return [
+        cells[a:b].tobytes() + coefficients[a:b].tobytes()
+        for a, b in pairwise(rows.indptr.tolist())
+    ]
 
 
 def too_complex() -> StatementTooComplex:

@@ -10,7 +10,6 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -93,18 +92,8 @@ class ColumnKind:
         return dict(zip(self.flat, zip(low.tolist(), high.tolist(), strict=True), strict=True))
 
     def take(self, which: BoolArray | IntArray | slice) -> ColumnKind:
-        return ColumnKind(
-            self.axes,
-            self.shape,
-            self.numbers[which],
-            self.variances[which],
-            self.rows[which],
-            self.uneven[which],
-            self.ends[which],
-            self.ranges[which],
-            self.least[which],
-            self.wide[which],
-        )
+        arrays = (getattr(self, name)[which] for name in ARRAYS)
+        return ColumnKind(self.axes, self.shape, *arrays)
 
     def meets(self, reached: Hull) -> BoolArray:
         """Which columns may have cells in the hull ``reached``."""
@@ -129,19 +118,8 @@ class ColumnKind:
         return result
 
 
-ARRAYS: Final = MappingProxyType(
-    {
-        "numbers": np.int64,
-        "variances": np.float64,
-        "rows": np.float64,
-        "uneven": np.float64,
-        "ends": np.int64,
-        "ranges": np.bool_,
-        "least": np.float64,
-        "wide": np.bool_,
-    }
-)
-"""The arrays of a `ColumnKind`, in its order, with the types of their entries."""
+ARRAYS: Final = ("numbers", "variances", "rows", "uneven", "ends", "ranges", "least", "wide")
+"""The arrays of a `ColumnKind`, in its order."""
 
 
 def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
