@@ -7,7 +7,7 @@ handles workloads, scales and noisy answers, never a true answer; the ledger fil
 
 from tallyveil.accountant.accountant import Accountant, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
-from tallyveil.accountant.budgets.account import Account, Amount, Balance, Room, Share
+from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
 from tallyveil.accountant.budgets.quote import Quote
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
@@ -23,7 +23,6 @@ __all__ = [
     "ROW_BYTES",
     "Account",
     "Accountant",
-    "Amount",
     "Answer",
     "Arrays",
     "Balance",

@@ -177,9 +177,6 @@ class GateSession:
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
 
-    def show(self, name: str) -> str:
-        return self.settings.show(name)
-
     def interrupt(self) -> None:
         self._cursor.interrupt()
 

@@ -7,7 +7,7 @@ confidential data and spends nothing. Other rooms import from here, and from no 
 
 from tallyveil.knowledge.all_looks import Sequences
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Known, released, total
+from tallyveil.knowledge.answers.answer import Known, total
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.many import (
     IntervalEnds,
@@ -40,7 +40,6 @@ __all__ = [
     "chosen",
     "interval_ends",
     "intervals",
-    "released",
     "too_complex",
     "total",
     "unknown",

@@ -24,7 +24,7 @@ from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.own_answer import content_at
 from tallyveil.workload.workload import Column
 
-__all__ = ["EndsCache", "Look", "Sequences", "_Ends", "sequences"]
+__all__ = ["EndsCache", "Look", "Sequences", "sequences"]
 
 _PORTION: Final = 512  # rows between two checks of the deadline
 _LIMIT: Final = 1 << 15  # rows whose ends are kept

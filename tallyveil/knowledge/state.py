@@ -25,9 +25,9 @@ from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.recorded.spans import Spans
 from tallyveil.workload.workload import Column
 
-__all__ = ["EXACT", "State"]
+__all__ = ["State"]
 
-EXACT = "exact"  # instead of a mechanism's name
+_EXACT = "exact"  # instead of a mechanism's name
 _BASES = 8  # criteria kept for each row, the latest
 
 
@@ -54,7 +54,7 @@ class State:
 
     def declare(self, column: Column, values: Sequence[int]) -> None:
         """Add a column with exact values. Call it before `learn`."""
-        self.exact.append(Answer(-1, EXACT, column, 0.0, tuple(values), None))
+        self.exact.append(Answer(-1, _EXACT, column, 0.0, tuple(values), None))
         self._exact_starts.append(self._exact_starts[-1] + column.height)
         self._exact_spans = None
         self._exact_holding.add(-len(self.exact), column.row_keys)

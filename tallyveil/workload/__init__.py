@@ -3,7 +3,3 @@
 This room defines queries (columns, factors, rows and their names, and the cells that these
 distinguish) and knows nothing about the data. All rooms may import it.
 """
-
-from tallyveil.workload.workload import Column, Summed, Workload
-
-__all__ = ["Column", "Summed", "Workload"]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tallyveil import deadline
 from tallyveil.workload.factorisation import FactorParts
 
-__all__ = ["Listed", "RowNames", "listed", "product_keys", "product_names", "row_key"]
+__all__ = ["Listed", "RowNames", "listed", "product_names", "row_key"]
 
 
 class RowNames(NamedTuple):
@@ -81,7 +81,7 @@ def _unless_plain(contents: Iterable[int]) -> tuple[int, ...] | None:
 def product_names(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> RowNames:
     """The names of many rows of a product of at least one factor; ``rows[f]`` has the row of factor
     f for each."""
-    keys = product_keys(factors, rows)
+    keys = _product_keys(factors, rows)
     scaled = [
         map(one.contents.__getitem__, own)
         for one, own in zip(factors, rows, strict=True)
@@ -93,7 +93,7 @@ def product_names(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> R
     return RowNames(keys, _unless_plain(1 if k == nothing else math.prod(s) for k, s in every))
 
 
-def product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
+def _product_keys(factors: Sequence[Listed], rows: Sequence[Sequence[int]]) -> tuple[bytes, ...]:
     """As `product_names`, but only the keys."""
     order = sorted(range(len(factors)), key=lambda f: factors[f].ends or ("", ""))
     ends = [end for f in order if (end := factors[f].ends) is not None]

@@ -156,7 +156,7 @@ def test_values_are_read_as_postgresql_reads_them(connect: Connect) -> None:
     for statement, name, value in RIGHT:
         (parsed,) = session.parse(statement)
         session.execute(parsed)
-        assert session.show(name) == value
+        assert session.settings.show(name) == value
     session.close()
 
 

@@ -180,10 +180,6 @@ class ConditionalLaw:
 
         return _SUMS.get(self.number, made)
 
-    def steps(self) -> FloatArray:
-        """All s, 0 first."""
-        return steps(self.size)
-
     def masses(self, v: int, leaves: int) -> FloatArray:
         """P(S = s), s = 0, 1, …, for the sum S of this number of leaves directly inside count v, or
         for 0 of all leaves inside it."""
@@ -253,7 +249,7 @@ class ConditionalLaw:
         if self._flat and self._leaves[0] > 1:
             sums = [sum(a**k * count for a, count in groups.get(0, ())) for k in (1, 2)]
             return max(0.0, self._spread * (sums[1] - sums[0] ** 2 / self._leaves[0]))
-        line, found = self.steps(), dict[int, Jet]()
+        line, found = steps(self.size), dict[int, Jet]()
         law = np.exp(self.law.log_mass(line))
         leaf = [np.fft.fft((1j * line) ** k * law) for k in range(3)]
         for v in reversed(self._inside):

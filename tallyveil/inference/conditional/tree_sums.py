@@ -22,7 +22,7 @@ _NOTHING: Final = 1e-18
 
 
 def steps(size: int) -> FloatArray:
-    """All s of a circle."""
+    """All s of a circle, 0 first."""
     return np.fft.fftfreq(size, 1 / size).astype(np.float64)
 
 

@@ -10,7 +10,7 @@ the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, TypeAlias
@@ -19,7 +19,7 @@ from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, shifted
-from tallyveil.mechanisms import AnyMechanism, CountMechanism, law_of, mechanism
+from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.mechanisms.units import rounded_down
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "InRange",
     "Known",
     "ranged",
-    "released",
     "total",
 ]
 
@@ -247,15 +246,6 @@ def total(rows: Sequence[Known]) -> Known:
     estimates = [one for _, several in parts for one in several]
     whole = Estimated(Estimate.total(estimates), own) if estimates else own
     return whole.reporting(sum(row.rounded for row in rows))
-
-
-def released(noise: AnyMechanism, scale: float) -> Callable[[int], Released | InRange]:
-    """A function from values that ``noise`` released at ``scale`` to answers."""
-    law = law_of(noise.name, scale)
-    if law is None:
-        return lambda value: ranged(noise.name, scale, value)
-    laws = (law,) if law.scale else ()
-    return lambda value: Released(value, laws)
 
 
 def ranged(name: str, scale: float, value: int) -> InRange:

@@ -12,7 +12,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import NoiseLaw
-from tallyveil.knowledge.answers.answer import Known, released
+from tallyveil.knowledge.answers.answer import Known, ranged
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, variance_of
 from tallyveil.mechanisms import AnyMechanism, law_of
 
@@ -125,9 +125,9 @@ def _size(values: IntArray) -> int:
 def answers_of(mechanism: AnyMechanism, scale: float, values: Sequence[int]) -> Sequence[Known]:
     """The answers of ``values`` that ``mechanism`` released at ``scale``."""
     law = law_of(mechanism.name, scale)
-    if law is not None and law.scale:
-        return Alike(values, law)
-    return tuple(map(released(mechanism, scale), values))
+    if law is None:
+        return tuple(ranged(mechanism.name, scale, value) for value in values)
+    return Alike(values, law) if law.scale else tuple(map(Released, values))
 
 
 def by_law(rows: Sequence[Known | None]) -> Mapping[Hashable, Known]:

@@ -22,7 +22,6 @@ __all__ = [
     "SEED",
     "PreparedColumn",
     "Signs",
-    "_Places",
     "distinct",
     "fitting",
     "marks",
@@ -51,7 +50,6 @@ class PreparedColumn:
     does not distinguish the values (except with probability 2⁻⁶⁴)."""
 
     column: Column
-    axes: frozenset[str]
     signs: Mapping[str, Signs]
     sizes: Mapping[str, int]
     """The number of values of each axis that are distinguished."""
@@ -89,14 +87,13 @@ class PreparedColumn:
 
     @classmethod
     def of(cls, column: Column) -> PreparedColumn:
-        axes, factors = frozenset(column.axes), column.factors
         if _entries(column) > _WIDEST:
-            return cls(column, axes, {}, {}, ((),) * len(factors))
-        every = [_prepared_factor(factor) for factor in factors]
+            return cls(column, {}, {}, ((),) * len(column.factors))
+        every = [_prepared_factor(factor) for factor in column.factors]
         signs = {axis: own for one in every for axis, own in one.signs.items()}
         sizes = {axis: size for one in every for axis, size in one.sizes.items()}
         small = math.prod(sizes.values()) <= CELLS
-        return cls(column, axes, signs, sizes, tuple(one.places if small else () for one in every))
+        return cls(column, signs, sizes, tuple(one.places if small else () for one in every))
 
 
 @dataclass(frozen=True, eq=False)
