@@ -18,7 +18,7 @@ from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import aligned, down, down_text, print_json, up, up_text
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate import Gate
-from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw, NoiseLaw

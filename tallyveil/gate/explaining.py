@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant
 from tallyveil.gate.deciding.charged import number, percent, remaining
-from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
-from tallyveil.gate.deciding.refusal import rows_of, widest
+from tallyveil.gate.deciding.refusal import different_rows, rows_of, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import reach
 from tallyveil.gate.notices import interval_text
@@ -48,13 +48,12 @@ def explanation(
         noise = forecast.noise[table]
         origin = "" if noise.origin is None else f", n from {noise.origin}"
         yield f"{line}, by {noise.mechanism.name}{origin}"
-        for index, (column, scale) in enumerate(zip(workload.columns, noise.scales, strict=True)):
+        for index, column in enumerate(workload.columns):
             yield (
                 f"  aggregate {index + 1}: {_rows(column.height)}, "
                 f"{_counted(column.entries, 'non-zero coefficient')}, "
                 f"{_sensitivity(column, noise, accounts[table])}, "
-                f"{_scale(table, index, request, forecast)}, "
-                f"{_expected(noise, column, scale, request.target.confidence)}"
+                f"{_precision(table, index, request, forecast)}"
             )
         yield from _summed(table, request, forecast)
     yield from _known(request, forecast)
@@ -64,6 +63,22 @@ def explanation(
     yield from _savings(forecast)
     yield from _spreads(forecast)
     yield from _costs(forecast, plan, accountant, request.analyst)
+
+
+def _precision(table: str, index: int, request: Request, forecast: Forecast) -> str:
+    """The noise of a column, and the interval to expect."""
+    noise, confidence = forecast.noise[table], request.target.confidence
+    column = request.workloads[table].columns[index]
+    follower = noise.follower(index)
+    if follower is None:
+        scale = _scale(table, index, request, forecast)
+        return f"{scale}, {_expected(noise, column, noise.scales[index], confidence)}"
+    law = law_of(noise.mechanism.name, noise.scales[follower.of])
+    half = 0 if law is None else follower.times * law.half_width(confidence)
+    better = "" if follower.alike else " or better"
+    return (
+        f"multiples of other rows, {interval_text([column.multiplier * half], confidence)}{better}"
+    )
 
 
 def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
@@ -132,10 +147,11 @@ def _known(request: Request, forecast: Forecast) -> Iterator[str]:
     confidence = request.target.confidence
     rows = rows_of(request.workloads, forecast.found)
     half = widest(rows, confidence)
-    known = sum(row is not None for _, row in rows)
+    different = different_rows(forecast.found, forecast.noise)
+    known = sum(row is not None for row in different)
     worst = "" if half is None else f", {interval_text([half], confidence)} or better"
     yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
-    exact = sum(row is not None and row.exact for _, row in rows)
+    exact = sum(row is not None and row.exact for row in different)
     if exact:
         yield f"  exact, from public facts: {_rows(exact)}"
 

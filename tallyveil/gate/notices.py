@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from tallyveil.accountant import Accountant
 from tallyveil.gate.deciding.charged import cost_text, percent, remaining
-from tallyveil.gate.deciding.choice import Noise
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.interface import Notice
@@ -31,7 +31,11 @@ def notice(
                 halves.add(multiplier * Fraction(known.half_width(confidence)))
             else:
                 ranged.append(known)
-    asked = [answers for table in request.workloads for answers in answered.columns[table]]
+    asked = [
+        answers
+        for table in request.workloads
+        for answers in answered.noise[table].different(answered.columns[table])
+    ]
     height, missing = sum(map(len, asked)), sum(map(unknown, asked))
     parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
@@ -48,7 +52,7 @@ def notice(
         parts.append(_by_mechanisms(ranged, answered.noise))
     parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
-    bare = sum(one.without_ends for columns in (looks or {}).values() for one in columns)
+    bare = 0 if looks is None else _without_ends(answered, looks)
     if not answered.agree:
         hints.append(
             "The rows need not add up: together they are too many, overlap in too many ways, or"
@@ -78,6 +82,15 @@ def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
         for column, found in zip(workload.columns, looks[table], strict=True)
         for half in found.half_widths
     }
+
+
+def _without_ends(answered: Answered, looks: LookIntervals) -> int:
+    """The number of different rows with an answer and no interval."""
+    return sum(
+        column.without_ends(answered.noise[table].numbers(number, len(column.ends)))
+        for table, columns in looks.items()
+        for number, column in enumerate(columns)
+    )
 
 
 def _no_answer_of_its_own(rows: int, height: int) -> str:

@@ -13,7 +13,7 @@ known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
@@ -58,10 +58,10 @@ class Sequences:
             if row is not None and row[1] is not None and row[2] is not None
         }
 
-    @property
-    def without_ends(self) -> int:
-        """The number of rows with an answer and no interval."""
-        return sum(row is not None and row[1] is None for row in self.ends)
+    def without_ends(self, rows: Iterable[int]) -> int:
+        """The number of ``rows`` with an answer and no interval."""
+        own = (self.ends[row] for row in rows)
+        return sum(row is not None and row[1] is None for row in own)
 
 
 class EndsCache:

@@ -9,15 +9,16 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tallyveil.inference import Combination, Determined, NoiseLaw, combined, top_up
+from tallyveil.inference import Combination, Determined, NoiseLaw, Noises, combined, top_up
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Known
-from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.mechanisms import AnyMechanism, law_of
+from tallyveil.workload.multiples import Multiples
 from tallyveil.workload.workload import Column, IntArray, Summed
 
 __all__ = ["Bought", "Found", "Outlook", "Rows"]
@@ -136,15 +137,26 @@ class Found:
     def sums_after(self, bought: Mapping[int, tuple[IntArray, NoiseLaw]]) -> Rows:
         """How precisely the rows that are summed up would be known if rows of those asked were
         ``bought``, each column's with noise of one law. The values mean nothing."""
-        rows: list[Sequence[Known | None]] = list(self.rows)
+        rows = [list(own) for own in self.rows]
         for column, (own, law) in bought.items():
-            found = list(rows[column])
             for row in own.tolist():
-                found[row] = Released.of(0, law)
-            rows[column] = found
+                rows[column][row] = Released.of(0, law)
+        every = {(column, row) for column, (own, _) in bought.items() for row in own.tolist()}
+        for number, group in enumerate(Multiples.of(self.columns[: self.asked]).groups, 1):
+            leader = next((one for one in group if (one.column, one.row) in every), None)
+            if leader is None:
+                continue
+            _, law = bought[leader.column]
+            for place in group:
+                if place is not leader:
+                    weights = np.full(1, place.content / leader.content)
+                    own_noise = NoiseWeights(weights, Noises.of(type(law), law.scale))
+                    known = Estimate(0.0, np.array([-number]), own_noise)
+                    rows[place.column][place.row] = Estimated(known)
+        found: list[Sequence[Known | None]] = [*rows]
         for number, summed in enumerate(self.summed, self.asked):
-            Totals.put(number, summed, rows, self.aims[number])
-        return tuple(rows[self.asked :])
+            Totals.put(number, summed, found, self.aims[number])
+        return tuple(found[self.asked :])
 
     @property
     def alone(self) -> bool:

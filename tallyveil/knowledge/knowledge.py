@@ -38,6 +38,7 @@ from tallyveil.knowledge.improvement import (
     put_bought,
 )
 from tallyveil.knowledge.looks import Looks, is_large
+from tallyveil.knowledge.multiples import in_proportion, narrowed, put_multiples
 from tallyveil.knowledge.own import looks, own_answers
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
@@ -123,6 +124,7 @@ class Knowledge:
                     self._learned()
                 own = own_answers(self._state, column, aim.mechanism.name)
                 rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
+        narrowed(columns, aims, rows)
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
         return Found(tuple(columns), tuple(aims), kept, outlooks)
 
@@ -144,6 +146,7 @@ class Knowledge:
             self._add(bought)
             if not bought.indirect:
                 put_bought(self._state, found.aims, bought, rows)
+                put_multiples(self._state, found.columns, found.aims, bought, rows)
             if bought.indirect or not (found.alone or bought.mechanism.needs_range):
                 _, seen = self._learned()
                 outlooks = self._looks.after(found, bought, seen)
@@ -152,6 +155,8 @@ class Knowledge:
                         rows[number] = all_improved(rows[number], estimates, found.aims[number])
             triples = zip(rows, before, found.aims, strict=True)
             rows = [no_wider(now, known, aim) for now, known, aim in triples]
+        if found.outlooks or bought is not None:
+            narrowed(found.columns, found.aims, rows)
         derivations, totals = list[Derivation](), list[Totals]()
         made_from: dict[int, Sequence[Basis]] = {}
         narrowest: dict[bytes, float] = {}
@@ -173,6 +178,7 @@ class Knowledge:
         agree, complete = True, all(one.complete for one in totals)
         for outlook in self._together(found, outlooks, as_sums=complete):
             agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
+        in_proportion(found.columns[: found.asked], found.aims, rows)
         for one in totals:
             one.add_up(rows)
         return tuple(rows), agree

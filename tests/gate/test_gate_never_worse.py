@@ -133,7 +133,8 @@ class World:
         where, holds = self.where()
         keys = self.rng.sample([*SIZES], self.rng.randrange(len(SIZES) + 1))
         sums = [*AGGREGATES, *([FINE] if self.measure == "epsilon" else [])]
-        asked = self.rng.choice([[ONES]] * 2 + [self.rng.sample(sums, n) for n in (1, 2)])
+        few = [self.rng.sample(sums, n) for n in (1, 2)]
+        asked = self.rng.choice([[ONES]] * 2 + few + [[ONES, *few[0]], [*few[1], ONES]])
         listed = ", ".join(keys)
         sets = f"GROUPING SETS (({listed}), ({', '.join(keys[1:])}))"
         by = self.rng.choice([listed, f"ROLLUP ({listed})", f"CUBE ({listed})", sets])
@@ -164,6 +165,7 @@ class World:
         sql, keys, holds, values = self.statement()
         before = self.answered()
         rows = self.connection.execute(sql).fetchall()
+        alike: dict[tuple[int, ...], list[float]] = {}
         for number, value in enumerate(values):
             own = slice(4 * number, 4 * number + 4)
             reported = {}
@@ -177,6 +179,11 @@ class World:
             # What was met by its width may have had another variance.
             least = not by_target and len(rows) * len(values) <= LAWS
             self.look(reported, before, fresh=source == "fresh", least=least)
+            for own_row, (_, low, high, _) in reported.items():
+                width = float(high - low) / abs(float(own_row.content))
+                alike.setdefault(own_row.primitive, []).append(width)
+        # The ends are rounded to whole steps, and stretched to reported values.
+        assert all(max(own) - min(own) <= 4 for own in alike.values())
 
     def look(
         self,

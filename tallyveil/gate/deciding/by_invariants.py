@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.conditioning import Conditioning, Spread
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.designed import Designed, ErrorComparison
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import Saving, Translations

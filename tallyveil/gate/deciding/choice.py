@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
@@ -34,11 +34,12 @@ from tallyveil.gate.deciding.alternatives import (
     unfit,
     without_range,
 )
+from tallyveil.gate.deciding.noise import Noise, once_each
 from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.settings import Target
-from tallyveil.knowledge import Aim
 from tallyveil.mechanisms import (
     AUTO,
+    BY_DESIGN,
     AnyMechanism,
     CountMechanism,
     chart_of,
@@ -53,39 +54,12 @@ from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Table
 from tallyveil.rewriter import Workload
 
-__all__ = ["Choice", "Noise"]
+__all__ = ["Choice"]
 
 # Keeps a cost that is rounded to units from staying below the least cost.
 _INWARDS: Final = 1 - 2**-30
 
 _Asked: TypeAlias = tuple[Target, str, bool, str | None]
-
-
-@dataclass(frozen=True)
-class Noise:
-    """A mechanism and the scale of each column of a workload.
-
-    ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
-    """
-
-    mechanism: AnyMechanism
-    scales: tuple[float, ...]
-    by_auto: bool = False
-    origin: str | None = None
-
-    def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
-        """How precise the answers to each column must be."""
-        half, level = target.half_width, target.confidence
-        return tuple(
-            Aim(
-                self.mechanism,
-                scale,
-                None if half is None else half / column.multiplier,
-                level,
-                self.by_auto,
-            )
-            for column, scale in zip(workload.columns, self.scales, strict=True)
-        )
 
 
 class Choice:
@@ -120,7 +94,13 @@ class Choice:
         key = (target, asked, additive, named)
         latest = self._latest.get(workload)
         if latest is None or latest[0] != key:
-            latest = self._latest[workload] = key, self._chosen(workload, *key)
+            noise = self._chosen(workload, *key)
+            if named not in BY_DESIGN:
+                costs, chosen = target.half_width is None, noise.mechanism
+                noise = once_each(
+                    noise, workload, lambda part: self.scales(chosen, part, target), costs
+                )
+            latest = self._latest[workload] = key, noise
         return latest[1]
 
     def _chosen(

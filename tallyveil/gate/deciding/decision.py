@@ -31,9 +31,10 @@ from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.deciding.by_invariants import ByInvariants
 from tallyveil.gate.deciding.charged import charge_explained
-from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.elsewhere import Elsewhere
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
 from tallyveil.gate.deciding.purchase import Purchase, shortfall, sums_after
 from tallyveil.gate.deciding.refusal import what_remains

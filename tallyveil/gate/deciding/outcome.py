@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from tallyveil.accountant import Quote
 from tallyveil.errors import InsufficientPrivilege
-from tallyveil.gate.deciding.choice import Noise
 from tallyveil.gate.deciding.conditioning import Spread
 from tallyveil.gate.deciding.designed import ErrorComparison
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.translations import Saving
 from tallyveil.knowledge import Rows, Sequences
 
@@ -64,5 +64,5 @@ class Forecast:
     @property
     def known_rows(self) -> int:
         """The number of rows that history knows well enough."""
-        rows = sum(len(column) for columns in self.found.values() for column in columns)
-        return rows - self.bought
+        rows = (self.noise[table].different(columns) for table, columns in self.found.items())
+        return sum(len(column) for own in rows for column in own) - self.bought

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Charge
 from tallyveil.arrays import IntArray
-from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.choice import Choice
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Tree
@@ -86,7 +87,10 @@ def shortfall(
     purchases = []
     for table, workload in request.workloads.items():
         noise = wanted[table]
-        short = [found[table].short(number) for number in range(len(workload.columns))]
+        short = [
+            noise.bought(number, found[table].short(number))
+            for number in range(len(workload.columns))
+        ]
         # Columns without such rows are not part of the purchase.
         numbers = tuple(n for n, rows in enumerate(short) if len(rows))
         if numbers:

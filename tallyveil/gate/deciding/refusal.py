@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from tallyveil.errors import BudgetExceeded, TallyveilError
 from tallyveil.gate.deciding.charged import percent
-from tallyveil.gate.deciding.choice import Choice, Noise
+from tallyveil.gate.deciding.choice import Choice
+from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.knowledge import Known, Rows
@@ -15,7 +16,7 @@ from tallyveil.mechanisms import law_of
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 
-__all__ = ["rows_of", "what_remains", "widest"]
+__all__ = ["different_rows", "rows_of", "what_remains", "widest"]
 
 
 def what_remains(
@@ -43,13 +44,21 @@ def what_remains(
     elif half is None:
         parts.append("ask about records with budget left; history does not determine this")
     else:
-        known = sum(row is not None for _, row in rows)
-        some = "" if known == len(rows) else f" for {known} of {len(rows)} rows"
+        different = different_rows(found, wanted)
+        known = sum(row is not None for row in different)
+        some = "" if known == len(different) else f" for {known} of {len(different)} rows"
         parts.append(
             f"SET dp.source = history for what is known already, ±{float(half):.6g} {at}{some}"
         )
     hint = ", or ".join(parts) + "."
     return hint[0].upper() + hint[1:]
+
+
+def different_rows(found: Mapping[str, Rows], noise: Mapping[str, Noise]) -> list[Known | None]:
+    """What is known of each row, without multiples of other rows."""
+    return [
+        row for table, rows in found.items() for own in noise[table].different(rows) for row in own
+    ]
 
 
 def rows_of(

@@ -1,0 +1,187 @@
+"""The noise of a statement's rows, each of which is bought once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tallyveil.arrays import IntArray
+from tallyveil.gate.settings import Target
+from tallyveil.knowledge import Aim, Known, Rows, chosen
+from tallyveil.mechanisms import AnyMechanism
+from tallyveil.rewriter import Workload
+from tallyveil.workload.multiples import Multiples, Place
+
+__all__ = ["Noise", "once_each"]
+
+_DIGITS: Final = 9  # scales that agree in these are equal, though each is rounded up
+
+
+class Follower(NamedTuple):
+    """A column none of whose rows are bought: its widest noise is ``times`` that of a row of the
+    column ``of``. ``alike``: all its rows have the same noise."""
+
+    of: int
+    times: Fraction
+    alike: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The numbers of the ``rows`` of each column without multiples of rows that are bought. Only
+    these are bought, of the columns that are no ``followers``. ``leaders`` are the rows that others
+    are multiples of."""
+
+    rows: tuple[IntArray, ...]
+    leaders: tuple[Place, ...]
+    followers: Mapping[int, Follower]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A mechanism and the scale of each column of a workload.
+
+    ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
+    ``distinct`` is None if all rows are bought.
+    """
+
+    mechanism: AnyMechanism
+    scales: tuple[float, ...]
+    by_auto: bool = False
+    origin: str | None = None
+    distinct: Distinct | None = None
+
+    def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
+        """How precise the answers to each column must be."""
+        half, level = target.half_width, target.confidence
+        return tuple(
+            Aim(
+                self.mechanism,
+                scale,
+                None if half is None else half / column.multiplier,
+                level,
+                self.by_auto,
+            )
+            for column, scale in zip(workload.columns, self.scales, strict=True)
+        )
+
+    def bought(self, column: int, rows: IntArray) -> IntArray:
+        """Those of a column's rows that are bought, not as multiples of others."""
+        if self.distinct is None:
+            return rows
+        return np.intersect1d(rows, self.distinct.rows[column], assume_unique=True)
+
+    def follower(self, column: int) -> Follower | None:
+        """How a column follows from others, if none of its rows are bought."""
+        return None if self.distinct is None else self.distinct.followers.get(column)
+
+    def error(self, workload: Workload, groups: Sequence[Sequence[Place]]) -> float:
+        """The sum of the variances of all rows, of which those of ``groups`` are multiples of one
+        another."""
+        if self.distinct is None:
+            raise ValueError("all rows are bought")
+        each = [
+            float(column.multiplier) ** 2 * self.mechanism.worst_error(scale) if scale else 0.0
+            for column, scale in zip(workload.columns, self.scales, strict=True)
+        ]
+        whole = sum(
+            len(self.distinct.rows[number]) * own
+            for number, own in enumerate(each)
+            if self.follower(number) is None
+        )
+        for leader, group in zip(self.distinct.leaders, groups, strict=True):
+            unit = float(workload.columns[leader.column].multiplier) * leader.content
+            for place in group:
+                if place is not leader:
+                    own = float(workload.columns[place.column].multiplier) * place.content
+                    whole += each[leader.column] * (own / unit) ** 2
+        return whole
+
+    def numbers(self, column: int, height: int) -> Sequence[int]:
+        """The numbers of a column's rows, without multiples of other rows."""
+        return range(height) if self.distinct is None else self.distinct.rows[column].tolist()
+
+    def different(self, rows: Rows) -> Iterator[Sequence[Known | None]]:
+        """What is known of each column's rows, without multiples of other rows."""
+        for column, known in enumerate(rows):
+            own = self.numbers(column, len(known))
+            yield known if len(own) == len(known) else chosen(known, own)
+
+
+def once_each(
+    noise: Noise, workload: Workload, scales: Callable[[Workload], tuple[float, ...]], costs: bool
+) -> Noise:
+    """The noise if each row is bought once, in one of its multiples; ``scales`` gives those of a
+    part of the workload. Unchanged for noise with a public range, whose answers cannot be
+    multiplied.
+
+    The multiple bought is the one that needs most precision or, if the target ``costs`` so much
+    whatever is bought and this makes the sum of all variances less, the least one.
+    """
+    groups = Multiples.of(workload.columns).groups
+    if not groups or noise.mechanism.needs_range:
+        return noise
+
+    @cache
+    def spread(column: int, content: int) -> float:
+        return float(f"{noise.scales[column] / content:.{_DIGITS}g}")
+
+    def precise(place: Place) -> tuple[float, int, int, int]:
+        """First the least noise in units of the primitive row, then the least multiple."""
+        content = abs(place.content)
+        return spread(place.column, content), content, place.column, place.row
+
+    def least(place: Place) -> tuple[int, tuple[float, int, int, int]]:
+        return abs(place.content), precise(place)
+
+    leaders = [min(group, key=precise) for group in groups]
+    found = _led(noise, workload, groups, leaders, scales)
+    others = [min(group, key=least) for group in groups] if costs else leaders
+    if others == leaders:
+        return found
+    other = _led(noise, workload, groups, others, scales)
+    return min(found, other, key=lambda one: one.error(workload, groups))
+
+
+def _led(
+    noise: Noise,
+    workload: Workload,
+    groups: Sequence[Sequence[Place]],
+    leaders: Sequence[Place],
+    scales: Callable[[Workload], tuple[float, ...]],
+) -> Noise:
+    """The noise if of each group's rows the leader is bought."""
+    left = [np.ones(column.height, dtype=np.bool_) for column in workload.columns]
+    for leader, group in zip(leaders, groups, strict=True):
+        for place in group:
+            left[place.column][place.row] = place is leader
+    rows = tuple(np.flatnonzero(own) for own in left)
+    # The rest of a column that follows from others are rows of zeros.
+    follows = {place.column for group in groups for place in group} - {
+        number
+        for number, column in enumerate(workload.columns)
+        if np.delete(left[number], column.zeros).any()
+    }
+    bought = [number for number in range(len(rows)) if number not in follows]
+    part = Workload(
+        workload.table, tuple(workload.columns[number].take(rows[number]) for number in bought)
+    )
+    found = dict(zip(bought, scales(part), strict=True))
+    followers = dict[int, Follower]()
+    for leader, group in zip(leaders, groups, strict=True):
+        for place in group:
+            if place.column in follows:
+                one = Follower(leader.column, Fraction(abs(place.content), abs(leader.content)))
+                before = followers.setdefault(place.column, one)
+                if before[:2] != one[:2]:
+                    widest = max(before, one, key=lambda each: found[each.of] * each.times)
+                    followers[place.column] = widest._replace(alike=False)
+    for number, follower in followers.items():
+        found[number] = found[follower.of] * float(follower.times)
+    own_scales = tuple(found[number] for number in range(len(rows)))
+    return replace(noise, scales=own_scales, distinct=Distinct(rows, tuple(leaders), followers))

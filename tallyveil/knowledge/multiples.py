@@ -1,0 +1,186 @@
+"""What is known of a row, for all multiples of it that a statement asks.
+
+A row has one answer in all its multiples: its narrowest interval, and values in proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.knowledge.answers.aim import Aim
+from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.estimate import NoiseWeights, surpasses
+from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.found import Bought
+from tallyveil.knowledge.own import own_answer
+from tallyveil.knowledge.state import State
+from tallyveil.workload.multiples import Multiples, Place
+from tallyveil.workload.workload import Column
+
+__all__ = ["in_proportion", "narrowed", "put_multiples"]
+
+_Rows: TypeAlias = list[Sequence[Known | None]]
+
+
+def _identical(found: Multiples, rows: _Rows) -> bool:
+    """Whether rows of columns that ask the same rows have the same answers anyway."""
+    return found.alike is not None and all(
+        _same(rows[own[0]], rows[other]) for own in found.alike for other in own[1:]
+    )
+
+
+def _same(first: Sequence[Known | None], second: Sequence[Known | None]) -> bool:
+    if first is second:
+        return True
+    if not (isinstance(first, Alike) and isinstance(second, Alike)):
+        return False
+    reported = first.reported is second.reported is None
+    return reported and first.law is second.law and [*first.values] == [*second.values]
+
+
+class _Changes:
+    """Columns of rows that are changed; those of ``rows`` at the `end`."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+        self._changed = dict[int, list[Known | None]]()
+
+    def of(self, column: int) -> list[Known | None]:
+        if column not in self._changed:
+            self._changed[column] = list(self._rows[column])
+        return self._changed[column]
+
+    def end(self) -> None:
+        for column, found in self._changed.items():
+            self._rows[column] = found
+
+
+def put_multiples(
+    state: State,
+    columns: Sequence[Column],
+    aims: Sequence[Aim],
+    bought: Bought,
+    rows: _Rows,
+) -> None:
+    """Replace rows by what answers bought to multiples of them give, where that is better."""
+    multiples = Multiples.of(columns)
+    if not multiples.groups or bought.mechanism.needs_range:
+        return
+    for alike in multiples.alike or ():
+        leaders = [number for number in alike if number in bought.columns]
+        if len(leaders) == 1 and isinstance(rows[leaders[0]], Alike):
+            for number in alike:
+                if not any(one is not None and not one.exact for one in rows[number]):
+                    rows[number] = rows[leaders[0]]
+    if _identical(multiples, rows):
+        return
+    groups = multiples.groups
+    answered = {
+        (number, row): (state.of_charge(bought.charge_id, place), guess)
+        for place, number in enumerate(bought.columns)
+        for guess, row in enumerate(bought.rows[place].tolist())
+    }
+    put = _Changes(rows)
+    shared = dict[tuple[int, Fraction], NoiseWeights]()
+    for group in deadline.stoppable(groups):
+        own = [answered.get((place.column, place.row)) for place in group]
+        first = next((one for one in own if one is not None), None)
+        if first is None:
+            continue
+        number, guess = first
+        for place, one in zip(group, own, strict=True):
+            if one is not None:
+                continue
+            key = columns[place.column].row_keys[place.row]
+            answer = own_answer(state, number, key, guess, place.content, shared)
+            before = put.of(place.column)[place.row]
+            comparable = before is not None and before.additive
+            if (
+                before is None
+                or not comparable
+                or surpasses(answer, before, aims[place.column].criterion)
+            ):
+                put.of(place.column)[place.row] = answer
+    put.end()
+
+
+def narrowed(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> None:
+    """Give all multiples of a row the answer with its narrowest interval. Widths that differ by
+    less than a step of a row's lattice are the same."""
+    put, multiples = _Changes(rows), Multiples.of(columns)
+    widths: dict[tuple[int, Hashable], float] = {}
+    if _identical(multiples, rows):
+        return
+    for group in deadline.stoppable(multiples.groups):
+        each = [rows[place.column][place.row] for place in group]
+        if any(one is not None and (one.exact or not one.additive) for one in each):
+            continue
+        units = [
+            math.inf if one is None else _width(one, place, aims, widths) / abs(place.content)
+            for one, place in zip(each, group, strict=True)
+        ]
+        best = int(np.argmin(units))
+        known, leader = each[best], group[best]
+        if known is None:
+            continue
+        for place, own in zip(group, units, strict=True):
+            if own <= units[best] + 1 / abs(place.content):
+                continue
+            one = _times(known, Fraction(place.content, leader.content))
+            if one is not None:
+                put.of(place.column)[place.row] = one
+    put.end()
+
+
+def _width(
+    known: Known, place: Place, aims: Sequence[Aim], widths: dict[tuple[int, Hashable], float]
+) -> float:
+    key = place.column, known.law
+    if key not in widths:
+        widths[key] = known.half_width(aims[place.column].confidence)
+    return widths[key]
+
+
+def _times(known: Known, factor: Fraction) -> Known | None:
+    """The answer times a factor; None for a released answer, which all multiples have anyway."""
+    if isinstance(known, Estimated) and not known.beside.laws:
+        return Estimated(known.estimate.times(float(factor)))
+    if isinstance(known, Released) and abs(factor) == 1:
+        return Released(known.value * int(factor), known.laws)
+    return None
+
+
+def in_proportion(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> None:
+    """Make all multiples of a row report values in proportion."""
+    put, multiples = _Changes(rows), Multiples.of(columns)
+    if _identical(multiples, rows):
+        return
+    for group in deadline.stoppable(multiples.groups):
+        each = [rows[place.column][place.row] for place in group]
+        known = [one for one in each if one is not None and one.additive]
+        if len(known) < len(each):
+            continue
+        first, content = known[0].rounded, group[0].content
+        if all(
+            one.rounded * content == first * place.content
+            for one, place in zip(known, group, strict=True)
+        ):
+            continue
+        unit = math.gcd(*(place.content for place in group))
+        width = [
+            one.half_width(aims[place.column].confidence) / abs(place.content)
+            for one, place in zip(known, group, strict=True)
+        ]
+        best = int(np.argmin(width))
+        steps = round(known[best].value / group[best].content * unit)
+        for place, one in zip(group, known, strict=True):
+            reported = one.reporting(steps * place.content // unit)
+            put.of(place.column)[place.row] = reported
+    put.end()
