@@ -166,8 +166,9 @@ class Reported:
         found = list(rows)
         for start in range(0, len(found), TOGETHER):
             deadline.check()
-            keys = enumerate(column.row_keys[start : start + TOGETHER], start)
-            reported = {row: bases for row, key in keys if (bases := self._state.bases(key))}
+            reported = self._state.all_bases(column.row_keys[start : start + TOGETHER], start)
+            if not reported:
+                continue
             every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
             made = dict(zip(every, self._remade.estimates(column, every), strict=True))
             for row, bases in reported.items():

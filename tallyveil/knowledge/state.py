@@ -129,6 +129,11 @@ class State:
         of the narrowest interval reported at each confidence."""
         return self._bases.get(key[:ROW_BYTES]) or {}
 
+    def all_bases(self, keys: Sequence[bytes], start: int) -> dict[int, Mapping[Criterion, Basis]]:
+        """The `bases` of rows with some, by the rows' numbers from ``start``."""
+        every, rows = self._bases, enumerate(keys, start)
+        return {row: bases for row, key in rows if (bases := every.get(key[:ROW_BYTES]))}
+
     @property
     def releases(self) -> int:
         """The number of releases learnt."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import sys
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,9 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 
 __all__ = ["Holding"]
+
+_FEW: Final = 4  # keys
+_HALF: Final = 8  # bytes
 
 _Numbers: TypeAlias = tuple[int, ...]
 _Halves: TypeAlias = npt.NDArray[np.uint64]
@@ -28,6 +33,7 @@ class Holding:
         """Start empty, or with what `written` returned."""
         self._numbers = np.zeros(0, dtype=np.int64) if numbers is None else numbers
         self._halves = _halves(b"") if halves is None else halves
+        self._sorted = memoryview(self._halves[0])
         self._others: dict[bytes, _Numbers] = {}
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
@@ -49,7 +55,7 @@ class Holding:
         others = self._others
         none = all(map(others.keys().isdisjoint, deadline.portions(keys)))
         found = None if none else [others.get(key, ()) for key in keys]
-        if not len(self._numbers):
+        if not len(self._numbers) or not self._may_start_with(keys):
             return found
         wanted = _halves(b"".join(keys))
         start = self._halves[0].searchsorted(wanted[0])
@@ -64,6 +70,18 @@ class Holding:
         for place, number in zip(places[same].tolist(), numbers, strict=True):
             first[place] += (number,)
         return first if found is None else [a + b for a, b in zip(first, found, strict=True)]
+
+    def _may_start_with(self, keys: Sequence[bytes]) -> bool:
+        """False only if none of the keys is among those it started with. A few are searched for
+        one by one, which takes less time than to search for them together."""
+        if len(keys) > _FEW:
+            return True
+        for key in keys:
+            half = int.from_bytes(key[:_HALF], sys.byteorder)
+            place = bisect.bisect_left(self._sorted, half)
+            if place < len(self._sorted) and self._sorted[place] == half:
+                return True
+        return False
 
     @property
     def rows(self) -> int:

@@ -159,13 +159,15 @@ class Spans:
     @property
     def entries(self) -> float:
         """A lower bound of all columns' entries over the cells they distinguish."""
-        ends = self.table[: 2 * len(self.cuts.place)].ravel()
-        cuts = np.concatenate([self.cuts.first, self.cuts.last, ends])
+        axes = len(self.cuts.place)
+        ends = self.table[: 2 * axes]
+        cuts = np.concatenate([self.cuts.first, self.cuts.last, ends.ravel()])
         cuts.sort()
         cuts = cuts[np.flatnonzero(cuts[1:] != cuts[:-1])]  # distinct, without the last
-        spanned = cuts.searchsorted(self.high) - cuts.searchsorted(self.low)
-        across = np.where(self.counted, spanned, 1).prod(axis=0, dtype=np.float64)
-        return float(across @ self.least)
+        places = cuts.searchsorted(ends)
+        across = places[axes:] - places[:axes]
+        across[self.counted == 0] = 1
+        return float(np.multiply.reduce(across, axis=0, dtype=np.float64) @ self.least)
 
 
 def sizes_of(column: Column) -> Iterator[tuple[str, int]]:
