@@ -16,7 +16,6 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
 from tallyveil.knowledge.answers.estimate import Criterion
 from tallyveil.knowledge.answers.own_answer import noises_of
-from tallyveil.knowledge.answers.released_answer import variance_of
 from tallyveil.knowledge.recorded.drawn import DrawnRows
 from tallyveil.knowledge.recorded.holding import Holding
 from tallyveil.knowledge.recorded.matrix import COLUMN
@@ -79,7 +78,7 @@ class State:
             if answer.together is not None:
                 self._drawn[number] = None
             if answer.law is not None and column.height:
-                self.relevance.add(number, column, variance_of(answer.law))
+                self.relevance.add(number, column, answer.law.variance)
 
     def written(self) -> Arrays:
         """The arrays computed from the releases so far, for `resume`."""

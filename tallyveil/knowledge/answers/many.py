@@ -13,7 +13,7 @@ from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.answers.answer import Known, ranged
-from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, variance_of
+from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released
 from tallyveil.mechanisms import AnyMechanism, law_of
 
 __all__ = [
@@ -92,7 +92,7 @@ class Alike(Sequence[Known]):
 
     @property
     def variances(self) -> FloatArray:
-        found = np.full(len(self), variance_of(self.law))
+        found = np.full(len(self), self.law.variance)
         found[list(self.exact)] = 0
         return found
 

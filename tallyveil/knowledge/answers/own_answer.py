@@ -11,7 +11,7 @@ from tallyveil.cache import Cache
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.knowledge.answers.answer import InRange, ranged
 from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.released_answer import Released, variance_of
+from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column
 
@@ -98,7 +98,7 @@ def spread_of(answer: Answer) -> float:
     law = answer.law
     if law is None:
         return _ranged_spread(answer.mechanism, answer.scale)
-    return variance_of(law) * (1 if answer.together is None else _LESS)
+    return law.variance * (1 if answer.together is None else _LESS)
 
 
 @lru_cache(maxsize=4096)

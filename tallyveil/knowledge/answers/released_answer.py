@@ -13,7 +13,7 @@ from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate
 
-__all__ = ["EstimatedInterval", "Released", "shifted", "variance_of"]
+__all__ = ["EstimatedInterval", "Released", "shifted"]
 
 
 class EstimatedInterval(NamedTuple):
@@ -62,7 +62,7 @@ class Released(_Fields):
 
     @property
     def variance(self) -> float:
-        return math.fsum(map(variance_of, self.laws))
+        return math.fsum(law.variance for law in self.laws)
 
     @property
     def deviation(self) -> float:
@@ -72,7 +72,7 @@ class Released(_Fields):
     def half_width(self, confidence: Fraction) -> int:
         """The distance from the value to the farther end of its interval."""
         if len(self.laws) <= 1:
-            return _half_width(self.laws[0], confidence) if self.laws else 0
+            return self.laws[0].half_width(confidence) if self.laws else 0
         return _half_width_of_sum(_counted(self.laws), confidence)
 
     def interval(self, confidence: Fraction) -> EstimatedInterval:
@@ -122,16 +122,6 @@ class Released(_Fields):
     def suffices(self, aim: Aim) -> bool:
         """Whether it is as precise as ``aim`` asks."""
         return aim.met_by(self)
-
-
-@lru_cache(maxsize=4096)
-def variance_of(law: NoiseLaw) -> float:
-    return law.variance
-
-
-@lru_cache(maxsize=4096)
-def _half_width(law: NoiseLaw, confidence: Fraction) -> int:
-    return law.half_width(confidence)
 
 
 _Counted: TypeAlias = frozenset[tuple[NoiseLaw, int]]
