@@ -10,10 +10,9 @@ BI_PYTHON ?= $(shell for python in python3.12 python3.11 python3.10 $(PYTHON); d
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 		&& echo $$python && break; done)
 
-JOBS ?= 2
-RUNS := $(addprefix run-,$(shell seq $(JOBS)))
+JOBS ?= 3
 
-.PHONY: help demo test $(RUNS) check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
+.PHONY: help demo test run check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -22,25 +21,18 @@ help:  ## List the targets
 demo: $(VENV)/stamp  ## Make up a table, serve it, query it (PORT=5432 for a fixed port)
 	@$(RUN)/tallyveil demo $(if $(PORT),--port $(PORT))
 
-test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=2 at a time)
-	@claims=$$(mktemp -d) && trap 'rm -r "$$claims"' EXIT && $(MAKE) --no-print-directory \
-		--keep-going --jobs=$$(($(JOBS) + 1)) CLAIMS="$$claims" check $(RUNS)
+test: $(VENV)/stamp  ## Check everything and run the tests (JOBS=3 files at a time)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 check run
 
-# Each run is a process of its own; threads of BLAS in them would only wait for each other.
-# Compiled modules are stored, whatever the environment sets: the tests start servers too, and each
-# process would spend longer on compiling them than on importing them.
-# Each run takes the next file that no other has taken; the longest are not among the last. The
-# first run shows its progress, the others their output at the end. Tests are compiled without
-# details of assertions, since adding these takes longer than most rooms' tests; failed tests run
-# again with them.
-$(RUNS): run-%: $(VENV)/stamp
+# Where two processors do the work, a third run has work for them while others wait for a clock.
+# Threads of BLAS would only wait for each other. Compiled modules are stored, whatever the
+# environment sets: the tests start servers too, and each process would spend longer on compiling
+# them than on importing them. Tests are compiled without details of assertions, since adding these
+# takes longer than most rooms' tests; failed tests run again with them.
+run: $(VENV)/stamp
 	@unset PYTHONDONTWRITEBYTECODE; export OPENBLAS_NUM_THREADS=1; \
-	pytest="$(RUN)/pytest -q --override-ini=cache_dir=.pytest_cache/$*"; \
-	run() { \
-		status=0; $$pytest --assert=plain $(addprefix --claims=,$(CLAIMS)) || status=$$?; \
-		if [ $$status = 1 ]; then $$pytest --last-failed --last-failed-no-failures=none; fi; \
-	}; \
-	if [ $* = 1 ]; then run; else output=$(CLAIMS)/run-$*; run >"$$output" 2>&1; cat "$$output"; fi; \
+	status=0; $(RUN)/pytest -q --assert=plain --jobs=$(JOBS) || status=$$?; \
+	if [ $$status = 1 ]; then $(RUN)/pytest -q --last-failed --last-failed-no-failures=none; fi; \
 	exit $$status
 
 check: $(VENV)/stamp  ## Check style, formatting and types

@@ -22,6 +22,8 @@ import pytest
 import typer.testing
 from hypothesis import settings
 
+from tests.parallel import run_in_parallel
+
 # A deadline would measure the machine's other work.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("explore", deadline=None, max_examples=400)
@@ -44,38 +46,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the fixtures of plans and verdicts anew, instead of comparing with them",
     )
     parser.addoption(
-        "--claims",
-        type=Path,
-        metavar="FOLDER",
-        help="run the files that no other run with this folder has claimed, one after the other",
+        "--jobs",
+        type=int,
+        default=1,
+        help="run so many files at a time, each in one of so many processes",
     )
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Pytest's own, where there are no other runs. What files share stays from one to the next."""
-    folder = session.config.getoption("claims")
-    if folder is None or session.testsfailed:
+    """Pytest's own, unless several runs are asked for."""
+    jobs = session.config.getoption("jobs")
+    if jobs == 1 or session.testsfailed or session.config.option.collectonly:
         return None
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in session.items:
-        files.setdefault(item.path, []).append(item)
-    ours = (item for path in files if _claim(folder, path) for item in files[path])
-    following = next(ours, None)
-    while following is not None:
-        item, following = following, next(ours, None)
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.shouldfail:
-            raise session.Failed(session.shouldfail)
-        if session.shouldstop:
-            raise session.Interrupted(session.shouldstop)
-    return True
-
-
-def _claim(folder: Path, path: Path) -> bool:
-    try:
-        (folder / "-".join(path.parts[1:])).touch(exist_ok=False)
-    except FileExistsError:
-        return False
+    run_in_parallel(session, jobs)
     return True
 
 
