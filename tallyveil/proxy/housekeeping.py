@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tallyveil.blas import one_thread
 
-__all__ = ["Housekeeping", "beside_heavy", "short_pauses"]
+__all__ = ["Housekeeping", "beside_long", "short_pauses"]
 
 DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
@@ -33,9 +33,9 @@ EVERY: Final = 60.0
 the seconds between two full collections, since one takes as long as three statements."""
 
 SWITCH: Final = 0.002
-SWITCH_BESIDE_HEAVY: Final = 0.0001
+SWITCH_BESIDE_LONG: Final = 0.0001
 """Seconds that a thread computes while another waits to run. A shorter interval slows down
-statements that are all short; a longer one delays each step of a short statement beside a heavy
+statements that are all short; a longer one delays each step of a short statement beside a long
 one."""
 
 LATER: Final = ("scipy.optimize",)
@@ -71,9 +71,9 @@ def short_pauses() -> Iterator[None]:
         gc.unfreeze()  # otherwise these objects would still exist when the interpreter ends
 
 
-def beside_heavy(heavy: bool) -> None:
-    """Set how long a thread may compute, by whether a heavy statement runs from now on."""
-    sys.setswitchinterval(SWITCH_BESIDE_HEAVY if heavy else SWITCH)
+def beside_long(long: bool) -> None:
+    """Set how long a thread may compute, by whether a long statement runs from now on."""
+    sys.setswitchinterval(SWITCH_BESIDE_LONG if long else SWITCH)
 
 
 class Housekeeping:

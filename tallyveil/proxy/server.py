@@ -21,7 +21,7 @@ from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.connection import ClientConnection
 from tallyveil.proxy.errors import AdminShutdown
 from tallyveil.proxy.execution.replies import Replies
-from tallyveil.proxy.housekeeping import Housekeeping, beside_heavy
+from tallyveil.proxy.housekeeping import Housekeeping, beside_long
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.line import IDLE_LOOKS
 from tallyveil.proxy.memory import ConnectionMemory, ServerMemory
@@ -92,7 +92,7 @@ class Server:
         # 2 MiB suffice, but some systems give a thread only a quarter of that. This sets the size
         # for all threads of the process.
         threading.stack_size(max(threading.stack_size(), STACK))
-        turns = Turns(self.limits.heavy, self._tidy, beside_heavy)
+        turns = Turns(self.limits.heavy, self._tidy, beside_long)
         self.workers = Scheduler(self.limits.threads, self.limits.analyst_threads, turns)
         self._housekeeping = Housekeeping(lambda: turns.heavy)
         self.replies = Replies()

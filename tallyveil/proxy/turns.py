@@ -30,6 +30,10 @@ LIGHT: Final = 0.4
 HALF_LIFE: Final = 1.0
 """The half-life of recorded processor time, in seconds."""
 
+LONG: Final = 0.02
+"""Seconds of processor time after which one statement is long, however little its analyst has used
+before."""
+
 SLICE: Final = 0.1
 LOOK: Final = 0.01
 """Seconds: how long a statement keeps its place while others wait; between two checks of time."""
@@ -51,10 +55,11 @@ class Turns:
         ended: Callable[[], None] = lambda: None,
         beside: Callable[[bool], None] = lambda heavy: None,
     ) -> None:
-        """``ended`` is called after each heavy statement. ``beside`` is called with True when the
-        first heavy one begins, and with False when the last one has ended."""
+        """``ended`` is called after each heavy statement. ``beside`` is called with True when a
+        statement becomes long or a heavy one begins and there was none, and with False when the
+        last of them has ended."""
         self._ended, self._beside = ended, beside
-        self._heavy = 0
+        self._heavy = self._long = 0
         self._free = places
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
@@ -71,12 +76,13 @@ class Turns:
         """Begin a turn: the calling thread works for ``analyst`` from now on."""
         return Turn(self, analyst)
 
-    def _count(self, *, light: int = 0, heavy: int = 0) -> None:
+    def _count(self, *, light: int = 0, heavy: int = 0, long: int = 0) -> None:
         with self._lock:
             self._light += light
-            before, self._heavy = self.heavy, self._heavy + heavy
-            if self.heavy is not before:
-                self._beside(self.heavy)
+            self._heavy += heavy
+            before, self._long = self._long, self._long + long
+            if bool(self._long) is not bool(before):
+                self._beside(bool(self._long))
             if not self._light:
                 self._quiet.notify_all()
 
@@ -152,9 +158,9 @@ class Turn:
         self._placed = False
         self._queued_at: float | None = None
         self._checked_at = self._paused_at = self._placed_at = time.monotonic()
-        self._cpu = time.thread_time()
-        self._heavy = turns._uses(analyst, 0.0) > LIGHT
-        turns._count(light=not self._heavy, heavy=self._heavy)
+        self._began_at = self._cpu = time.thread_time()
+        self._heavy = self._long = turns._uses(analyst, 0.0) > LIGHT
+        turns._count(light=not self._heavy, heavy=self._heavy, long=self._long)
 
     def waits(self) -> bool:
         """Return False if the thread may go on. Otherwise wait a little and return True: it is the
@@ -186,18 +192,21 @@ class Turn:
             self._turns._withdraw(self, taking=False)
         elif self._placed:
             self._turns._give_back()
-        self._turns._count(light=-(not self._heavy), heavy=-self._heavy)
+        self._turns._count(light=-(not self._heavy), heavy=-self._heavy, long=-self._long)
         if self._heavy:
             self._turns._ended()
 
     def _account(self) -> None:
-        """Record the processor time used. The turn becomes heavy if that is too much."""
+        """Record the processor time used. The turn becomes long, and heavy, if that is too much."""
         cpu = time.thread_time()
         used = self._turns._uses(self.analyst, cpu - self._cpu)
         self._cpu = cpu
-        if used > LIGHT and not self._heavy:
-            self._heavy = True
-            self._turns._count(light=-1, heavy=1)
+        heavy = self._heavy or used > LIGHT
+        long = self._long or heavy or cpu - self._began_at > LONG
+        became_heavy, became_long = heavy - self._heavy, long - self._long
+        if became_heavy or became_long:
+            self._heavy, self._long = heavy, long
+            self._turns._count(light=-became_heavy, heavy=became_heavy, long=became_long)
 
     def _request_place(self, now: float) -> bool:
         if self._turns._ask(self):

@@ -15,10 +15,10 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import QueryCanceled
 from tallyveil.proxy import Server, ServerLimits, ServerThread, housekeeping
-from tallyveil.proxy.housekeeping import beside_heavy, short_pauses
+from tallyveil.proxy.housekeeping import beside_long, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.turns import LIGHT, Turn, Turns
+from tallyveil.proxy.turns import LIGHT, LONG, Turn, Turns
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient
 
@@ -195,7 +195,7 @@ def test_places_are_given_back_whoever_ends_how() -> None:
 
 def test_threads_switch_sooner_while_a_heavy_statement_is_under_way() -> None:
     with short_pauses():
-        turns, usual = Turns(2, beside=beside_heavy), sys.getswitchinterval()
+        turns, usual = Turns(2, beside=beside_long), sys.getswitchinterval()
         first, second = turns.begin("a"), turns.begin("b")
         assert sys.getswitchinterval() == usual
         for turn in (first, second):
@@ -205,6 +205,23 @@ def test_threads_switch_sooner_while_a_heavy_statement_is_under_way() -> None:
         assert sys.getswitchinterval() < usual / 10
         second.end()
         assert sys.getswitchinterval() == usual
+
+
+def test_threads_switch_sooner_beside_a_long_statement_of_a_light_analyst() -> None:
+    with short_pauses():
+        turns, usual = Turns(2, beside=beside_long), sys.getswitchinterval()
+        first, second = turns.begin("a"), turns.begin("b")
+        first._account()
+        assert sys.getswitchinterval() == usual
+        first._began_at -= 2 * LONG
+        first._account()
+        first._account()
+        assert sys.getswitchinterval() < usual / 10
+        assert (turns._light, turns._heavy) == (2, 0)
+        first.end()
+        assert sys.getswitchinterval() == usual
+        second.end()
+    assert (turns._light, turns._heavy, turns._long) == (0, 0, 0)
 
 
 def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.MonkeyPatch) -> None:
