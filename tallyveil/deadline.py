@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -29,6 +29,7 @@ __all__ = [
     "canceled",
     "check",
     "current",
+    "distinct",
     "doing",
     "portions",
     "remaining",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 PORTION: Final = 1_000
 """The number of values that C handles in a fifth of a millisecond, while no other thread runs."""
@@ -206,6 +208,14 @@ def portions(values: Sequence[T]) -> Iterable[Sequence[T]]:
     if len(values) <= PORTION:
         return (values,) if len(values) else ()
     return (values[start : start + PORTION] for start in range(0, len(values), PORTION))
+
+
+def distinct(values: Sequence[H]) -> set[H]:
+    """The set of the values. It is made in `portions`."""
+    found = set[H]()
+    for some in portions(values):
+        found.update(some)
+    return found
 
 
 def stoppable(values: Iterable[T], portion: int = PORTION) -> Iterator[T]:

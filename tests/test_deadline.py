@@ -38,6 +38,12 @@ def test_portions_hold_all_values_in_order(count: int) -> None:
     assert all(0 < len(portion) <= 1_000 for portion in portions)
 
 
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 4_001])
+def test_distinct_values_are_those_of_all_portions(count: int) -> None:
+    values = [number % 1_100 for number in range(count)]
+    assert deadline.distinct(values) == set(values)
+
+
 def test_other_threads_have_deadlines_of_their_own() -> None:
     seen: list[Deadline | None] = []
     with Deadline(60).entered():

@@ -108,7 +108,7 @@ def narrower_own(
     held = None if aim.in_range or aim.criterion is not None else state.held(column)
     if held is None:
         return known
-    every = map(state.answer, frozenset(itertools.chain.from_iterable(held)))
+    every = map(state.answer, frozenset(itertools.chain.from_iterable(deadline.distinct(held))))
     laws = {type(answer.law) for answer in every if answer.law is not None}
     for law in sorted(laws, key=lambda law: law.__name__) if len(laws) > 1 else ():
         known = no_wider(known, own_answers(state, column, law), aim)

@@ -47,7 +47,7 @@ def own_answers(state: State, column: Column, only: _Only = None) -> Sequence[Kn
     if held is None:
         return [None] * column.height
     deadline.check()
-    several = set(held)
+    several = deadline.distinct(held)
     if _of_multiples(state, column, several):
         return _best_multiples(state, column, held, only)
     best = {numbers: _best(state, numbers, only) for numbers in several}
