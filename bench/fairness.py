@@ -13,7 +13,8 @@ after another:
 
 Heavy statements are all fresh, so that each is planned, bought and released. The cases share a
 ledger, so that each has the answers of those before in its history. ``finished`` says how many of
-them were answered or refused within the case's time, ``refused`` how many newcomers found no place.
+them were answered within the case's time, ``failed`` how many were refused or timed out, and
+``refused`` how many newcomers found no place.
 
     make bench NAME=fairness
     LENGTH=60 make bench NAME=fairness            seconds of each case
@@ -65,6 +66,7 @@ class Load:
     port: int
     statements: list[Callable[[], Iterator[str]]]
     finished: int = 0
+    failed: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Load:
@@ -102,7 +104,9 @@ class Load:
             except psycopg.Error as error:
                 if error.sqlstate is None:
                     return
-            self.finished += not self._stopped.is_set()
+                self.failed += not self._stopped.is_set()
+            else:
+                self.finished += not self._stopped.is_set()
 
 
 def _address(port: int, user: str) -> str:
@@ -196,8 +200,8 @@ def _heavy_case(port: int, case: str) -> None:
         connection.execute(CACHED).fetchall()
         with heavy(port, case) as load:
             times = cached(connection)
-            finished = 0 if load is None else load.finished
-    report(bench="fairness", case=case, **percentiles(times), finished=finished)
+            finished, failed = (0, 0) if load is None else (load.finished, load.failed)
+    report(bench="fairness", case=case, **percentiles(times), finished=finished, failed=failed)
 
 
 def _half_open_case(port: int) -> None:

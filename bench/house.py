@@ -32,6 +32,11 @@ url = "rows.parquet"
 [tables.person]
 from = "rows"
 budget = {{ epsilon = 100000.0 }}
+[tables.person.limits]
+rows = 1_000_000_000
+analyst_rows = 1_000_000_000
+megabytes = 100_000
+analyst_megabytes = 100_000
 [tables.person.attributes]
 a = {{ range = [0, {last_a}] }}
 b = {{ range = [0, {last_b}] }}
@@ -44,7 +49,7 @@ epsilon = 0.05
 
 def made(folder: Path, rows: int, a: int = 110, b: int = 240) -> Path:
     """A policy file in the folder, with `rows.parquet`, the records that it protects: four
-    attributes, of a × b × 2 × 10 values."""
+    attributes, of a × b × 2 × 10 values. Its ledger has room for whatever a bench asks."""
     with duckdb.connect() as source:
         table = _TABLE.format(rows=rows, a=a, b=b)
         source.execute(f"COPY ({table}) TO '{folder / 'rows.parquet'}'")

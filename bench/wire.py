@@ -9,7 +9,8 @@ answer but the first costs nothing.
 - A repeated count likewise; the ratios are to the same system's `SELECT 1`.
 - `prepared`: what preparing helps, the ratio of its statements a second to those of `extended`.
 - `beside`: `SELECT 1` on 4 connections, alone and while another analyst sends GROUP BY of 26,400
-  groups, by turns; ``x_alone`` is the ratio of the 99th percentiles.
+  groups, by turns; ``x_alone`` is the ratio of the 99th percentiles, ``heavy`` and ``failed`` are
+  how many of the heavy statements were answered and refused.
 - `idle`: what 500 connections that ask nothing take, in MB.
 - What `bench.catalog` measures.
 - `target`: what some of these are to be, and whether they are. All takes five minutes.
@@ -205,15 +206,17 @@ def named(workers: int) -> str:
 def beside(system: System, folder: Path) -> None:
     """`SELECT 1` while the heaviest statements run."""
     alone, busy = [], []
+    heavy = failed = 0
     for _ in range(ROUNDS):
         alone.append(run(system, folder, ONE, "prepared", 4))
-        with Load(system.port, [groups]):
+        with Load(system.port, [groups]) as load:
             busy.append(run(system, folder, ONE, "prepared", 4))
+            heavy, failed = heavy + load.finished, failed + load.failed
     found, before = medians(busy), medians(alone)
     ratio = round(found["p99_ms"] / before["p99_ms"], 2)
     report(
         bench="wire", case="beside", system=system.name, **found,
-        alone_p99_ms=before["p99_ms"], x_alone=ratio,
+        alone_p99_ms=before["p99_ms"], x_alone=ratio, heavy=heavy, failed=failed,
     )  # fmt: skip
     target(f"99th percentile beside the heaviest, {system.name}, to alone", ratio, most=2)
 
