@@ -1,6 +1,6 @@
 """Programs of this package in processes of their own, without the second that they take to import
 it: they are forked by a process that has, see ``nursery``. A test whose point is how a program
-begins starts a Python of its own.
+begins or ends starts a Python of its own.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.programs import of_its_own, start
+from tests.programs import of_its_own
 
 SETUP = """
 import sys, threading
@@ -47,9 +45,9 @@ threading.Thread(target=work).start()
 """
 
 
-def ended(start: Callable[..., Any], base: Path, script: str) -> tuple[int, str]:
+def ended(base: Path, script: str) -> tuple[int, str]:
     """Its status, and what it said on standard error."""
-    with start(SETUP + script, base, stderr=subprocess.PIPE) as program:
+    with of_its_own(SETUP + script, base, stderr=subprocess.PIPE) as program:
         _, said = program.communicate(timeout=60)
     return program.returncode, said
 
@@ -57,11 +55,11 @@ def ended(start: Callable[..., Any], base: Path, script: str) -> tuple[int, str]
 def test_a_script_may_leave_a_connection_open(tmp_path: Path) -> None:
     """With relations, a cursor, a generator and an error kept, also by another module, and with
     sys.exit in a thread."""
-    assert ended(of_its_own, tmp_path, KEPT) == (0, "")
+    assert ended(tmp_path, KEPT) == (0, "")
 
 
 def test_an_exception_ends_it_with_its_traceback_alone(tmp_path: Path) -> None:
     raising = "relation = connection.sql(QUERY)\nraise ValueError('the end')\n"
-    status, said = ended(start, tmp_path, raising)
+    status, said = ended(tmp_path, raising)
     assert status == 1
     assert said.splitlines()[-1] == "ValueError: the end"
