@@ -182,8 +182,11 @@ class Looks:
             itertools.islice(narrow, _NARROW),
             (used[: len(used) >> n] for n in range(1, halves + 1)),
         )
+        solved = frozenset() if found.given_up else frozenset(used)
         for numbers in filter(None, fewer):
             deadline.check()
+            if solved.issuperset(numbers):  # then they determine no more rows
+                continue
             spans = self._state.relevance.spans(numbers, columns)
             if self._state.outside(columns[:asked], spans):
                 continue
