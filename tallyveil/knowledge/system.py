@@ -129,6 +129,7 @@ class System:
         Multiples of a row share one law, in their own units. Rows that follow from exact rows alone
         are estimated only if ``exact``: reporting them needs a proof."""
         weights: dict[int, NoiseWeights] = {}
+        alike: dict[bytes, list[NoiseWeights]] = {}
         laws = set[Hashable]()
         kinds = self.kinds
         if self.noises.together is not None and kinds <= KINDS:
@@ -148,7 +149,10 @@ class System:
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
                 most = kinds if len(result) < len(combinations) - self.sums else 2 * kinds
-                own = NoiseWeights(found.weights, noises)
+                others = alike.setdefault(found.places.tobytes(), [])
+                own = NoiseWeights(found.weights, noises).as_multiple(others)
+                if len(others) < KINDS:
+                    others.append(own)
                 if len(laws) < most:
                     laws.add(own.unit)
                 weights[found.kind] = own if own.unit in laws else replace(own, rough=True)

@@ -1,4 +1,4 @@
-"""When one estimate improves on another."""
+"""When one estimate improves on another, and when both have one law."""
 
 from __future__ import annotations
 
@@ -28,3 +28,28 @@ def test_an_estimate_of_less_variance_improves_unless_its_interval_is_wider(seed
     better = new.variance < reported.variance
     no_wider = new.weights.error.half_width(CONFIDENCE) <= reported.half_width(CONFIDENCE)
     assert improves(new, reported, None, CONFIDENCE) == (better and no_wider)
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0, 0.1, 7 / 3])
+def test_weights_that_are_a_multiple_but_for_rounding_share_a_law(factor: float) -> None:
+    rng = np.random.default_rng(5)
+    noises = Noises.of(DiscreteLaplaceLaw, np.full(20, 20.0))
+    others = [NoiseWeights(rng.normal(size=20), noises) for _ in range(3)]
+    rounding = 1 + 2e-13 * rng.uniform(-1, 1, 20)
+    own = NoiseWeights(others[1].values * factor * rounding, noises)
+    shared = own.as_multiple(others)
+    assert shared.values == pytest.approx(own.values, rel=1e-12)
+    assert own.unit != others[1].unit
+    assert shared.half_width(CONFIDENCE) == pytest.approx(
+        factor * others[1].half_width(CONFIDENCE), rel=1e-12
+    )
+    assert shared.unit == others[1].unit
+
+
+@pytest.mark.parametrize("off", [1e-9, 1e-3, -2.0])
+def test_weights_of_which_one_differs_keep_a_law_of_their_own(off: float) -> None:
+    noises = Noises.of(DiscreteLaplaceLaw, np.full(3, 20.0))
+    other = NoiseWeights(np.array([1.0, 0.5, 1e-6]), noises)
+    own = NoiseWeights(np.array([1.0, 0.5, 1e-6 * (1 + off)]), noises)
+    assert own.as_multiple([other]) is own
+    assert own.as_multiple([]) is own

@@ -23,6 +23,7 @@ _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
+_SAME: Final = 1e-12  # weights that differ by less, relative to themselves, are equal
 
 Criterion = Fraction | None
 """How estimates are compared: by their intervals at this confidence, or if None by variance."""
@@ -45,6 +46,18 @@ class NoiseWeights:
     @cached_property
     def variance(self) -> float:
         return self.noises.variance_of(self.values)
+
+    def as_multiple(self, others: Sequence[NoiseWeights]) -> NoiseWeights:
+        """Return these weights as a multiple of the first of the others, with the same noises, that
+        they are a multiple of except for rounding errors. So both share one law, which takes longer
+        to compute than to compare them all. Without such others, return the weights as they are."""
+        if others:
+            every = np.array([other.values for other in others])
+            factors = self._size / np.array([other._size for other in others])
+            near = np.abs(every * factors[:, None] - self.values) <= _SAME * np.abs(self.values)
+            for number in np.flatnonzero(near.all(axis=1))[:1].tolist():
+                return replace(self, values=every[number] * factors[number])
+        return self
 
     def half_width(self, confidence: Fraction) -> float:
         """Caches the last result, because a statement asks once for each of many rows."""
