@@ -164,6 +164,10 @@ class Growing:
         return result
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        return self._all.flat
+
+    @property
     def sizes(self) -> Iterator[tuple[str, int]]:
         """The axes and their sizes."""
         return zip(self._all.flat, self._all.shape, strict=True)

@@ -168,20 +168,18 @@ class Relevance:
         """Choices of columns below ``seen`` over few attributes only: those of the questions and of
         one kind of columns, if they have few cells together. The fewest cells come first. Each
         choice has the ``most`` columns that would answer most precisely."""
-        sought = Sought.of(questions)
-        kinds = [(dict(kind.sizes), kind.before(seen)) for kind in tuple(self._kinds)]
-        sizes = {axis: size for own, _ in kinds for axis, size in own.items()}
-        for question in questions:
-            sizes |= dict(sizes_of(question))
+        sought, kinds = Sought.of(questions), tuple(self._kinds)
+        each = itertools.chain((kind.sizes for kind in kinds), map(sizes_of, questions))
+        sizes = dict(itertools.chain.from_iterable(each))
         cells = {
             few: math.prod(sizes[axis] for axis in few)
-            for few in {sought.axes.union(own) for own, _ in kinds}
+            for few in {sought.axes.union(kind.axes) for kind in kinds}
             if len(few) < len(sizes)
         }
         for few in sorted(cells, key=lambda few: (cells[few], sorted(few))):
             if cells[few] > _NARROW:
                 return
-            within = [kind for own, kind in kinds if few.issuperset(own)]
+            within = [kind.before(seen) for kind in kinds if few.issuperset(kind.axes)]
             numbers = np.concatenate([kind.numbers for kind in within])
             expected = np.concatenate([kind.expected(sought) for kind in within])
             yield numbers[first(expected, numbers, most)].tolist()
