@@ -78,7 +78,7 @@ def _run(session: pytest.Session, items: Iterator[pytest.Item], to: Connection) 
                 raise session.Interrupted(session.shouldstop)
     finally:
         session.config.pluginmanager.unregister(reporter)
-        to.send(("ended", None))
+        to.send(("ended", session.testsfailed > 0))
 
 
 def _silence(config: pytest.Config) -> None:
@@ -112,7 +112,7 @@ def _gather(session: pytest.Session, forks: dict[Connection, int], numbers: int)
             else:
                 status = os.waitstatus_to_exitcode(os.waitpid(forks.pop(one), 0)[1])
                 one.close()
-                if what == "ended" and status in (0, 1):
+                if what == "ended" and status == int(said):
                     continue
                 nodeid, location = last[one]
                 ended = f"a run of the tests ended with exit code {status}"

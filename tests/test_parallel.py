@@ -45,10 +45,20 @@ def test_dying():
     os._exit(0)
 """
 
+LEAKING = """
+class Leaking:
+    def __del__(self):
+        raise ValueError("when it is collected")
+
+def test_it():
+    one = Leaking()
+    one.itself = one
+"""
+
 
 def run(folder: Path) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "own.toml"]
-    (folder / "own.toml").write_text("[tool.pytest.ini_options]\n")
+    (folder / "own.toml").write_text('[tool.pytest.ini_options]\nfilterwarnings = "error"\n')
     (folder / "conftest.py").write_text(CONFTEST)
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr
@@ -73,3 +83,10 @@ def test_failures_are_reported(tmp_path: Path) -> None:
     assert "2 failed, 21 passed, 1 skipped, 1 error" in said
     for words in ("a word printed", "in a fixture", "a run of the tests ended with exit code 0"):
         assert words in said
+
+
+def test_what_fails_after_the_last_test_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(LEAKING)
+    status, said = run(tmp_path)
+    assert status == 1
+    assert "a run of the tests ended with exit code 1" in said
