@@ -26,10 +26,8 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
 
-
 _LONG: Final = 1_000  # charges that a summary may lack: composing them takes half a second
 _PART: Final = 100  # of a long ledger it may lack one charge in this number
-
 
 Draw: TypeAlias = Callable[[int, Receipt], Noisy]
 """Return the noisy answer to each column of the charge with this number."""

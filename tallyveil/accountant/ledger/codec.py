@@ -26,6 +26,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint import Joint
+from tallyveil.accountant.ledger.compression import compressed
 from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
@@ -41,13 +42,6 @@ __all__ = [
     "encode_column",
 ]
 
-# Bytes that are compressed between two checks of the deadline.
-_PORTION = 1 << 20
-_WINDOW = 10  # the logarithm of a small stream's bytes
-_HEAD = b"\x78\x01"  # of a stream
-# The sample of a long array, and the gain from which repetitions are searched for.
-_SAMPLE = 1 << 16
-_GAIN = 1.1
 # Factors of at most this number of bytes are shared.
 _SMALL = 512
 _Held: TypeAlias = tuple[int, tuple[str, ...], bytes]
@@ -80,7 +74,7 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
         described, held = _held(np.array(charge.joint.parents, dtype=np.int64))
         about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
         body += held
-    return _compressed([json.dumps(about_all).encode(), b"\n", *body])
+    return compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
 def _described(column: Column, body: list[bytes]) -> dict[str, Any]:
@@ -123,48 +117,6 @@ def _held(*arrays: IntArray) -> tuple[dict[str, Any], tuple[bytes, ...]]:
 _WRITTEN: WeakKeyDictionary[Factor, tuple[dict[str, Any], tuple[bytes, ...]]] = WeakKeyDictionary()
 
 
-def _compressed(pieces: Sequence[bytes]) -> bytes:
-    """Compress pieces to one stream. Between portions the statement can be stopped.
-
-    A small stream uses a small window, which is quicker to set up.
-    """
-    if sum(map(len, pieces)) <= 1 << _WINDOW:
-        small = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, 4)
-        return b"".join([*map(small.compress, pieces), small.flush()])
-    searching, found, checksum = _compressor(zlib.Z_DEFAULT_STRATEGY), [_HEAD], zlib.adler32(b"")
-    for piece in pieces:
-        compressor = searching
-        if _repeats_little(piece):
-            # Each part ends at a byte, and refers to nothing before it.
-            found.append(searching.flush(zlib.Z_FULL_FLUSH))
-            compressor = _compressor(zlib.Z_HUFFMAN_ONLY)
-        for start in range(0, len(piece), _PORTION):
-            deadline.check()
-            portion = piece[start : start + _PORTION]
-            checksum = zlib.adler32(portion, checksum)
-            found.append(compressor.compress(portion))
-        if compressor is not searching:
-            found.append(compressor.flush(zlib.Z_FULL_FLUSH))
-    return b"".join([*found, searching.flush(), checksum.to_bytes(4, "big")])
-
-
-def _repeats_little(piece: bytes) -> bool:
-    """Whether it is long, and a search for repetitions takes longer than it is worth."""
-    if len(piece) <= _PORTION:
-        return False
-    sample = piece[len(piece) // 2 :][:_SAMPLE]
-    with_search, without = (
-        len(one.compress(sample) + one.flush())
-        for one in map(_compressor, (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY))
-    )
-    return without < _GAIN * with_search
-
-
-def _compressor(strategy: int) -> Any:
-    """A compressor for a stream's blocks, without its head and checksum."""
-    return zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, strategy)
-
-
 def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
     """Decode a charge, without its statement. Raises LedgerError for anything else."""
     try:
@@ -192,7 +144,7 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
 def encode_column(column: Column) -> bytes:
     body: list[bytes] = []
     header = json.dumps(_described(column, body)).encode()
-    return _compressed([header, b"\n", *body])
+    return compressed([header, b"\n", *body])
 
 
 def decode_column(blob: bytes) -> Column:
@@ -291,7 +243,7 @@ def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
         ", ".join(", ".join(map(str, map(int, some))) for some in deadline.portions(column))
         for column in values
     )
-    return _compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])
+    return compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])
 
 
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
