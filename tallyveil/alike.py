@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from tallyveil.arrays import BoolArray, IntArray
 
-__all__ = ["alike", "changes", "coded", "run_starts", "scrambled", "stretches"]
+__all__ = ["alike", "changes", "coded", "distinct_rows", "run_starts", "scrambled", "stretches"]
 
 _Marks = npt.NDArray[np.uint64]
 _List = tuple[IntArray, Sequence[IntArray]]
@@ -57,6 +58,14 @@ def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
     for label in labels:
         result = np.where(label == label[result], result, every)
     return result
+
+
+def distinct_rows(matrix: sparse.csr_matrix) -> IntArray:
+    """The places of the distinct rows of an integer matrix, the first of each, found by `alike`."""
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    entries = [matrix.indices.astype(np.int64), matrix.data.astype(np.int64)]
+    return np.unique(alike([], (matrix.indptr.astype(np.int64), entries)))
 
 
 def _selected(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:

@@ -18,12 +18,12 @@ from scipy.sparse import csgraph
 
 from tallyveil import deadline
 from tallyveil.accountant import Answer, Charge
+from tallyveil.alike import distinct_rows
 from tallyveil.arrays import BoolArray
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.knowledge.answers.precision import (
     Precision,
     Preview,
-    row_bytes,
     too_complex,
 )
 from tallyveil.knowledge.recorded.drawn import noises_of
@@ -210,10 +210,7 @@ def _queries(rows: sparse.csr_matrix, fresh: BoolArray) -> sparse.csr_matrix:
     every = sparse.vstack([rows[filled], *_differences(rows, fresh)], format="csr")
     if every.shape[0] > _ROWS:
         raise too_complex()
-    first: dict[bytes, int] = {}
-    for number, key in enumerate(row_bytes(every)):
-        first.setdefault(key, number)
-    return every[list(first.values())]
+    return every[distinct_rows(every)]
 
 
 def _differences(rows: sparse.csr_matrix, fresh: BoolArray) -> list[sparse.csr_matrix]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -42,7 +41,6 @@ _BLOCK: Final = 64
 _LEAST: Final = 1e-15  # of φ: smaller values are rounding errors of 0
 
 
-@lru_cache(maxsize=1024)
 def circle(law: NoiseLaw, leaves: int) -> int:
     """The size M of a circle: sums of the leaves exceed half of it with probability `_BEYOND`."""
     every = WeightedNoise.of(np.ones(leaves), Noises.of(type(law), np.full(leaves, law.scale)))

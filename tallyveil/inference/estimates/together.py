@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.alike import alike, scrambled
+from tallyveil.alike import distinct_rows, scrambled
 from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
@@ -64,10 +64,7 @@ class Together:
         if least_norm_work(matrix.shape[0], least) > LARGEST:
             return None
         stacked = sparse.vstack([matrix, queries], format="csc")
-        stacked.sort_indices()
-        starts = stacked.indptr.astype(np.int64)
-        columns = [stacked.indices.astype(np.int64), stacked.data.astype(np.int64)]
-        first = np.unique(alike([], (starts, columns)))
+        first = distinct_rows(stacked.T)
         if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
             return None
         dense = stacked[:, first].toarray().astype(np.float64)

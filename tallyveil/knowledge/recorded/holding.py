@@ -83,11 +83,6 @@ class Holding:
                 return True
         return False
 
-    @property
-    def rows(self) -> int:
-        """The number of rows, counted once for each column that contains them."""
-        return len(self._numbers) + sum(map(len, self._others.values()))
-
     def written(self) -> tuple[IntArray, _Halves]:
         """A column number and the halves of a key for each row, in the order of the first halves:
         another index can start with them."""

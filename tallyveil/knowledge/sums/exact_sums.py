@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from tallyveil import deadline
-from tallyveil.alike import run_starts
+from tallyveil.alike import distinct_rows, run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["SummedRows", "Sums", "exact_sums"]
@@ -70,7 +70,8 @@ def exact_sums(asked: SummedRows, exact: SummedRows) -> Sums:
             found += [_sums(rows, part) for part in parts]
     deadline.check()
     matrix = sparse.vstack([one.matrix for one in found], format="csr")
-    first = _distinct(matrix)
+    matrix.sort_indices()
+    first = distinct_rows(matrix)
     values = np.concatenate([one.values for one in found])
     whole = all(one.whole for one in found) and (len(own) < _FAMILIES or not left)
     return Sums(matrix[first], values[first], whole)
@@ -197,13 +198,3 @@ def _added(
     places = (label, np.arange(len(label)))
     which = sparse.csr_matrix((times, places), (number, len(label)))
     return (which @ matrix).tocsr()
-
-
-def _distinct(matrix: sparse.csr_matrix) -> list[int]:
-    """The places of the distinct rows, the first of each."""
-    matrix.sort_indices()
-    kept: dict[bytes, int] = {}
-    for row in deadline.stoppable(range(matrix.shape[0])):
-        own = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        kept.setdefault(matrix.indices[own].tobytes() + matrix.data[own].tobytes(), row)
-    return list(kept.values())
