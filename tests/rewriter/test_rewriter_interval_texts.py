@@ -45,6 +45,18 @@ def test_an_interval_is_postgresqls_or_refused(
     assert row == (str(rows[0][0]),)
 
 
+@pytest.mark.parametrize("text", TEXTS)
+def test_an_interval_as_a_parameter_is_postgresqls_or_refused(
+    postgres: psycopg.Connection[Any], text: str
+) -> None:
+    try:
+        found = Interval.parse(text)
+    except ValueError:
+        return
+    row = postgres.execute(f"SELECT (INTERVAL '{text}')::text".encode()).fetchone()
+    assert row == (str(found),)
+
+
 def test_an_interval_that_is_not_understood_is_pointed_at() -> None:
     with pytest.raises(InvalidDatetimeFormat) as caught:
         parse_query("SELECT INTERVAL '1 day ago'", "postgres")

@@ -19,6 +19,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
+from tallyveil.interval import quantities_of
 from tallyveil.rewriter.sql.constants import replaced
 from tallyveil.rewriter.sql.literals import as_written, written_text
 from tallyveil.rewriter.sql.nodes import function_name, position
@@ -144,41 +145,14 @@ def is_utc(zone: str) -> bool:
     return zone.lower() in _UTC
 
 
-# The text of an interval has quantities with units, and a time at the end; or it is a number, whose
-# unit follows as a word. The parser reads the first quantity and drops what it does not understand,
-# as in '1 day ago'.
-_UNITS: Final = {
-    "microsecond": ("microsecond", "us", "usec"),
-    "millisecond": ("millisecond", "ms", "msec"),
-    "second": ("second", "sec", "s"),
-    "minute": ("minute", "min", "m"),
-    "hour": ("hour", "hr", "h"),
-    "day": ("day", "d"),
-    "week": ("week", "w"),
-    "month": ("month", "mon"),
-    "year": ("year", "yr", "y"),
-    "decade": ("decade", "dec"),
-    "century": ("century", "cent", "c"),
-    "millennium": ("millennium", "mil"),
-}
-_UNIT: Final = {
-    **{word: unit for unit, words in _UNITS.items() for word in words},
-    **{word + "s": unit for unit, words in _UNITS.items() for word in words if len(word) > 2},
-    "hrs": "hour",
-    "yrs": "year",
-    "centuries": "century",
-    "millennia": "millennium",
-}
-_QUANTITY: Final = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+([a-zA-Z]++)\s*+", re.ASCII)
-_INTERVAL_CLOCK: Final = re.compile(
-    r"([+-]?)([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}(?:\.[0-9]{1,6})?))?", re.ASCII
-)
-# Bounded, since the parser's time is quadratic in the number of digits.
+# The text of an interval may be a number, whose unit follows as a word. Its digits are bounded,
+# since the parser's time is quadratic in their number.
 _BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
 
 
 def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with the units of each interval written out.
+    """Return the tokens with the units of each interval written out. The parser reads the first
+    quantity and drops what it does not understand, as in '1 day ago'.
 
     Raises InvalidDatetimeFormat if the text after INTERVAL is not an interval.
     """
@@ -196,28 +170,15 @@ def _quantities(token: Token) -> Token:
     text = token.text.strip()
     if _BARE.fullmatch(text):
         return replaced(text, token, token)
-    parts, at = [], 0
-    while at < len(text) and (match := _QUANTITY.match(text, at)):
-        unit = _UNIT.get(match[2].lower())
-        if unit is None:
-            break
-        parts.append(f"{match[1]} {unit}")
-        at = match.end()
-    if clock := _INTERVAL_CLOCK.fullmatch(text, at):
-        sign, *amounts = clock.groups("0")
-        # A sign before the clock applies to all its parts.
-        sign = sign.strip("0")
-        parts += [
-            f"{sign}{amount} {unit}"
-            for amount, unit in zip(amounts, ("hour", "minute", "second"), strict=True)
-        ]
-    elif at < len(text) or not parts:
+    try:
+        parts = quantities_of(text)
+    except ValueError:
         raise InvalidDatetimeFormat(
             f'invalid input syntax for type interval: "{token.text[:40]}"',
             hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
             position=token.start + 1,
-        )
-    return replaced(" ".join(parts), token, token)
+        ) from None
+    return replaced(" ".join(f"{amount} {unit}" for amount, unit in parts), token, token)
 
 
 # Formats that strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, punctuation,
