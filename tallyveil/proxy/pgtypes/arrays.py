@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.proxy.pgtypes.base import PgType
+from tallyveil.quoting import array_elements
 
 __all__ = ["array_of"]
 
@@ -15,12 +16,7 @@ _HEADER: Final = struct.Struct("!iiI")
 _DIMENSION: Final = struct.Struct("!ii")
 _INT32: Final = struct.Struct("!i")
 
-# Possessive quantifiers (*+, ++) throughout: a long invalid literal must fail in one pass.
-_TOKEN: Final = re.compile(
-    r"""\s*+(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<bare>(?:[^\s",{}\\]|\\.|\s++(?=[^\s,}]))++))"""
-    r"\s*+(?P<end>[,}])",
-    re.DOTALL,
-)
+_NESTED: Final = re.compile(r"\s*+\{\s*+\{")
 _NEEDS_QUOTES: Final = re.compile(r'[\s{},"\\]|^$|^null$', re.IGNORECASE)
 
 
@@ -59,33 +55,13 @@ class _Array:
                 parts += (_INT32.pack(len(data)), data)
         return b"".join(parts)
 
-    def _item(self, match: re.Match[str]) -> Any:
-        if match["quoted"] is None:
-            text = match["bare"]
-            if text.lower() == "null":
-                return None
-        else:
-            text = match["quoted"]
-        return self._element.read(0, re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL).encode())
-
     def decode_text(self, text: str) -> list[Any]:
-        text = text.strip()
-        if not text.startswith("{"):
-            raise ValueError
-        if re.fullmatch(r"\{\s*\}", text):
-            return []
-        if re.match(r"\{\s*\{", text):
+        if _NESTED.match(text):
             raise _several_dimensions()
-        items, at, end = [], 1, ","
-        while end == ",":
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise ValueError
-            items.append(self._item(match))
-            at, end = match.end(), match["end"]
-        if at != len(text):
-            raise ValueError
-        return items
+        return [
+            None if one is None else self._element.read(0, one.encode())
+            for one in array_elements(text)
+        ]
 
     def decode_binary(self, data: bytes) -> list[Any]:
         dimensions, _flags, oid = _HEADER.unpack_from(data)

@@ -7,7 +7,6 @@ an array.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
@@ -20,6 +19,7 @@ from tallyveil.errors import (
     SQLSyntaxError,
     UndefinedFunction,
 )
+from tallyveil.quoting import array_elements
 from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
 from tallyveil.rewriter.postgres.times import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
@@ -110,12 +110,6 @@ def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
             read_truth(part)
 
 
-# One element, quoted or not, with the spaces around it. Nested arrays are not read.
-_ELEMENT: Final = re.compile(
-    r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\\\s](?:[^",{}\\]*[^",{}\\\s])?))\s*'
-)
-
-
 def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
     """``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
     wanted = node.this.unnest()
@@ -133,36 +127,16 @@ def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
 
 
 def _elements(literal: exp.Literal) -> list[exp.Expr]:
-    text = literal.name.strip()
-    if not (text.startswith("{") and text.endswith("}")):
-        raise _malformed(literal)
-    body, at, found = text[1:-1], 0, list[exp.Expr]()
-    while body.strip():
-        match = _ELEMENT.match(body, at)
-        if match is None:
-            raise _malformed(literal)
-        quoted, plain = match.groups()
-        if plain is not None and plain.upper() == "NULL":
-            found.append(exp.null())
-        else:
-            value = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
-            found.append(exp.Literal.string(value))
-        at = match.end()
-        if at == len(body):
-            break
-        if body[at] != ",":
-            raise _malformed(literal)
-        at += 1
-    return found
-
-
-def _malformed(literal: exp.Literal) -> InvalidTextRepresentation:
-    return InvalidTextRepresentation(
-        f"malformed array literal: '{literal.name[:40]}'",
-        hint="Write one dimension, as in '{1,2,3}', and double quotes around an element that "
-        "contains a comma or a brace.",
-        position=position(literal),
-    )
+    try:
+        texts = array_elements(literal.name)
+    except ValueError:
+        raise InvalidTextRepresentation(
+            f"malformed array literal: '{literal.name[:40]}'",
+            hint="Write one dimension, as in '{1,2,3}', and double quotes around an element that "
+            "contains a comma or a brace.",
+            position=position(literal),
+        ) from None
+    return [exp.null() if text is None else exp.Literal.string(text) for text in texts]
 
 
 RULES: Final[Rules] = {
