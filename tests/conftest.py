@@ -22,6 +22,7 @@ import pytest
 import typer.testing
 from hypothesis import settings
 
+from tests import programs
 from tests.parallel import run_in_parallel
 
 # A deadline would measure the machine's other work.
@@ -58,6 +59,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     jobs = session.config.getoption("jobs")
     if jobs == 1 or session.testsfailed or session.config.option.collectonly:
         return None
+    programs.prepare()
     run_in_parallel(session, jobs)
     return True
 

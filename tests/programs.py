@@ -22,7 +22,16 @@ from typing import IO, Any
 
 from tests.nursery import LARGEST
 
-__all__ = ["FORKING", "TALLYVEIL", "Program", "fork_workers", "of_its_own", "run", "start"]
+__all__ = [
+    "FORKING",
+    "TALLYVEIL",
+    "Program",
+    "fork_workers",
+    "of_its_own",
+    "prepare",
+    "run",
+    "start",
+]
 
 TALLYVEIL = "from tallyveil.cli import main; main()"
 """The command line."""
@@ -161,6 +170,12 @@ def _nursery() -> socket.socket:
 def _end(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
     ours.close()
     process.wait()
+
+
+def prepare() -> None:
+    """Have the process that forks programs begin: forks of this process share it."""
+    if sys.platform == "linux":
+        _nursery()
 
 
 def of_its_own(code: str, *arguments: object, **options: Any) -> Any:
