@@ -12,7 +12,16 @@ from scipy import sparse
 
 from tallyveil.arrays import BoolArray, IntArray
 
-__all__ = ["alike", "changes", "coded", "distinct_rows", "run_starts", "scrambled", "stretches"]
+__all__ = [
+    "alike",
+    "changes",
+    "coded",
+    "distinct_rows",
+    "ranks",
+    "run_starts",
+    "scrambled",
+    "stretches",
+]
 
 _Marks = npt.NDArray[np.uint64]
 _List = tuple[IntArray, Sequence[IntArray]]
@@ -85,6 +94,13 @@ def coded(values: IntArray) -> tuple[IntArray, IntArray]:
         return rank[values], distinct
     distinct, codes = np.unique(values, return_inverse=True)
     return codes.reshape(values.shape).astype(np.int64, copy=False), distinct
+
+
+def ranks(chosen: npt.NDArray[np.integer], size: int) -> IntArray:
+    """For each number below ``size`` its place among the distinct ``chosen``, −1 for none."""
+    found = np.full(size, -1, dtype=np.int64)
+    found[chosen] = np.arange(len(chosen))
+    return found
 
 
 def changes(*columns: npt.NDArray[Any]) -> BoolArray:

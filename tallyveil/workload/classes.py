@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike, coded, run_starts, scrambled
+from tallyveil.alike import alike, coded, ranks, run_starts, scrambled
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache, kept_with
 from tallyveil.workload.workload import Column, Factor
@@ -122,8 +122,7 @@ def _labels(factor: Factor, axis: str) -> IntArray:
     doubtful = np.flatnonzero(counts[kinds] > 1)
     if not len(doubtful):
         return labels
-    number = np.full(size, -1, dtype=np.int64)
-    number[doubtful] = np.arange(len(doubtful))
+    number = ranks(doubtful, size)
     kept = np.flatnonzero(number[own] >= 0)
     deadline.check()
     # Entries are already sorted by row and cell; numpy sorts short integers in linear time.
@@ -162,8 +161,7 @@ def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
 def by_kind(factor: Factor) -> Factor:
     """The factor's rows over one cell of each kind that some row touches."""
     _, _, firsts = kinds_of_cells(factor)
-    number = np.full(factor.size, -1, dtype=np.int64)
-    number[np.sort(firsts)] = np.arange(len(firsts))
+    number = ranks(np.sort(firsts), factor.size)
     kept = number[factor.cells] >= 0
     return Factor(
         ("",), (len(firsts),), factor.height,

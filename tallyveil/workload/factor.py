@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.alike import run_starts, stretches
+from tallyveil.alike import ranks, run_starts, stretches
 from tallyveil.arrays import IntArray
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed
@@ -147,8 +147,7 @@ class Factor:
 
     def take(self, rows: IntArray) -> Factor:
         """The factor with only the given (distinct, ascending) rows, renumbered from 0."""
-        number = np.full(self.height, -1, dtype=np.int64)
-        number[rows] = np.arange(len(rows))
+        number = ranks(rows, self.height)
         keep = number[self.rows] >= 0
         return Factor(
             self.axes,

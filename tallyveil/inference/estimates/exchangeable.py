@@ -30,6 +30,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.alike import ranks
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
@@ -91,8 +92,7 @@ class Exchangeable:
         sorts, cells = colours
         sizes, rows = np.bincount(sorts), self._rows
         _, first = np.unique(cells, return_index=True)
-        rank = np.full(len(cells), -1, dtype=np.int64)
-        rank[first] = np.arange(len(first))
+        rank = ranks(first, len(cells))
         at, sort = rank[rows.indices], np.repeat(sorts, np.diff(rows.indptr))
         own = np.flatnonzero(at >= 0)
         shape = len(sizes), len(first)

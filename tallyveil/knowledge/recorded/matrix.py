@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.alike import ranks
 from tallyveil.arrays import IntArray
 from tallyveil.knowledge.recorded.distinct_cells import Products, mixed
 from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
@@ -223,7 +224,5 @@ class _Values:
         labels = {}
         for axis, sums in self._signs.items():
             first = np.sort(np.unique(sums, return_index=True)[1])
-            ranks = np.full(len(sums), -1, dtype=np.int64)
-            ranks[first] = np.arange(len(first))
-            labels[axis] = ranks
+            labels[axis] = ranks(first, len(sums))
         return Layout(labels)
