@@ -30,9 +30,10 @@ LIGHT: Final = 0.4
 HALF_LIFE: Final = 1.0
 """The half-life of recorded processor time, in seconds."""
 
-LONG: Final = 0.02
+LONG: Final = 0.005
 """Seconds of processor time after which one statement is long, however little its analyst has used
-before."""
+before. `Turns` notices it at the next check of time; what has been charged is not checked, so a
+statement must become long before its charge."""
 
 SLICE: Final = 0.1
 LOOK: Final = 0.01
