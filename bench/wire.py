@@ -11,10 +11,9 @@ answer but the first costs nothing.
 - `beside`: `SELECT 1` on 4 connections, alone and while another analyst sends GROUP BY of 26,400
   groups, by turns; ``x_alone`` is the ratio of the 99th percentiles, ``heavy`` and ``failed`` are
   how many of the heavy statements were answered and refused. A `SELECT 1` waits for Python's
-  interpreter, a tenth of a millisecond at each step, and for a processor: pgbench, the event loop
-  and the heavy statement are three that compute at once. So with two processors or with anything
-  else running, the ratio measures the operating system's scheduler too, and then its target can be
-  missed though the server holds nothing back; compare two versions by turns.
+  interpreter, about a tenth of a millisecond at each step, and for a processor. On a machine that
+  computes something else too, threads wait for a processor for many milliseconds: the ratio then
+  says little about the server. Its target is meant for a machine with nothing else to do.
 - `idle`: what 500 connections that ask nothing take, in MB.
 - What `bench.catalog` measures.
 - `target`: what some of these are to be, and whether they are. All takes five minutes.
