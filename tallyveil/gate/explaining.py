@@ -82,13 +82,13 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
 
 
 def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
-    """The scale at which rows of a column would be bought, and what it would be otherwise."""
+    """The scale at which rows of a column would be bought, and the scale without other answers."""
     alone = forecast.noise[table].scales[index]
     bought = forecast.scales.get(table, {}).get(index, alone)
     unit = float(request.workloads[table].columns[index].multiplier)
     if request.target.half_width is None or bought <= alone:
         return f"scale {number(unit * alone)}"
-    without = "if drawn independently" if table in forecast.spreads else "without history"
+    without = "if drawn independently" if table in forecast.spreads else "by itself"
     return f"scale {number(unit * bought)} ({number(unit * alone)} {without})"
 
 

@@ -21,10 +21,10 @@ from tallyveil.mechanisms import AnyMechanism, law_of
 from tallyveil.workload.multiples import Multiples
 from tallyveil.workload.workload import Column, IntArray, Summed
 
-__all__ = ["Bought", "Found", "Outlook", "Rows"]
+__all__ = ["MARGIN", "Bought", "Found", "Outlook", "Rows"]
 
-# A top-up aims a little below the target, so that later rounding does not exceed it.
-_MARGIN: Final = 1 - 1e-6
+MARGIN: Final = 1 - 1e-6
+"""A top-up aims a little below the target, so that later rounding does not exceed it."""
 
 Rows: TypeAlias = tuple[Sequence[Known | None], ...]
 """By column and row; None for a row that is not known."""
@@ -198,7 +198,7 @@ class Found:
         whole = [row for row in known if row is not None]
         if alone == 0 or law is None or aim.half_width is None or len(whole) < len(known):
             return alone
-        target, scale = float(aim.half_width) * _MARGIN, math.inf
+        target, scale = float(aim.half_width) * MARGIN, math.inf
         laws = {row.signature: row for row in whole}
         for row in sorted(laws.values(), key=lambda row: -row.half_width(aim.confidence)):
             if scale < math.inf:

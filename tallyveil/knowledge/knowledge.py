@@ -21,6 +21,7 @@ from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Arrays, Basis, Charge, Derivation
+from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
@@ -47,8 +48,9 @@ from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.adding_up import add_up
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
+from tallyveil.knowledge.widening import widened
 from tallyveil.locks import Rank, ranked_lock
-from tallyveil.workload.workload import Column, Summed
+from tallyveil.workload.workload import Column, IntArray, Summed
 
 __all__ = ["Knowledge"]
 
@@ -182,6 +184,18 @@ class Knowledge:
         for one in totals:
             one.add_up(rows)
         return tuple(rows), agree
+
+    def widened(
+        self,
+        found: Found,
+        columns: Sequence[int],
+        rows: Sequence[IntArray],
+        laws: Sequence[NoiseLaw | None],
+        alone: Sequence[float],
+    ) -> tuple[float, ...]:
+        """The factor for the noise of each column with which its ``rows``, bought together with
+        noise of these ``laws``, meet their targets (`widening`)."""
+        return widened(self._state, found, columns, rows, laws, alone)
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether ``rows`` and the exact rows determine all rows of the columns."""

@@ -428,8 +428,9 @@ def test_a_half_width_is_met_by_what_is_drawn_and_not_by_far(
     cost = spent(connection)
     connection.execute(sql)
     assert spent(connection) == cost
+    # Independent noise is wider by what the estimates gain from the exact counts.
     ask(connection, sql, mechanism="auto", source="fresh")
-    assert cost < 0.7 * (spent(connection) - cost)
+    assert cost < 0.8 * (spent(connection) - cost)
 
 
 @pytest.mark.parametrize("name", ["projected", "imaged", "extended", "conditioned", "auto"])

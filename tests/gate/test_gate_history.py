@@ -114,7 +114,7 @@ def test_explain_says_what_history_gives(connect: Connect) -> None:
     plan = connection.explain(BY_SEX)
     assert "Known from history: 3 rows, interval ±30 at 95 % or better; to buy: 3" in plan
     line = next(line for line in plan.splitlines() if line.startswith("  aggregate 1"))
-    found = re.search(r", scale ([0-9.]+) \(([0-9.]+) without history\), interval ±20 at", line)
+    found = re.search(r", scale ([0-9.]+) \(([0-9.]+) by itself\), interval ±20 at", line)
     assert found, line
     assert float(found[1]) > float(found[2])
     assert "scale" not in plan.replace(line, "")

@@ -199,7 +199,7 @@ class Decision:
             )
             for table, workload in request.workloads.items()
         }
-        purchases = shortfall(request, wanted, found, self.choice)
+        purchases = shortfall(request, wanted, found, self.choice, self.knowledge)
         return found, self.by_invariants.bought(request, wanted, purchases)
 
     def _settle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +16,8 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.knowledge import Bought, Found, Rows
-from tallyveil.mechanisms import AnyMechanism, law_of
+from tallyveil.knowledge import Bought, Found, Knowledge, Rows
+from tallyveil.mechanisms import TOGETHER, AnyMechanism, law_of
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.release import release_together
 from tallyveil.mechanisms.protocol import Releasing
@@ -79,7 +80,11 @@ class Purchase:
 
 
 def shortfall(
-    request: Request, wanted: Mapping[str, Noise], found: Mapping[str, Found], choice: Choice
+    request: Request,
+    wanted: Mapping[str, Noise],
+    found: Mapping[str, Found],
+    choice: Choice,
+    knowledge: Mapping[str, Knowledge],
 ) -> list[Purchase]:
     """Return the purchase of each table's rows that history does not answer well enough."""
     if request.source == "history":
@@ -95,10 +100,14 @@ def shortfall(
         numbers = tuple(n for n, rows in enumerate(short) if len(rows))
         if numbers:
             rows = tuple(short[n] for n in numbers)
-            part, asked = _part(request, workload, noise, numbers, rows, found[table], choice)
-            scales = asked
+            part, asked = _part(request, workload, noise, numbers, rows, choice)
             if request.target.half_width is not None:
+                asked = _topped_up(
+                    request, noise, found[table], knowledge[table], numbers, rows, asked
+                )
                 scales = choice.at_least_cost(noise, part, asked)
+            else:
+                scales = asked
             charge = Charge(part, noise.mechanism.name, scales, request.sql)
             purchases.append(Purchase(charge, noise.mechanism, numbers, rows, scales != asked))
     return purchases
@@ -121,16 +130,35 @@ def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dic
 _PARTS: Final[WeakKeyDictionary[Workload, _Part]] = WeakKeyDictionary()
 
 
+def _topped_up(
+    request: Request,
+    noise: Noise,
+    found: Found,
+    knowledge: Knowledge,
+    numbers: tuple[int, ...],
+    rows: tuple[IntArray, ...],
+    alone: tuple[float, ...],
+) -> tuple[float, ...]:
+    """The largest scales at which the rows, with history and each other, meet the target; at the
+    scales ``alone`` each meets it by itself."""
+    each = zip(numbers, rows, alone, strict=True)
+    scales = tuple(found.scale(number, own, scale) for number, own, scale in each)
+    if request.by_invariants in TOGETHER:  # the joint noise itself spreads less
+        return scales
+    laws = [law_of(noise.mechanism.name, scale) for scale in scales]
+    factors = knowledge.widened(found, numbers, rows, laws, alone)
+    return tuple(map(operator.mul, scales, factors))
+
+
 def _part(
     request: Request,
     workload: Workload,
     noise: Noise,
     numbers: tuple[int, ...],
     rows: tuple[IntArray, ...],
-    found: Found,
     choice: Choice,
 ) -> tuple[Workload, tuple[float, ...]]:
-    """The ``rows`` of columns ``numbers``, and the scales to buy them at."""
+    """The ``rows`` of columns ``numbers``, and the scales to buy them at without history."""
     part, scales, target = workload, noise.scales, request.target
     heights = tuple(column.height for column in workload.columns)
     if tuple(map(len, rows)) != heights:
@@ -142,8 +170,4 @@ def _part(
             part = Workload(workload.table, tuple(columns))
             kept = _PARTS[workload] = key, part, choice.part(noise, part, numbers, target)
         _, part, scales = kept
-    if target.half_width is None:
-        return part, scales
-    return part, tuple(
-        found.scale(n, r, scale) for n, r, scale in zip(numbers, rows, scales, strict=True)
-    )
+    return part, scales
