@@ -59,9 +59,9 @@ class Holding:
             return found
         wanted = _halves(b"".join(keys))
         start = self._halves[0].searchsorted(wanted[0])
-        count = self._halves[0].searchsorted(wanted[0], side="right") - start
-        if not count.any():
+        if not (self._halves[0].take(start, mode="clip") == wanted[0]).any():
             return found
+        count = self._halves[0].searchsorted(wanted[0], side="right") - start
         places = np.repeat(np.arange(len(keys)), count)
         at = np.arange(len(places)) + np.repeat(start - (np.cumsum(count) - count), count)
         same = self._halves[1, at] == wanted[1, places]
