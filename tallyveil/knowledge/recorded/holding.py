@@ -17,6 +17,7 @@ from tallyveil.arrays import IntArray
 __all__ = ["Holding"]
 
 _FEW: Final = 4  # keys
+_MANY: Final = 4_096
 _HALF: Final = 8  # bytes
 
 _Numbers: TypeAlias = tuple[int, ...]
@@ -34,6 +35,8 @@ class Holding:
         self._numbers = np.zeros(0, dtype=np.int64) if numbers is None else numbers
         self._halves = _halves(b"") if halves is None else halves
         self._sorted = memoryview(self._halves[0])
+        # The keys that the arrays were last found to lack: a statement looks the same up again.
+        self._absent: tuple[bytes, ...] | None = None
         self._others: dict[bytes, _Numbers] = {}
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
@@ -55,11 +58,13 @@ class Holding:
         others = self._others
         none = all(map(others.keys().isdisjoint, deadline.portions(keys)))
         found = None if none else [others.get(key, ()) for key in keys]
-        if not len(self._numbers) or not self._may_start_with(keys):
+        if not len(self._numbers) or keys is self._absent or not self._may_start_with(keys):
             return found
         wanted = _halves(b"".join(keys))
         start = self._halves[0].searchsorted(wanted[0])
         if not (self._halves[0].take(start, mode="clip") == wanted[0]).any():
+            if isinstance(keys, tuple) and len(keys) <= _MANY:
+                self._absent = keys
             return found
         count = self._halves[0].searchsorted(wanted[0], side="right") - start
         places = np.repeat(np.arange(len(keys)), count)
