@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
 CONFTEST = """
 from tests.parallel import run_in_parallel
 
@@ -60,7 +62,15 @@ def run(folder: Path) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "own.toml"]
     (folder / "own.toml").write_text('[tool.pytest.ini_options]\nfilterwarnings = "error"\n')
     (folder / "conftest.py").write_text(CONFTEST)
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # The run stands in another folder, and has to find this folder of tests.
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return ended.returncode, ended.stdout + ended.stderr
 
 
