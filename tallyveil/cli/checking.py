@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallyveil.accountant import Ledger, check_data, check_tables
+from tallyveil.cli.spending import read_accountants
 from tallyveil.cli.text import Output
 from tallyveil.cube import check_files, check_public
 from tallyveil.gate import Gate
@@ -74,10 +75,13 @@ def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
                 check_data(ledger, table, digest)
                 check_ledger(ledger, table, declared.get(table))
             new = {table: unpublished(ledger, one) for table, one in declared.items()}
-    return {
-        table: _Examined(one, new[table], gate.guarantees[table].sentence)
-        for table, one in gate.published.items()
-    }
+    with read_accountants(replace(gate.policy, ledger=path)) as accountants:
+        return {
+            table: _Examined(
+                one, new[table], gate.guarantees[table].sentence(accountants[table].balance(table))
+            )
+            for table, one in gate.published.items()
+        }
 
 
 def _described(tables: Mapping[str, _Examined]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tallyveil.cli.text import Output, down, table, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
-__all__ = ["budget", "history"]
+__all__ = ["budget", "history", "read_accountants"]
 
 _COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_expensive")
 _HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
@@ -44,8 +44,8 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
     for row in rows:
         if row["delta"] is not None:
             yield (
-                f"{row['table']}: epsilon {row['epsilon_spent']:g} of {row['epsilon_budget']:g}"
-                f" is spent at delta {row['delta']:g}."
+                f"{row['table']}: epsilon {row['epsilon_spent']:.12g} of"
+                f" {row['epsilon_budget']:.12g} is spent at delta {row['delta']:.12g}."
             )
     for row in rows:
         if row["recorded_rows"]:
@@ -59,7 +59,7 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
 
 
 def _rows(policy: Policy) -> list[dict[str, Any]]:
-    with _read(policy) as accountants:
+    with read_accountants(policy) as accountants:
         spending = [one for each in set(accountants.values()) for one in each.spending()]
         return [
             {
@@ -79,7 +79,7 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _read(policy: Policy) -> Iterator[dict[str, Accountant]]:
+def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
     """Yield an accountant for each table, without writing to the ledger.
 
     An accountant records tables that its ledger does not have. So tables without charges get an
@@ -142,7 +142,7 @@ def history(path: Path, name: str | None, plot: Path | None) -> Output:
     """
     policy = load_policy(path)
     names = list(policy.tables) if name is None else [protected(policy, name).name]
-    with _read(policy) as accountants:
+    with read_accountants(policy) as accountants:
         own = {name: accountants[name] for name in names}
         read = [one for each in set(own.values()) for one in each.odometer()]
         balances = {name: accountant.balance(name) for name, accountant in own.items()}

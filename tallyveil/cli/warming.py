@@ -23,7 +23,7 @@ from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw, NoiseLaw
 from tallyveil.mechanisms import AUTO, law_of
-from tallyveil.mechanisms.units import positive
+from tallyveil.mechanisms.units import nearest_units, positive
 from tallyveil.policy import Policy, load_policy
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.strategies import Strategy, Typical, parse_strategy
@@ -117,7 +117,7 @@ def _hints_for_the_shell() -> Iterator[None]:
     try:
         yield
     except BudgetExceeded as error:
-        most = down(Fraction(error.remaining))
+        most = down(nearest_units(error.remaining))
         error.hint = (
             f"Give --{error.unit} {most:.12g} or less; --dry-run shows the resulting intervals."
             if most > 0

@@ -74,7 +74,10 @@ class Answering:
         every, sent = self.planner.gate.guarantees, self.guaranteed
         tables = [t for t in plan.workloads if every[t].agreeing and t not in sent]
         self.guaranteed = sent.union(tables)
-        return tuple(Notice(f"{table}: {every[table].sentence}") for table in tables)
+        balance = self.planner.gate.accountant.balance
+        return tuple(
+            Notice(f"{table}: {every[table].sentence(balance(table))}") for table in tables
+        )
 
     def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
         """Run the statement over the noisy rows: its columns, and how many rows were forwarded."""

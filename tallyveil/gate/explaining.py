@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from tallyveil.accountant import Account, Accountant
-from tallyveil.gate.deciding.charged import number, percent, remaining
+from tallyveil.gate.deciding.charged import at_least, at_most, number, percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
 from tallyveil.gate.deciding.refusal import different_rows, rows_of, widest
@@ -188,9 +188,9 @@ def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str)
         return
     for quote in (*forecast.quote.shares, *forecast.quote.tables):
         whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "
-        after = f", {number(quote.remaining_after)} after"
+        after = f", {at_least(quote.remaining_after)} after"
         yield (
-            f"Cost: {quote.measure} {number(quote.cost)} of {whose}{quote.table}'s budget; "
-            f"{number(quote.remaining_before)} remains"
+            f"Cost: {quote.measure} {at_most(quote.cost)} of {whose}{quote.table}'s budget; "
+            f"{at_least(quote.remaining_before)} remains"
             + (after if quote.allowed else ": it would be refused")
         )

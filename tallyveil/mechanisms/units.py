@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Final
 
@@ -19,7 +19,8 @@ from tallyveil.mechanisms.losses.rational_sums import ceiling_of_sum
 
 __all__ = [
     "CEILING", "CONTEXT", "UNIT", "IntArray", "below_one", "decimal", "exp_below",
-    "from_units", "loss_units", "positive", "rounded_down", "rounded_up", "units",
+    "from_units", "loss_units", "nearest_units", "positive", "rounded_down", "rounded_up",
+    "text_down", "text_up", "units",
 ]  # fmt: skip
 
 UNIT = 10**12
@@ -73,6 +74,24 @@ def rounded_down(exact: Fraction) -> float:
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
+def text_up(exact: Fraction, digits: int) -> str:
+    """Return the least number of this many significant digits (at most 15) that is at least
+    ``exact``, as text."""
+    return _text(exact, Context(prec=digits, rounding=ROUND_CEILING))
+
+
+def text_down(exact: Fraction, digits: int) -> str:
+    """Return the largest number of this many significant digits (at most 15) that is at most
+    ``exact``, as text."""
+    return _text(exact, Context(prec=digits, rounding=ROUND_FLOOR))
+
+
+def _text(exact: Fraction, context: Context) -> str:
+    # The division rounds once, since operands are not rounded.
+    short = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    return format(float(short), f".{context.prec}g")
+
+
 def decimal(value: Fraction) -> Decimal:
     """Convert to Decimal, in the precision of the context."""
     return Decimal(value.numerator) / Decimal(value.denominator)
@@ -96,6 +115,12 @@ def units(loss: Fraction) -> int:
 
 def from_units(count: int) -> Fraction:
     return Fraction(count, UNIT)
+
+
+def nearest_units(amount: float) -> Fraction:
+    """Return the nearest amount of whole units. From a float rounded down it is not more than the
+    amount of whole units that was rounded."""
+    return from_units(round(Fraction(amount) * UNIT))
 
 
 def loss_units(moves: Sequence[IntArray], rates: Sequence[Fraction]) -> IntArray:

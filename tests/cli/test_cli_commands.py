@@ -393,3 +393,15 @@ def test_the_commands_the_guide_names_take_json(command: str) -> None:
     shown = shell(*command.split(), "--help")
     assert shown.exit_code == 0
     assert "--json" in shown.output
+
+
+def test_check_guarantees_no_less_than_what_was_spent(policy: Path) -> None:
+    women = "SELECT count(*) FROM person WHERE sex = 'F'"
+    text = policy.read_text().replace('"add_remove"', '"replace"')
+    policy.write_text(f'{text}\n[[tables.person.invariants]]\nsql = "{women}"\n')
+    old = re.compile(r"budget = \{ *epsilon = 3(\.0)? *\}")
+    assert old.search(policy.read_text())
+    asked = shell("sql", policy, "SELECT count(*) FROM person WHERE age < 40", "--epsilon", "0.9")
+    assert asked.exit_code == 0
+    policy.write_text(old.sub("budget = { epsilon = 0.3 }", policy.read_text()))
+    assert "at most exp(0.9); the invariants" in shell("check", policy, "--source").stdout

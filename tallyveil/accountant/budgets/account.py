@@ -179,6 +179,17 @@ class Balance:
     epsilon: Fraction | None = None
 
     @property
+    def bound(self) -> Fraction:
+        """What all answers together may have cost at the end: the budget, or what is spent where
+        the budget was lowered below it."""
+        return max(self.budget, self.spent)
+
+    @property
+    def epsilon_bound(self) -> Fraction:
+        """As `bound`, in ε, at ``delta`` for a budget of ρ; rounded up unless declared in ε."""
+        return self.epsilon_budget if self.spent <= self.budget else self.epsilon_spent
+
+    @property
     def epsilon_budget(self) -> Fraction:
         """The budget in ε, at ``delta`` for a budget of ρ; rounded up unless declared in ε."""
         return self._in_epsilon(self.budget) if self.epsilon is None else self.epsilon

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from tallyveil.accountant.budgets.account import Account, Amount, Room
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue, RecordingLimitExceeded
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.units import rounded_down, rounded_up
+from tallyveil.mechanisms.units import rounded_down, rounded_up, text_down, text_up
 
 __all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
-
-_UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,8 @@ def exceeded(quote: TableQuote) -> BudgetExceeded:
     # Rounded to the safe side: the cost up, the remainder down.
     requested, remaining = rounded_up(quote.cost), rounded_down(quote.remaining_before)
     costs = (
-        f"it costs {quote.measure} {requested:.6g}, and {remaining:.6g} remains for the records"
-        " asked about most"
+        f"it costs {quote.measure} {text_up(quote.cost, 6)}, and"
+        f" {text_down(quote.remaining_before, 6)} remains for the records asked about most"
     )
     hint = (
         f"Ask with a smaller dp.{quote.measure} or a wider dp.half_width, about records with"
@@ -107,12 +104,12 @@ def too_cheap(quote: TableQuote, least: Fraction) -> InvalidParameterValue:
     """The error for a statement whose cost is positive and below ``least``."""
     unit = quote.measure
     # Rounded up, so that a statement at the cost shown is accepted.
-    amount = float(_UP.divide(Decimal(least.numerator), Decimal(least.denominator)))
+    amount = text_up(least, 6)
     return InvalidParameterValue(
         f'this costs {unit} {float(quote.cost):.6g} of table "{quote.table}"; the least a'
-        f" statement may cost is {unit} {amount:.6g}",
+        f" statement may cost is {unit} {amount}",
         detail="Every answer stays in the ledger for good, so none is recorded at next to no cost.",
-        hint=f"SET dp.{unit} = {amount:.6g} or more, or a narrower dp.half_width. What history"
+        hint=f"SET dp.{unit} = {amount} or more, or a narrower dp.half_width. What history"
         " knows is free: SET dp.source = history. The custodian may lower limits.least_cost of"
         " the table.",
     )

@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import Final
 
 from tallyveil.accountant import Accountant, Balance, Quote
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.deciding.request import Request
+from tallyveil.mechanisms.units import text_down, text_up
 
-__all__ = ["charge_explained", "cost_text", "number", "percent", "remaining"]
+__all__ = ["at_least", "at_most", "charge_explained", "cost_text", "number", "percent", "remaining"]
+
+
+_DIGITS: Final = 10
 
 
 def number(value: Fraction | float) -> str:
-    """The value in at most ten significant digits."""
-    return format(float(value), ".10g")
+    """The value in at most ten significant digits, rounded to the nearest."""
+    return format(float(value), f".{_DIGITS}g")
+
+
+def at_most(amount: Fraction) -> str:
+    """An amount that is spent or limited, rounded up as `number` rounds."""
+    return text_up(amount, _DIGITS)
+
+
+def at_least(amount: Fraction) -> str:
+    """An amount that remains, rounded down as `number` rounds."""
+    return text_down(amount, _DIGITS)
 
 
 def percent(confidence: Fraction) -> str:
@@ -26,7 +41,8 @@ def percent(confidence: Fraction) -> str:
 def cost_text(quote: Quote) -> str:
     several = len(quote.tables) > 1
     return "cost " + " + ".join(
-        f"{t.measure} {number(t.cost)}" + (f" ({t.table})" if several else "") for t in quote.tables
+        f"{t.measure} {at_most(t.cost)}" + (f" ({t.table})" if several else "")
+        for t in quote.tables
     )
 
 
@@ -36,8 +52,8 @@ def remaining(accountant: Accountant, table: str, analyst: str) -> str:
     whole = f"{_left(balance)} remains for {table}"
     if balance.delta is not None:
         whole += (
-            f", where epsilon {float(balance.epsilon_spent):.6g} of"
-            f" {float(balance.epsilon_budget):.6g} is spent at delta {float(balance.delta):g}"
+            f", where epsilon {text_up(balance.epsilon_spent, 6)} of"
+            f" {text_up(balance.epsilon_budget, 6)} is spent at delta {text_up(balance.delta, 6)}"
         )
     if share is None:
         return whole
@@ -46,7 +62,7 @@ def remaining(accountant: Accountant, table: str, analyst: str) -> str:
 
 def _left(balance: Balance) -> str:
     unit = "" if balance.delta is None else "rho "
-    return f"{number(balance.remaining)} of {unit}{number(balance.budget)}"
+    return f"{at_least(balance.remaining)} of {unit}{at_most(balance.budget)}"
 
 
 @contextmanager

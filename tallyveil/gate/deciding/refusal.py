@@ -13,6 +13,7 @@ from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.knowledge import Known, Rows
 from tallyveil.mechanisms import law_of
+from tallyveil.mechanisms.units import nearest_units, text_down
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column
 
@@ -36,7 +37,8 @@ def what_remains(
             noise = wanted[refused.table]
             half = _affordable(error, request.target.confidence, choice, noise, refused)
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
-        parts.append(f"SET dp.{error.unit} to at most {error.remaining:.12g}{buys}")
+        most = text_down(nearest_units(error.remaining), 12)
+        parts.append(f"SET dp.{error.unit} to at most {most}{buys}")
     rows = rows_of(request.workloads, found)
     half = widest(rows, request.target.confidence)
     if half is None and error.analyst is not None and not parts:

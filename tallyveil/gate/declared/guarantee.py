@@ -1,23 +1,38 @@
-"""What is guaranteed about a table, in one sentence: nothing promises more than that."""
+"""What is guaranteed about a table, in one sentence: nothing promises more than that.
+
+Its numbers are rounded up. A budget may be lowered below what is already spent; then the guarantee
+is that of what is spent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
-from tallyveil.accountant import Account
+from tallyveil.accountant import Account, Balance
+from tallyveil.mechanisms.units import text_up
 from tallyveil.policy import Policy, Table
 
 __all__ = ["Guarantee", "guarantees"]
 
 _EXACT = "; the invariants are exact and have no protection"
+_DIGITS: Final = 6
 
 
-class Guarantee(NamedTuple):
-    """``agreeing``: it covers only tables that agree on invariants."""
+@dataclass(frozen=True)
+class Guarantee:
+    """Which two tables it is ``about``. ``agreeing``: only tables that agree on invariants.
+    ``several``: they differ in n records or units, else in one."""
 
-    sentence: str
+    about: str
     agreeing: bool
+    several: bool = False
+
+    def sentence(self, balance: Balance) -> str:
+        """The guarantee of all that is released together, answers in the past included."""
+        exact = _EXACT if self.agreeing else ""
+        return f"{self.about}, {_bound(balance, self.several)}{exact}"
 
 
 def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Guarantee]:
@@ -25,8 +40,8 @@ def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Gua
     found = {}
     for name, table in policy.tables.items():
         others = _others(policy, accounts, table)
-        sentence = _sentence(table, accounts[name], others)
-        found[name] = Guarantee(sentence, bool(table.exact or others))
+        several = bool(table.exact) and table.neighbours != "replace"
+        found[name] = Guarantee(_about(table, others), bool(table.exact or others), several)
     return found
 
 
@@ -47,7 +62,7 @@ def _others(policy: Policy, accounts: Mapping[str, Account], table: Table) -> li
     ]
 
 
-def _sentence(table: Table, account: Account, others: list[str]) -> str:
+def _about(table: Table, others: list[str]) -> str:
     """With invariants, the guarantee covers only tables that agree on them: others are
     distinguished with certainty. If these do not fix the number of records, two tables that agree
     on them need not be neighbours, and the records in which they differ are counted. The same holds
@@ -55,20 +70,14 @@ def _sentence(table: Table, account: Account, others: list[str]) -> str:
     """
     beside = f" of {', '.join(others)}, which may count the same records," if others else ""
     if not table.exact:
-        agree, exact = (f" agree on the invariants{beside} and", _EXACT) if others else ("", "")
-        return (
-            f"for any two tables that{agree} differ in {_difference(table)}, {_bound(account)}"
-            f"{exact}"
-        )
+        agree = f" agree on the invariants{beside} and" if others else ""
+        return f"for any two tables that{agree} differ in {_difference(table)}"
     beside = f", also those{beside}" if others else ""
     agree = f"for any two tables that agree on the invariants{beside} and"
     if table.neighbours == "replace":
-        return f"{agree} differ in {_difference(table)}, {_bound(account)}{_EXACT}"
+        return f"{agree} differ in {_difference(table)}"
     moved = "records" if table.privacy_unit.column is None else table.privacy_unit.column
-    return (
-        f"{agree} differ in n {moved} (one added or removed counts 1, one changed 2),"
-        f" {_bound(account, 'n ')}{_EXACT}"
-    )
+    return f"{agree} differ in n {moved} (one added or removed counts 1, one changed 2)"
 
 
 def _difference(table: Table) -> str:
@@ -78,17 +87,15 @@ def _difference(table: Table) -> str:
     return f"the presence of one {column}" if present else f"the records of one {column}"
 
 
-def _bound(account: Account, times: str = "") -> str:
-    """The bound for all that is released together."""
-    if account.measure == "epsilon":
-        exponent = f"{times}{float(account.budget):.6g}"
+def _bound(balance: Balance, several: bool) -> str:
+    if balance.delta is None:
+        exponent = f"{'n ' if several else ''}{text_up(balance.bound, _DIGITS)}"
         return f"the probability of any answers differs by a factor of at most exp({exponent})"
-    squared = times.replace("n", "n^2")
-    found = f"the answers are {squared}{float(account.budget):.6g}-zCDP"
-    if times:
+    squared = "n^2 " if several else ""
+    found = f"the answers are {squared}{text_up(balance.bound, _DIGITS)}-zCDP"
+    if several:
         return found
-    epsilon = float(account.balance(0, exact=True).epsilon_budget)
     return (
-        f"{found}: but for {float(account.delta or 0):g} their probability differs by a factor of"
-        f" at most exp({epsilon:.6g})"
+        f"{found}: but for {text_up(balance.delta, _DIGITS)} their probability differs by a factor"
+        f" of at most exp({text_up(balance.epsilon_bound, _DIGITS)})"
     )

@@ -43,9 +43,9 @@ def _budget(viewer: Viewer) -> Iterator[_Row]:
     for name, table in viewer.gate.policy.tables.items():
         left = accountant.room(name, viewer.user).left
         room: _Row = {"rows_left": left.rows, "bytes_left": left.size}
-        room["guarantee"] = viewer.gate.guarantees[name].sentence
-        highest = accountant.most_expensive(name)
-        yield _balance(table, None, accountant.balance(name), highest) | room
+        whole, highest = accountant.balance(name), accountant.most_expensive(name)
+        room["guarantee"] = viewer.gate.guarantees[name].sentence(whole)
+        yield _balance(table, None, whole, highest) | room
         share = accountant.share(name, viewer.user)
         if share is not None:
             highest = accountant.most_expensive(name, viewer.user)
