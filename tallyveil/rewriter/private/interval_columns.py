@@ -1,8 +1,14 @@
-"""Questions about answers above the aggregation: ``dp_stddev(n) FROM (SELECT count(*) AS n …)``.
+"""Questions about answers above the aggregation, such as dp_stddev(n) where n is a count.
 
-The SELECT that counts computes the function as one more column, under an internal name. Every
-query between forwards that column, and it replaces the function where that was written. ``*`` does
-not include it.
+    SELECT n, dp_stddev(n) FROM (SELECT count(*) AS n FROM person) AS t
+
+becomes
+
+    SELECT n, t."dp_stddev(n)#0"
+    FROM (SELECT count(*) AS n, dp_stddev(count(*)) AS "dp_stddev(n)#0" FROM person) AS t
+
+The SELECT that counts computes the function as one more column, every query in between selects that
+column too, and the column replaces the function where it was written. ``*`` leaves it out.
 """
 
 from __future__ import annotations
@@ -34,119 +40,125 @@ def add_interval_columns(tree: exp.Expr, catalog: Catalog) -> None:
     Raises FeatureNotSupported unless its first argument is a column that is one aggregate and its
     other arguments are the same for every row.
     """
-    added = _Added(catalog)
-    for node in list(tree.find_all(exp.Anonymous)):
-        if function_name(node) in ABOUT_ANSWERS:
-            select = node.find_ancestor(exp.Select)
+    columns = _IntervalColumns(catalog)
+    for function in list(tree.find_all(exp.Anonymous)):
+        if function_name(function) in ABOUT_ANSWERS:
+            select = function.find_ancestor(exp.Select)
             if select is None or not reads_records(select):
-                node.replace(added.column(node, select))
-    added.hide(tree)
+                function.replace(columns.replacement(function, select))
+    columns.exclude_from_stars(tree)
 
 
-class _Added:
-    """The columns added to queries."""
+class _IntervalColumns:
+    """The columns that are added to the queries of one statement. Each function of a query's column
+    is added to it once."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._columns = Columns(catalog)
         self._names: dict[tuple[int, int, str, tuple[exp.Expr, ...]], str] = {}
-        self._by_query: dict[int, list[str]] = {}
+        self._names_in: dict[int, list[str]] = {}
         self._numbers = count()
 
-    def column(self, node: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
-        """The column that replaces the function in a SELECT over noisy rows."""
-        answer = node.expressions[0].unnest() if node.expressions else None
-        whole = len(node.expressions) == ABOUT_ANSWERS[function_name(node)]
-        if not whole or select is None or not isinstance(answer, exp.Column):
-            raise _refused(node)
-        bounds_of(node)
-        found = self._place(answer, select)
-        item = _item(answer, select) if found is None else None
-        return self._forwarded(found if item is None else self._place(item, select), node)
+    def replacement(self, function: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
+        """The column that replaces a function written in a SELECT over noisy rows."""
+        answer = function.expressions[0].unnest() if function.expressions else None
+        complete = len(function.expressions) == ABOUT_ANSWERS[function_name(function)]
+        if not complete or select is None or not isinstance(answer, exp.Column):
+            raise _refused(function)
+        bounds_of(function)
+        place = self._place_of(answer, select)
+        if place is None:
+            renamed = _column_named(answer, select)
+            place = None if renamed is None else self._place_of(renamed, select)
+        return self._selected_from(place, function)
 
-    def hide(self, tree: exp.Expr) -> None:
-        """Exclude the added columns from ``*``."""
-        for select in tree.find_all(exp.Select) if self._by_query else ():
-            for item in select.expressions:
-                if not is_star(item):
-                    continue
-                queries = map(_query, items_for(item, select))
-                names = [name for query in queries for name in self._by_query.get(id(query), ())]
+    def exclude_from_stars(self, tree: exp.Expr) -> None:
+        """Leave the added columns out of every ``*`` that would include them."""
+        for select in tree.find_all(exp.Select) if self._names_in else ():
+            for item in filter(is_star, select.expressions):
+                queries = map(_query_of, items_for(item, select))
+                names = [name for query in queries for name in self._names_in.get(id(query), ())]
                 star = item.this if isinstance(item, exp.Column) else item
                 if names:
                     star.set("except_", [exp.to_identifier(name, quoted=True) for name in names])
 
-    def _place(self, column: exp.Column, select: exp.Select) -> Place | None:
+    def _place_of(self, column: exp.Column, select: exp.Select) -> Place | None:
         """The query in FROM that has the column, and the column's number; None if none has it."""
-        found = [p for p in self._columns.places(column, select) if _query(p[0]) is not None]
+        places = self._columns.places(column, select)
+        found = [place for place in places if _query_of(place[0]) is not None]
         if len(found) > 1:
             raise ambiguous(column)
         return found[0] if found else None
 
-    def _forwarded(self, place: Place | None, node: exp.Anonymous) -> exp.Column:
-        """The function of the column at ``place``, added to its query, as a column."""
-        query = None if place is None else _query(place[0])
+    def _selected_from(self, place: Place | None, function: exp.Anonymous) -> exp.Column:
+        """The function of the column at ``place``: it is added to the query there, if it was not
+        yet, and selected from it."""
+        query = None if place is None else _query_of(place[0])
         if place is None or query is None:
-            raise _refused(node)
+            raise _refused(function)
         source, number = place
-        key = (id(query), number, function_name(node), tuple(node.expressions[1:]))
+        key = (id(query), number, function_name(function), tuple(function.expressions[1:]))
         if key not in self._names:
-            written = node.expressions[0].unnest().name
-            name = f"{function_name(node)}({written})#{next(self._numbers)}"
-            self._add(query, number, node, name)
+            written = function.expressions[0].unnest().name
+            name = f"{function_name(function)}({written})#{next(self._numbers)}"
+            self._add(query, number, function, name)
             self._names[key] = name
-            self._by_query.setdefault(id(query), []).append(name)
+            self._names_in.setdefault(id(query), []).append(name)
         # No other column has such a name, so the subquery needs no alias.
         table = exp.to_identifier(source.alias_or_name or None, quoted=True)
         return exp.column(exp.to_identifier(self._names[key], quoted=True), table)
 
-    def _add(self, query: exp.Expr, number: int, node: exp.Anonymous, name: str) -> None:
+    def _add(self, query: exp.Expr, number: int, function: exp.Anonymous, name: str) -> None:
+        """Add the function of a query's column as the column ``name``, to all sides of a UNION."""
         if isinstance(query, exp.Subquery):
-            self._add(query.this, number, node, name)
+            self._add(query.this, number, function, name)
         elif isinstance(query, exp.Union) and not query.args["distinct"]:
             for side in (query.this, query.expression):
-                self._add(side, number, node, name)
+                self._add(side, number, function, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            value = self._value(query, number, node)
+            value = self._value_in(query, number, function)
             query.append("expressions", exp.alias_(value, name, quoted=True))
         else:
-            raise _refused(node)
+            raise _refused(function)
 
-    def _value(self, select: exp.Select, number: int, node: exp.Anonymous) -> exp.Expr:
-        """The function as an expression of a SELECT that has the column."""
-        found = self._columns.value(select, number)
-        item = found.unnest() if isinstance(found, exp.Expr) else None
+    def _value_in(self, select: exp.Select, number: int, function: exp.Anonymous) -> exp.Expr:
+        """The function of a SELECT's column, as an expression of that SELECT: computed where it
+        aggregates records, selected from a query in FROM otherwise."""
+        column = self._columns.value(select, number)
+        item = column.unnest() if isinstance(column, exp.Expr) else None
         if reads_records(select):
             if item is None or not any(map(is_aggregate, level_nodes(item))):
-                raise _refused(node)
-            bounds = [bound.copy() for bound in node.expressions[1:]]
-            asked = exp.Anonymous(this=node.this, expressions=[item.copy(), *bounds])
-            asked.meta.update(node.meta)
-            return asked
+                raise _refused(function)
+            bounds = [bound.copy() for bound in function.expressions[1:]]
+            computed = exp.Anonymous(this=function.this, expressions=[item.copy(), *bounds])
+            computed.meta.update(function.meta)
+            return computed
         if aggregates(select):
-            raise _refused(node)
+            raise _refused(function)
+        place = column if isinstance(column, tuple) else None
         if isinstance(item, exp.Column):
-            found = self._place(item, select)
-        return self._forwarded(found if isinstance(found, tuple) else None, node)
+            place = self._place_of(item, select)
+        return self._selected_from(place, function)
 
 
-def _query(source: exp.Expr) -> exp.Expr | None:
-    """The query that an item of FROM stands for, or None."""
+def _query_of(source: exp.Expr) -> exp.Expr | None:
+    """The query that an item of FROM stands for; None for a table."""
     holder = source if isinstance(source, exp.Subquery) else definition_of(source)
     return None if holder is None else holder.this
 
 
-def _item(column: exp.Column, select: exp.Select) -> exp.Column | None:
-    """The column of FROM to which the SELECT gives this name; None if it names another value."""
-    items = [item for item in select.expressions if item.alias_or_name == column.name]
-    value = items[0].unalias().unnest() if len(items) == 1 and not column.table else None
+def _column_named(name: exp.Column, select: exp.Select) -> exp.Column | None:
+    """The column of FROM that the SELECT gives this name as an alias; None for other values."""
+    items = [item for item in select.expressions if item.alias_or_name == name.name]
+    value = items[0].unalias().unnest() if len(items) == 1 and not name.table else None
     return value if isinstance(value, exp.Column) else None
 
 
-def _refused(node: exp.Expr) -> FeatureNotSupported:
-    name = function_name(node)
+def _refused(function: exp.Expr) -> FeatureNotSupported:
+    name = function_name(function)
     also, sample = ("", "n") if ABOUT_ANSWERS[name] == 1 else (", and two numbers", "n, 0, 100")
     return FeatureNotSupported(
         f"{name} takes an aggregate, or a column that is one{also}",
         hint=f"SELECT n, {name}({sample}) FROM (SELECT count(*) AS n FROM …) AS t",
-        position=position(node),
+        position=position(function),
     )
