@@ -121,7 +121,7 @@ class Planner:
         self, plan: Plan, describe: Callable[[], tuple[ColumnType, ...]]
     ) -> tuple[ColumnType, ...]:
         if plan.projection is not None:
-            return tuple(ColumnType(name, kind) for name, _, kind in plan.projection.items)
+            return tuple(ColumnType(item.name, item.type) for item in plan.projection.items)
         types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
         key = exact_key(("outer", self.dialect, plan.sql, types))
         columns: tuple[ColumnType, ...] = self.gate.descriptions.get(key, describe)

@@ -13,7 +13,7 @@ from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import IntervalEnds, Known, chosen, interval_ends, intervals
-from tallyveil.rewriter import NoisyTable, Output, Plan, Projection
+from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection
 
 __all__ = ["empty_tables", "forward", "noisy_tables", "projected"]
 
@@ -47,7 +47,8 @@ def noisy_tables(
 
 
 def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
-    """The result's rows, as Python values, of a statement that picks columns of a noisy table."""
+    """The result's rows, as Python values, of a statement that picks columns of a noisy table and
+    averages."""
     numbers = list(range(table.num_rows))
     for order in reversed(projection.order):
         values = table.column(order.column).to_pylist()
@@ -56,9 +57,23 @@ def projected(projection: Projection, table: pa.Table) -> list[tuple[Any, ...]]:
         known.sort(key=values.__getitem__, reverse=order.descending)
         numbers = missing + known if order.nulls_first else known + missing
     end = None if projection.limit is None else projection.offset + projection.limit
-    columns = [table.column(name).to_pylist() for _, name, _ in projection.items]
-    rows = list(zip(*columns, strict=True))
+    rows = list(zip(*(_item(item, table) for item in projection.items), strict=True))
     return [rows[number] for number in numbers[projection.offset : end]]
+
+
+def _item(item: Item, table: pa.Table) -> list[Any]:
+    """One of the result's columns."""
+    values: list[Any] = table.column(item.column).to_pylist()
+    if item.counts is None:
+        return values
+    counts = table.column(item.counts).to_pylist()
+    # Division of integers would round once, where DuckDB rounds both to doubles before.
+    return [
+        float(total) / float(count)
+        if total is not None and count is not None and count > 0
+        else None
+        for total, count in zip(values, counts, strict=True)
+    ]
 
 
 def forward(rows: list[tuple[Any, ...]], take: Callable[[list[tuple[Any, ...]]], object]) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
-__all__ = ["Caution", "Claim", "NoisyTable", "OrderedBy", "Output", "Plan", "Projection"]
+__all__ = ["Caution", "Claim", "Item", "NoisyTable", "OrderedBy", "Output", "Plan", "Projection"]
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,27 @@ class OrderedBy:
     nulls_first: bool
 
 
+class Item(NamedTuple):
+    """A column of a result: its ``name``, the noisy table's column, and the DuckDB type.
+
+    If it is an average, the column has the sums and ``counts`` is the column of the counts. It is
+    NULL where the count is not positive.
+    """
+
+    name: str
+    column: str
+    type: str
+    counts: str | None = None
+
+
 @dataclass(frozen=True)
 class Projection:
     """What a statement does with the rows of its only noisy table, if it takes no database.
 
-    ``items`` are the result's columns: the name, the noisy table's column, and the DuckDB type.
+    ``items`` are the result's columns.
     """
 
-    items: tuple[tuple[str, str, str], ...]
+    items: tuple[Item, ...]
     order: tuple[OrderedBy, ...] = ()
     offset: int = 0
     limit: int | None = None

@@ -26,7 +26,7 @@ from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_
 from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["Outputs"]
+__all__ = ["Outputs", "average"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's
@@ -173,14 +173,13 @@ class Outputs:
         return exp.paren(total)
 
     def _average(self, node: exp.Expr) -> exp.Expr:
-        """Noisy sum / noisy count; NULL if the noisy count is not positive."""
+        """The `average` of a noisy sum and a noisy count."""
         argument = unfiltered(node).this
         total, count = (
             self._counted(with_filter_of(node, function(this=argument.copy())))
             for function in (exp.Sum, exp.Count)
         )
-        ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
-        return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
+        return average(total, count)
 
     def _moment(self, node: exp.Expr) -> exp.Expr:
         """A variance from three sums. Σ (x − c) comes from Σ x if the block needs Σ x anyway."""
@@ -246,6 +245,12 @@ class Outputs:
             if form.cancels:
                 self.cancelled.add(number)
         return number
+
+
+def average(total: exp.Expr, count: exp.Expr) -> exp.Expr:
+    """total / count; NULL if the count is not positive."""
+    ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
 
 
 def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:

@@ -1,4 +1,5 @@
-"""A statement over noisy rows that only selects columns, orders rows and limits their number.
+"""A statement over noisy rows that only selects columns and averages, orders rows and limits their
+number.
 
 Such a statement needs no database. DuckDB runs everything else, and every type whose order or
 values might differ between DuckDB and Python.
@@ -14,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from tallyveil.rewriter.plan import NoisyTable, OrderedBy, Projection
+from tallyveil.rewriter.plan import Item, NoisyTable, OrderedBy, Projection
 from tallyveil.rewriter.private.block import NOISY
+from tallyveil.rewriter.private.outputs import average
 from tallyveil.rewriter.sql.nodes import whole_number
 
 __all__ = ["projection"]
@@ -35,6 +37,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
 _LARGE: Final = 10**18  # smaller numbers fit in 64 bits
 
 _UNORDERED: Final = frozenset({"DOUBLE"})  # a NaN is greater than all numbers
+_ADDED: Final = frozenset({"BIGINT", "DOUBLE"})  # types of sums that both make the same doubles
 
 _CLAUSES: Final = frozenset({"expressions", "from_", "order", "limit", "offset"})
 
@@ -50,12 +53,12 @@ def projection(tree: exp.Expr, tables: Sequence[NoisyTable]) -> Projection | Non
     if any(value for name, value in tree.args.items() if name not in _CLAUSES):
         return None
     types = _types(tables[0])
-    columns = [_noisy(item.unalias()) for item in tree.expressions]
-    if types is None or not all(column in types for column in columns):
+    found = [_item(item, types) for item in tree.expressions]
+    items = [item for item in found if item is not None]
+    if len(items) < len(found):
         return None
-    if tables[0].height * len(columns) > _MOST_VALUES or tables[0].keys.nbytes > _MOST_BYTES:
+    if tables[0].height * len(items) > _MOST_VALUES or tables[0].keys.nbytes > _MOST_BYTES:
         return None
-    items = [(i.alias, c, types[c]) for i, c in zip(tree.expressions, columns, strict=True) if c]
     order = tree.args.get("order")
     ordered = [_ordered(part, items) for part in order.expressions] if order is not None else []
     ends = [_number(tree.args.get(name)) for name in ("offset", "limit")]
@@ -66,9 +69,25 @@ def projection(tree: exp.Expr, tables: Sequence[NoisyTable]) -> Projection | Non
     return Projection(tuple(items), by, offset or 0, limit)
 
 
-def _types(table: NoisyTable) -> dict[str | None, str] | None:
+def _item(node: exp.Expr, types: Mapping[str, str]) -> Item | None:
+    """A column or an average; None for anything else."""
+    inner = node.unalias()
+    if (column := _noisy(inner)) is not None:
+        return Item(node.alias, column, types[column]) if column in types else None
+    ratio = inner.find(exp.Div) if isinstance(inner, exp.Case) else None
+    if ratio is None or not isinstance(ratio.this, exp.Cast):
+        return None
+    parts = ratio.this.this, ratio.expression
+    total, count = map(_noisy, parts)
+    if total is None or count is None or inner != average(*parts):
+        return None
+    exact = types.get(total) in _ADDED and types.get(count) == "BIGINT"
+    return Item(node.alias, total, "DOUBLE", count) if exact else None
+
+
+def _types(table: NoisyTable) -> dict[str, str]:
     """The DuckDB types of those of the table's columns that need no database."""
-    found: dict[str | None, str] = {}
+    found: dict[str, str] = {}
     for name in table.keys.column_names:
         column = table.keys.column(name)
         kind = _TYPES.get(column.type)
@@ -98,17 +117,22 @@ def _noisy(node: exp.Expr) -> str | None:
     return inner.name if own else None
 
 
-def _ordered(part: exp.Expr, items: Sequence[tuple[str, str, str]]) -> OrderedBy | None:
+def _ordered(part: exp.Expr, items: Sequence[Item]) -> OrderedBy | None:
     """Order by a column, the number of an item or its name; None for anything else."""
     key = part.this
     column = _noisy(key)
     if isinstance(key, exp.Literal) and not key.is_string:
-        column = items[int(key.this) - 1][1]
+        column = _column(items[int(key.this) - 1])
     elif isinstance(key, exp.Column) and not key.table:
-        found = {column for name, column, _ in items if name == key.name}
+        found = {_column(item) for item in items if item.name == key.name}
         column = found.pop() if len(found) == 1 else None
     descending, first = (bool(part.args.get(name)) for name in ("desc", "nulls_first"))
     return None if column is None else OrderedBy(column, descending, first)
+
+
+def _column(item: Item) -> str | None:
+    """The noisy table's column that an item is; None for an average."""
+    return item.column if item.counts is None else None
 
 
 def _number(clause: exp.Expr | None) -> int | None:
