@@ -17,7 +17,7 @@ from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.own_answer import content_at
 from tallyveil.knowledge.own import with_own
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.system import ANY_KINDS, KINDS, WRITTEN_OUT, System
+from tallyveil.knowledge.system import ANY_KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["Remade"]
@@ -92,7 +92,7 @@ class Remade:
         exact = not basis.whole and not basis.own
         found = unknown
         if basis.whole or exact:
-            kinds = KINDS if basis.rough else ANY_KINDS
+            kinds = 0 if basis.rough else ANY_KINDS
             system = System.of(state, [part], basis.whole, work, kinds)
             if system is None or (every and len(system.used) < len(basis.whole)):
                 return unknown

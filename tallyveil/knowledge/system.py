@@ -129,7 +129,7 @@ class System:
         Multiples of a row share one law, in their own units. Rows that follow from exact rows alone
         are estimated only if ``exact``: reporting them needs a proof."""
         weights: dict[int, NoiseWeights] = {}
-        alike: dict[bytes, list[NoiseWeights]] = {}
+        alike: dict[Hashable, list[NoiseWeights]] = {}
         laws = set[Hashable]()
         kinds = self.kinds
         if self.noises.together is not None and kinds <= KINDS:
@@ -149,9 +149,11 @@ class System:
             if found.kind not in weights:
                 noises = self.noises.take(found.places)
                 most = kinds if len(result) < len(combinations) - self.sums else 2 * kinds
-                others = alike.setdefault(found.places.tobytes(), [])
-                own = NoiseWeights(found.weights, noises).as_multiple(others)
-                if len(others) < KINDS:
+                own = NoiseWeights(found.weights, noises)
+                same = own.kind if together is None else found.places.tobytes()
+                others = alike.setdefault(same, [])
+                own = own.as_multiple(others)
+                if own.like is None and len(others) < 2 * KINDS:  # sums get as many laws again
                     others.append(own)
                 if len(laws) < most:
                     laws.add(own.unit)

@@ -46,7 +46,23 @@ def test_weights_that_are_a_multiple_but_for_rounding_share_a_law(factor: float)
     assert shared.unit == others[1].unit
 
 
-@pytest.mark.parametrize("off", [1e-9, 1e-3, -2.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_in_another_order_and_with_other_signs_share_a_law(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kinds = [(DiscreteLaplaceLaw, 20.0), (DiscreteGaussianLaw, 20.0), (DiscreteLaplaceLaw, 7.0)]
+    noises = Noises.concatenated([Noises.of(law, np.full(6, scale)) for law, scale in kinds])
+    other = NoiseWeights(rng.normal(size=18), noises)
+    order = rng.permutation(18)
+    changed = -0.3 * (1 + 2e-13 * rng.uniform(-1, 1, 18)) * rng.choice([-1, 1], 18)
+    own = NoiseWeights((other.values * changed)[order], noises.take(order))
+    assert own.kind == other.kind
+    shared = own.as_multiple([other])
+    assert shared.values == pytest.approx(own.values, rel=1e-12)
+    assert shared.unit == other.unit
+    assert shared.half_width(CONFIDENCE) == pytest.approx(own.half_width(CONFIDENCE), rel=1e-9)
+
+
+@pytest.mark.parametrize("off", [1e-9, 1e-3])
 def test_weights_of_which_one_differs_keep_a_law_of_their_own(off: float) -> None:
     noises = Noises.of(DiscreteLaplaceLaw, np.full(3, 20.0))
     other = NoiseWeights(np.array([1.0, 0.5, 1e-6]), noises)

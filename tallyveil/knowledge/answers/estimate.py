@@ -37,6 +37,8 @@ class NoiseWeights:
     values: FloatArray
     noises: Noises
     rough: bool = False
+    like: NoiseWeights | None = field(default=None, repr=False)
+    """Weights that these are a multiple of, except for rounding errors, signs and order."""
     _last: tuple[Fraction | None, float] = field(init=False, default=(None, 0.0))
 
     @property
@@ -47,16 +49,22 @@ class NoiseWeights:
     def variance(self) -> float:
         return self.noises.variance_of(self.values)
 
+    @cached_property
+    def kind(self) -> Signature:
+        """The noises in canonical order. Only weights of one kind may share a law."""
+        return self.noises.take(self._order).signature
+
     def as_multiple(self, others: Sequence[NoiseWeights]) -> NoiseWeights:
-        """Return these weights as a multiple of the first of the others, with the same noises, that
-        they are a multiple of except for rounding errors. So both share one law, which takes longer
-        to compute than to compare them all. Without such others, return the weights as they are."""
+        """Return these weights with the law of the first of the others, which have the same noises
+        or are of the same `kind`, that they are a multiple of except for rounding errors, signs and
+        order. Computing a law takes longer than comparing them all, and the number of laws does not
+        depend on rounding errors. Without such others, return the weights as they are."""
         if others:
-            every = np.array([other.values for other in others])
+            every = np.array([other._ranked for other in others])
             factors = self._size / np.array([other._size for other in others])
-            near = np.abs(every * factors[:, None] - self.values) <= _SAME * np.abs(self.values)
+            near = np.abs(every * factors[:, None] - self._ranked) <= _SAME * np.abs(self._ranked)
             for number in np.flatnonzero(near.all(axis=1))[:1].tolist():
-                return replace(self, values=every[number] * factors[number])
+                return replace(self, like=others[number])
         return self
 
     def half_width(self, confidence: Fraction) -> float:
@@ -77,7 +85,14 @@ class NoiseWeights:
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
         """Equal for weights that differ only by rounding errors and order."""
-        return self._signature(self.values)
+        return _rounded(self._ranked).tobytes(), self.kind
+
+    @cached_property
+    def unit(self) -> tuple[bytes, Signature]:
+        """The signature in units of the largest weight. Many estimates differ only in that unit."""
+        if self.like is not None:
+            return self.like.unit
+        return _rounded(self._ranked / self._size).tobytes(), self.kind
 
     @cached_property
     def _size(self) -> float:
@@ -85,19 +100,26 @@ class NoiseWeights:
         return float(np.abs(self.values).max(initial=0.0)) or 1.0
 
     @cached_property
-    def unit(self) -> tuple[bytes, Signature]:
-        """The signature in units of the largest weight. Many estimates differ only in that unit."""
-        return self._signature(self.values / self._size)
+    def _order(self) -> IntArray:
+        """The canonical order: by law, scale and size unless noises are drawn together."""
+        if self.noises.together is not None:
+            return np.lexsort((self.values, self.noises.numbers))
+        return np.lexsort((np.abs(self.values), self.noises.scales, self.noises.laws))
 
-    def _signature(self, values: FloatArray) -> tuple[bytes, Signature]:
-        """Ignores the weights' signs unless noises are drawn together, since laws are symmetric."""
-        alone = self.noises.together is None
-        parts, powers = np.frexp(np.abs(values) if alone else values)
-        weights = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
-        order = np.lexsort((weights, self.noises.scales, self.noises.laws))
-        if not alone:
-            order = np.lexsort((weights, self.noises.numbers))
-        return weights[order].tobytes(), self.noises.take(order).signature
+    @cached_property
+    def _ranked(self) -> FloatArray:
+        """The weights in canonical order. Without their signs unless noises are drawn together,
+        since laws are symmetric."""
+        if self.like is not None:
+            return self.like._ranked * (self._size / self.like._size)
+        values = self.values[self._order]
+        return np.abs(values) if self.noises.together is None else values
+
+
+def _rounded(values: FloatArray) -> FloatArray:
+    parts, powers = np.frexp(values)
+    found: FloatArray = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

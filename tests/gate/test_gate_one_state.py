@@ -1,0 +1,101 @@
+"""What is known of a row depends on the ledger alone: all processes that share it know the same.
+
+Two gates on one ledger stand for two processes. The process that charged has cached estimates; the
+other makes them again from the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.gate import Gate
+from tests.gate.asking import ask, spent
+from tests.gate.many_sessions import PATIENCE
+
+Open = Callable[[], tallyveil.Connection]
+
+SUMS = "sum(a) AS x, sum(b) AS y"
+ENDS = (
+    "dp_interval_low(x), dp_interval_high(x), dp_interval_low(y), dp_interval_high(y),"
+    " dp_stddev(x), dp_stddev(y) FROM person"
+)
+# More than 64 laws of errors each: intervals after these come from bounds.
+MANY_LAWS = {
+    "cube": f"SELECT a, d, b, {SUMS}, {ENDS} GROUP BY CUBE (a, d, b)",
+    "other order": f"SELECT d, b, a, {SUMS}, {ENDS} GROUP BY CUBE (d, b, a)",
+    "part": f"SELECT a, d, b, {SUMS}, {ENDS} WHERE d <> 1 GROUP BY CUBE (a, d, b)",
+    "count": "SELECT a, d, b, sum(a + b) AS n, count(*), dp_interval_low(n), dp_interval_high(n),"
+    " dp_interval_low(count(*)), dp_interval_high(count(*)) FROM person GROUP BY CUBE (a, d, b)",
+    "few": f"SELECT a, b, {SUMS}, {ENDS} GROUP BY CUBE (a, b)",
+}
+
+
+@pytest.fixture(params=["add_remove", "replace"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Each connection has a gate of its own, on one ledger."""
+    source = duckdb.connect()
+    source.execute(
+        "CREATE TABLE people AS SELECT i % 3 AS a, i % 7 % 4 AS b, i % 11 % 3 AS d"
+        " FROM range(3000) t(i)"
+    )
+    table = {
+        "from": "people",
+        "budget": {"epsilon": 1000.0},
+        "neighbours": request.param,
+        "attributes": {name: {"range": [0, last]} for name, last in (("a", 2), ("b", 3), ("d", 2))},
+    }
+    keys = {"tables": {"person": table}, "defaults": {"epsilon": 0.1}}
+    policy = tallyveil.parse_policy(keys, base=tmp_path)
+    held: list[tallyveil.Connection] = []
+
+    def make() -> tallyveil.Connection:
+        held.append(tallyveil.Connection(Gate(policy, source, time_limit=PATIENCE)))
+        return held[-1]
+
+    yield make
+    for one in held:
+        one.close()
+    source.close()
+
+
+def rows(connection: tallyveil.Connection, sql: str) -> list[tuple[Any, ...]]:
+    """In one order. Standard deviations are computed in two ways, and rounded differently."""
+    found = ask(connection, sql)
+    known = [
+        tuple(float(f"{one:.9g}") if isinstance(one, float) else one for one in row)
+        for row in found
+    ]
+    return sorted(known, key=str)
+
+
+@pytest.mark.parametrize("sql", MANY_LAWS.values(), ids=MANY_LAWS)
+def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: str) -> None:
+    buyer = opened()
+    rows(buyer, sql)
+    charged = spent(buyer)
+    before = rows(buyer, sql)
+    assert rows(opened(), sql) == before
+    assert rows(buyer, sql) == before
+    assert spent(buyer) == charged
+
+
+@pytest.mark.parametrize("sql", MANY_LAWS.values(), ids=MANY_LAWS)
+def test_what_one_process_finds_out_is_known_to_the_one_that_charged(
+    opened: Open, sql: str
+) -> None:
+    """A statement of one row has few laws, so its interval is narrower than the bound reported."""
+    buyer = opened()
+    rows(buyer, sql)
+    one = f"SELECT {SUMS}, {ENDS} WHERE b = 3 AND d = 1"
+    found = rows(opened(), one)
+    charged = spent(buyer)
+    again = rows(buyer, sql)
+    assert rows(buyer, one) == found
+    assert rows(opened(), sql) == again
+    assert spent(buyer) == charged
