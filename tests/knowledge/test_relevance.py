@@ -43,6 +43,31 @@ def test_the_first_that_bear_on_a_question_are_the_first_of_all(
             assert (getattr(of_taken, name) == getattr(spans.take(slice(room)), name)).all()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_there_is_room_until_the_entries_between_all_cuts_are_too_many(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    columns = [any_column(random) for _ in range(int(random.integers(20, 300)))]
+    asked = [any_column(random) for _ in range(1 + seed % 2)]
+    spans = Spans.of_columns([*asked, *columns])
+    questions, recorded = spans.take(slice(len(asked))), spans.take(slice(len(asked), None))
+
+    def entries(size: int) -> float:
+        some, total = spans.take(slice(len(asked) + size)), 0.0
+        cuts = {*spans.cuts.first.tolist(), *spans.cuts.last.tolist()}
+        cuts |= {*some.low.ravel().tolist(), *some.high.ravel().tolist()}
+        for place, least in enumerate(some.least.tolist()):
+            for low, high, counted in zip(some.low, some.high, some.counted, strict=True):
+                if counted[place]:
+                    least *= sum(low[place] <= cut < high[place] for cut in cuts)
+            total += least
+        return total
+
+    sizes = [size for size in (32, 64, 128, 256) if size <= len(columns)]
+    for work in random.integers(100, 30_000, 20).tolist():
+        full = (size for size in sizes if entries(size) + 50 * size > work)
+        assert recorded.room(questions, work, 50) == next(full, len(columns) + 1)
+
+
 def test_the_most_precise_come_first_whatever_their_units() -> None:
     found, cells = Relevance(), np.arange(4)
     for number, (times, variance) in enumerate([(1, 8.0), (1000, 2e6), (10, 1e3), (-5, 5.0)]):

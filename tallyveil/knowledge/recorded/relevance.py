@@ -15,7 +15,7 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from tallyveil.workload.workload import Column
 
 __all__ = ["Relevance"]
 
+_Few: TypeAlias = Sequence[frozenset[str]]
+
 _FEW: Final = 128  # columns to search for at first
 _NARROW: Final = 4_000  # cells of few attributes, at most
 
@@ -48,6 +50,7 @@ class Relevance:
         self._by_axes: dict[Axes, int] = {}
         self._kind_of = array("i")  # by number, -1 for a column that is not in the index
         self._rankings = _rankings()
+        self._few = _few()
 
     def add(self, number: int, column: Column, variance: float) -> None:
         """Add column ``number``, with its noise's variance. Numbers must ascend."""
@@ -87,7 +90,7 @@ class Relevance:
         kinds = len(result._kinds)
         result._by_axes = {axes: n for axes, n in tuple(self._by_axes.items()) if n < kinds}
         result._kind_of = self._kind_of[:seen]
-        result._rankings = _rankings()
+        result._rankings, result._few = _rankings(), _few()
         return result
 
     def every(self, questions: Sequence[Column], seen: int) -> Spans | None:
@@ -169,16 +172,8 @@ class Relevance:
         one kind of columns, if they have few cells together. The fewest cells come first. Each
         choice has the ``most`` columns that would answer most precisely."""
         sought, kinds = Sought.of(questions), tuple(self._kinds)
-        each = itertools.chain((kind.sizes for kind in kinds), map(sizes_of, questions))
-        sizes = dict(itertools.chain.from_iterable(each))
-        cells = {
-            few: math.prod(sizes[axis] for axis in few)
-            for few in {sought.axes.union(kind.axes) for kind in kinds}
-            if len(few) < len(sizes)
-        }
-        for few in sorted(cells, key=lambda few: (cells[few], sorted(few))):
-            if cells[few] > _NARROW:
-                return
+        key = sought.axes, len(kinds)
+        for few in self._few.get(key, lambda: _few_axes(sought.axes, kinds, questions)):
             within = [kind.before(seen) for kind in kinds if few.issuperset(kind.axes)]
             numbers = np.concatenate([kind.numbers for kind in within])
             expected = np.concatenate([kind.expected(sought) for kind in within])
@@ -231,6 +226,23 @@ class Relevance:
 
 def _rankings() -> Cache[Ranking]:
     return Cache(64, 1 << 25, lambda _, ranking: ranking.weight)
+
+
+def _few() -> Cache[_Few]:
+    return Cache(256, 1 << 20, lambda _, some: 100 + 1_000 * len(some))
+
+
+def _few_axes(asked: frozenset[str], kinds: Sequence[Growing], questions: Sequence[Column]) -> _Few:
+    """The attributes ``asked`` with those of each kind of columns, if they are not all attributes
+    and have few cells together; the fewest cells first."""
+    each = itertools.chain((kind.sizes for kind in kinds), map(sizes_of, questions))
+    sizes = dict(itertools.chain.from_iterable(each))
+    some = {asked.union(kind.axes) for kind in kinds}
+    cells = {few: math.prod(sizes[axis] for axis in few) for few in some if len(few) < len(sizes)}
+    return sorted(
+        (few for few, number in cells.items() if number <= _NARROW),
+        key=lambda few: (cells[few], sorted(few)),
+    )
 
 
 def _meet(one: Hull, other: Hull) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -108,13 +109,12 @@ class Spans:
         mention these axes only."""
         own = [self.cuts.place[axis] for axis in axes]
         low, high = self.low, self.high
-        met = np.zeros(len(self.least), dtype=np.bool_)
+        found = np.zeros(len(self.least), dtype=np.bool_)
         for start, end in zip(questions.low.T.tolist(), questions.high.T.tolist(), strict=True):
-            here = np.ones(len(met), dtype=np.bool_)
-            for n in own:
-                here &= (low[n] < end[n]) & (high[n] > start[n])
-            met |= here
-        return np.flatnonzero(met)
+            sides = ((low[n] < end[n], high[n] > start[n]) for n in own)
+            here = functools.reduce(np.logical_and, itertools.chain(*sides), True)
+            found = np.logical_or(found, here)
+        return np.flatnonzero(found)
 
     def touching(
         self, point: Mapping[str, int], keys: frozenset[str], *, change: bool
@@ -147,27 +147,36 @@ class Spans:
     def room(self, questions: Spans, work: int, each: int) -> int:
         """About how many columns, from the first, fit beside the questions in ``work`` entries,
         where each column counts as ``each`` more; one more than there are if all fit."""
-        table = np.concatenate([questions.table, self.table], axis=1)
-        both = Spans(self.cuts, table, np.concatenate([questions.least, self.least]))
-        size = _FIRST
-        while size <= len(self.least):
-            if both.take(slice(len(questions.least) + size)).entries + each * size > work:
+        size, most = _FIRST, len(self.least)
+        while size <= most:
+            more = 2 * size if 2 * size <= most else size
+            entries = self._entries(questions, more)
+            # Beside more columns these have no fewer entries, so often they are known to fit.
+            own = entries[: len(questions.least) + size].sum()
+            if own + each * size > work and (
+                self._entries(questions, size).sum() + each * size > work
+            ):
                 return size
-            size *= 2
-        return len(self.least) + 1
+            if entries.sum() + each * more > work:
+                return more
+            size = 2 * more
+        return most + 1
 
-    @property
-    def entries(self) -> float:
-        """A lower bound of all columns' entries over the cells they distinguish."""
+    def _entries(self, questions: Spans, count: int) -> FloatArray:
+        """Lower bounds of the entries of the questions and of the first ``count`` columns, over the
+        cells that they distinguish."""
         axes = len(self.cuts.place)
-        ends = self.table[: 2 * axes]
+        table = np.concatenate([questions.table, self.table[:, :count]], axis=1)
+        ends = table[: 2 * axes]
         cuts = np.concatenate([self.cuts.first, self.cuts.last, ends.ravel()])
         cuts.sort()
         cuts = cuts[np.flatnonzero(cuts[1:] != cuts[:-1])]  # distinct, without the last
         places = cuts.searchsorted(ends)
         across = places[axes:] - places[:axes]
-        across[self.counted == 0] = 1
-        return float(np.multiply.reduce(across, axis=0, dtype=np.float64) @ self.least)
+        across[table[2 * axes :] == 0] = 1
+        entries: FloatArray = np.multiply.reduce(across, axis=0, dtype=np.float64)
+        entries *= np.concatenate([questions.least, self.least[:count]])
+        return entries
 
 
 def sizes_of(column: Column) -> Iterator[tuple[str, int]]:
