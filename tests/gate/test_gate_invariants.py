@@ -15,6 +15,7 @@ from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 from tallyveil.mechanisms import Loss
 from tests.gate.asking import Connect, ask, spent
+from tests.pairs import pairs
 
 BY_STATE = "SELECT state, count(*) FROM person GROUP BY state"
 STATES = {"AL": 1000, "AK": 1000, "WY": 1000, "other": 0, None: 0}
@@ -788,9 +789,9 @@ WITHIN_SUMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("nonnegative", [False, True])
-@pytest.mark.parametrize("answers", ["auto", "fresh"])
-@pytest.mark.parametrize("case", WITHIN_SUMS)
+@pytest.mark.parametrize(
+    ("case", "answers", "nonnegative"), pairs(WITHIN_SUMS, ["auto", "fresh"], [False, True])
+)
 def test_rows_add_up_to_a_total_that_follows(
     connect: Connect, case: str, answers: str, nonnegative: bool
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 import tallyveil
 from tallyveil.inference import DiscreteLaplaceLaw
 from tests.gate.asking import Connect
+from tests.pairs import pairs
 
 Row = tuple[int, int, int, float]
 """The answer, the ends of its interval, and its standard deviation."""
@@ -82,13 +83,14 @@ def test_the_same_statement_again_says_the_same(connect: Connect, by: str, aggre
     assert again.budget()[0]["spent"] == 0.1
 
 
-@pytest.mark.parametrize("by", SETS.values(), ids=SETS)
-@pytest.mark.parametrize("aggregate", AGGREGATES)
-@pytest.mark.parametrize("margin", ["", "sex", "state"])
-@pytest.mark.parametrize("nonnegative", ["off", "on"])
+@pytest.mark.parametrize(
+    ("sets", "aggregate", "margin", "nonnegative"),
+    pairs(SETS, AGGREGATES, ["", "sex", "state"], ["off", "on"]),
+)
 def test_a_margin_that_is_known_better_stays_so(
-    connect: Connect, by: str, aggregate: str, margin: str, nonnegative: str
+    connect: Connect, sets: str, aggregate: str, margin: str, nonnegative: str
 ) -> None:
+    by = SETS[sets]
     connection = connect(budget=BUDGET)
     set_to(connection, epsilon=1, nonnegative=nonnegative)
     before = asked(connection, aggregate, margin)

@@ -17,6 +17,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import ask, spent
+from tests.pairs import pairs
 
 Connect = Callable[..., tallyveil.Connection]
 BUDGETS: dict[str, Any] = {
@@ -82,9 +83,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("measure", BUDGETS)
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("case", "measure", "neighbours"), pairs(CASES, BUDGETS, ["add_remove", "replace"])
+)
 def test_the_widest_interval_is_as_wide_as_asked(
     opened: Connect, case: str, measure: str, neighbours: str
 ) -> None:

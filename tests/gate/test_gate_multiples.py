@@ -17,6 +17,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import ask, spent
+from tests.pairs import pairs
 
 GROUPS = 2_100  # more rows than are estimated jointly
 BUDGETS: dict[str, Any] = {
@@ -112,12 +113,13 @@ def check(one: Asked, rows: list[tuple[Any, ...]], exact: bool = True) -> None:
             assert abs((above - below) - abs(factor) * (high - low)) <= room
 
 
-@pytest.mark.parametrize("one", STATEMENTS, ids=IDS)
-@pytest.mark.parametrize("source", ["auto", "fresh"])
-@pytest.mark.parametrize("measure", BUDGETS)
+@pytest.mark.parametrize(
+    ("number", "source", "measure"), pairs(range(len(STATEMENTS)), ["auto", "fresh"], BUDGETS)
+)
 def test_a_row_is_charged_once_for_a_cost(
-    opened: Connect, one: Asked, source: str, measure: str
+    opened: Connect, number: int, source: str, measure: str
 ) -> None:
+    one = STATEMENTS[number]
     connection, other = opened(measure), opened(measure)
     rows = ask(connection, one.sql, source=source)
     alone = ask(other, one.once, source=source)
@@ -150,9 +152,9 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize("case", TARGETS, ids=[case[0] for case in TARGETS])
-@pytest.mark.parametrize("measure", BUDGETS)
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("case", "measure", "neighbours"), pairs(TARGETS, BUDGETS, ["add_remove", "replace"])
+)
 def test_a_row_is_charged_once_for_a_half_width(
     opened: Connect, case: tuple[str, str, str], measure: str, neighbours: str
 ) -> None:

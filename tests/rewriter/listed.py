@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["GROUPED", "UNNAMED", "listed", "statements"]
+from tests.rewriter.world import DOMAIN
 
-# An expression to group by, without a name of its own and with one.
-UNNAMED = "select {}, count(*) as n from person group by 1 having count(*) > 0"
+__all__ = ["GROUPED", "grouped", "listed", "statements"]
+
+# An expression to group by.
 GROUPED = "select {} as k, count(*) as n from person group by 1 having count(*) > 0"
 
 _FIXTURES = Path(__file__).with_name("fixtures")
+_NAMES = re.compile(rf"\b({'|'.join(attribute.name for attribute in DOMAIN.attributes)})\b")
+_TOGETHER = 6
+
+
+def grouped(expressions: Sequence[str], *, named: bool) -> Iterator[str]:
+    """Statements that group by a few expressions of the same attributes each, so that their groups
+    are no more than these attributes' values; with names for the columns, or without."""
+    alike = defaultdict(list)
+    for one in expressions:
+        alike[frozenset(_NAMES.findall(one))].append(one)
+    for own in alike.values():
+        for start in range(0, len(own), _TOGETHER):
+            some = own[start : start + _TOGETHER]
+            keys = ", ".join(f"{one} as k{n}" if named else one for n, one in enumerate(some))
+            by = ", ".join(map(str, range(1, len(some) + 1)))
+            yield f"select {keys}, count(*) as n from person group by {by} having count(*) > 0"
 
 
 def listed(name: str, verdict: Literal["answered", "refused"], dialect: str) -> list[str]:

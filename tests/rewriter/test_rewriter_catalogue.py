@@ -10,7 +10,7 @@ import pytest
 
 from tallyveil.errors import TallyveilError
 from tallyveil.rewriter import Dialect
-from tests.rewriter.listed import GROUPED, UNNAMED, listed
+from tests.rewriter.listed import GROUPED, grouped, listed
 from tests.rewriter.oracles import DuckDBOracle, Oracle, PostgresOracle, agree
 from tests.rewriter.world import World
 
@@ -20,10 +20,10 @@ _PARTS = 10  # of a list, a test each
 _SAME_TREE = ("date_part", "+age", "N'abc'")
 
 
-def _answered(dialect: Dialect, expression: str) -> list[str]:
+def _answered(dialect: Dialect, *, named: bool) -> list[str]:
     expressions = listed("expressions.sql", "answered", dialect)
     statements = listed("statements.sql", "answered", dialect)
-    return [*(expression.format(each) for each in expressions), *statements]
+    return [*grouped(expressions, named=named), *statements]
 
 
 def _check(world: World, oracle: Oracle, sql: str, *, named: bool = False) -> None:
@@ -34,14 +34,14 @@ def _check(world: World, oracle: Oracle, sql: str, *, named: bool = False) -> No
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_postgres(world: World, postgres_oracle: PostgresOracle, part: int) -> None:
     """Its names for columns too."""
-    for sql in _answered("postgres", UNNAMED)[part::_PARTS]:
+    for sql in _answered("postgres", named=False)[part::_PARTS]:
         same_tree = any(word in sql for word in _SAME_TREE)
         _check(world, postgres_oracle, sql, named=not same_tree)
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_duckdb(world: World, duckdb_oracle: DuckDBOracle, part: int) -> None:
-    for sql in _answered("duckdb", GROUPED)[part::_PARTS]:
+    for sql in _answered("duckdb", named=True)[part::_PARTS]:
         _check(world, duckdb_oracle, sql)
 
 
