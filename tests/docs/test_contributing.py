@@ -34,10 +34,12 @@ def test_the_folders_of_the_recipes_files_are_there() -> None:
 
 
 # The recipe's files, and what is written after which line of each.
-_INITCAP = {
+_FUNCTIONS = {
     "sql/vocabulary.py": {
         "FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {": """
     exp.Initcap: _function("this expression", "VARCHAR", "initcap/1"),""",
+        "NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {": """
+    "gcd": _function("", "BIGINT", "gcd/2"),""",
     },
     "postgres/texts.py": {
         "RULES: Final[Rules] = {": """
@@ -53,16 +55,21 @@ import tallyveil
 from tests.rewriter.world import World
 
 world = World([])
-columns, rows = world.answer("SELECT initcap(state) AS s, count(*) FROM person GROUP BY 1")
-print(json.dumps([tallyveil.__file__, [columns[0][1], *(row[0] for row in rows)]]))
+answers = [
+    world.answer(f"SELECT {asked} AS s, count(*) FROM person GROUP BY 1")
+    for asked in ("initcap(state)", "gcd(age, 2)")
+]
+first = [[columns[0][1], *(row[0] for row in rows)] for columns, rows in answers]
+print(json.dumps([tallyveil.__file__, *first]))
 """
 
 
 def test_a_function_of_sql_takes_two_files(tmp_path: Path) -> None:
-    """Even one that DuckDB has not got: PostgreSQL's initcap, in a copy of the package."""
+    """In a copy of the package: PostgreSQL's initcap, which DuckDB lacks, and gcd, for which the
+    parser has no class."""
     copy = tmp_path / "tallyveil"
     shutil.copytree(PACKAGE, copy, copy_function=os.symlink)
-    for name, additions in _INITCAP.items():
+    for name, additions in _FUNCTIONS.items():
         text = (copy / "rewriter" / name).read_text(encoding="utf-8")
         for line, added in additions.items():
             assert text.count(f"\n{line}\n") == 1
@@ -73,6 +80,7 @@ def test_a_function_of_sql_takes_two_files(tmp_path: Path) -> None:
     asked = [sys.executable, "-c", _ASKED]
     found = subprocess.run(asked, cwd=tmp_path, env=variables, capture_output=True, text=True)
     assert not found.returncode, found.stderr
-    where, answered = json.loads(found.stdout)
+    where, answered, divisors = json.loads(found.stdout)
     assert where.startswith(str(copy))
     assert answered == ["VARCHAR", "Al", "Ak", "Wy", "X_Y%", " Pad", "", None]
+    assert divisors == ["BIGINT", 1, 2]

@@ -168,18 +168,22 @@ FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     **dict.fromkeys((exp.And, exp.Or, exp.Exists), _function("this expression", "BOOLEAN")),
 }  # fmt: skip
 
-# Functions that the parser has no class for.
-NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {
-    "make_date": _function("", None, "make_date/3"),
-    "isfinite": _function("", None, "isfinite/1"),
-    **dict.fromkeys(("instr", "isodow", "monthname"), _function("")),
+# Functions without arguments that return the current time, and have no class in the parser.
+_NOW: Final[Mapping[str, Function]] = {
     "now": _function("", "TIMESTAMPTZ", "now/0"),
     "transaction_timestamp": _function("", "TIMESTAMPTZ", "transaction_timestamp/0"),
     "statement_timestamp": _function("", "TIMESTAMPTZ", "statement_timestamp/0"),
     "get_current_timestamp": _function("", "TIMESTAMPTZ"),
 }
-NOW: Final = frozenset(name for name, each in NAMED_FUNCTIONS.items() if each.result)
-"""The functions that return the current time."""
+NOW: Final = frozenset(_NOW)
+
+# Functions that the parser has no class for.
+NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "make_date": _function("", None, "make_date/3"),
+    "isfinite": _function("", None, "isfinite/1"),
+    **dict.fromkeys(("instr", "isodow", "monthname"), _function("")),
+    **_NOW,
+}
 
 # Aggregates of records.
 _MOMENTS: Final = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
