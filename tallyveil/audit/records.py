@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations, product
-from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -14,61 +14,44 @@ from tallyveil.arrays import FloatArray
 from tallyveil.audit.finding import Finding, number, subject
 from tallyveil.audit.matrices import MatrixColumns, law_findings
 from tallyveil.audit.noise import bounded, follows
-from tallyveil.mechanisms import (
-    ClampedLaplace,
-    OneRecord,
-    RandomisedResponse,
-    SeriesNoise,
-    SetResponse,
-)
 from tallyveil.mechanisms.records.grid import OnGrid
+from tallyveil.mechanisms.records.one_record import ByDraws, OneRecord
 from tallyveil.mechanisms.units import exp_below
 
-__all__ = [
-    "counted",
-    "grid_chances",
-    "grid_finding",
-    "laplace_findings",
-    "response_findings",
-    "series_findings",
-    "set_findings",
-]
-
-_SIZES: Final = (2, 3, 6)
-_GRIDS: Final = (2, 3, 4, 7, 12)
-_DRAWN: Final = 6
-# The number of values of each element: 3 with NULL, 2 without.
-_SETS: Final = ((2,), (2, 2, 2), (3, 2, 2), (3, 3))
-# Times, and values at each time, including NULL.
-_SHAPES: Final = ((1, 4), (2, 2), (2, 5), (2, 6), (3, 4))
-_DRAWN_SHAPE: Final = (2, 5)
-
-_ByDraws: TypeAlias = RandomisedResponse | SetResponse
+__all__ = ["audit_name", "counted", "grid_chances", "grid_finding", "record_findings"]
 
 
-def response_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Check randomised response: count how many of all 2⁶⁴ draws lead to each output, and prove
-    the resulting law."""
-    laws = {f"{size} values": RandomisedResponse(size, epsilon) for size in _SIZES}
-    one = RandomisedResponse(_DRAWN, epsilon)
-    return _by_draws(subject("randomised-response", epsilon), laws, one, draws)
+def audit_name(kind: type[OneRecord]) -> str:
+    """The name of a mechanism's audit, such as randomised-response."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
 
 
-def set_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Check sets: count how many of all draws lead to each output, and prove the resulting law."""
-    laws = {f"elements of {sizes}": SetResponse(sizes, epsilon) for sizes in _SETS}
-    return _by_draws(subject("set-response", epsilon), laws, SetResponse(_SETS[1], epsilon), draws)
+def record_findings(kind: type[OneRecord], epsilon: Fraction, draws: int) -> Iterator[Finding]:
+    """Check a mechanism for one record: prove its law for values of all shapes ``audited``, and
+    test draws for the last."""
+    name = subject(audit_name(kind), epsilon)
+    laws = {f"values of {shape} cells": kind.of(shape, epsilon) for shape in kind.audited}
+    columns = {case: counted(law) for case, law in laws.items() if isinstance(law, ByDraws)}
+    if columns:
+        yield from law_findings(name, columns, epsilon, any_two=True)
+    for case, law in laws.items():
+        if isinstance(law, OnGrid):
+            yield grid_finding(f"{name}, {case}", law, law.epsilon)
+    *_, last = laws.values()
+    yield from drawn(name, last, _chances(last), draws)
 
 
-def _by_draws(
-    name: str, laws: Mapping[str, _ByDraws], one: _ByDraws, draws: int
-) -> Iterator[Finding]:
-    columns = {case: counted(law) for case, law in laws.items()}
-    yield from law_findings(name, columns, one.epsilon, any_two=True)
-    yield from drawn(name, one, np.array([float(p) for p in counted(one)[1]]), draws)
+def _chances(law: OneRecord) -> FloatArray:
+    """Return P(y|1). Raises TypeError for a law that is drawn in a way the audit cannot prove."""
+    match law:
+        case ByDraws():
+            return np.array([float(p) for p in counted(law)[1]])
+        case OnGrid():
+            return grid_chances(law, 1)
+    raise TypeError(f"the audit cannot prove {law.name}")
 
 
-def counted(law: _ByDraws) -> MatrixColumns:
+def counted(law: ByDraws) -> MatrixColumns:
     """Return P[output | code] from the outputs of `outcome` for all draws.
 
     It assumes that each output's draws are contiguous; tests on draws would find if they are not.
@@ -90,29 +73,9 @@ def counted(law: _ByDraws) -> MatrixColumns:
     return columns
 
 
-def _outcome(law: _ByDraws, code: int, draw: int) -> int:
+def _outcome(law: ByDraws, code: int, draw: int) -> int:
     codes, draws = np.array([code], dtype=np.int64), np.array([draw], dtype=np.uint64)
     return int(law.outcome(codes, draws)[0])
-
-
-def laplace_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Check Laplace noise on a grid with NULL."""
-    laws = {f"{size} cells": ClampedLaplace(size, epsilon) for size in _GRIDS}
-    one = ClampedLaplace(_DRAWN, epsilon)
-    return _on_grids(subject("clamped-laplace", epsilon), laws, one, draws)
-
-
-def series_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    """Check noise on series, including a missing one."""
-    laws = {f"{k} times of {size} cells": SeriesNoise(k, size, epsilon) for k, size in _SHAPES}
-    one = SeriesNoise(*_DRAWN_SHAPE, epsilon)
-    return _on_grids(subject("series-noise", epsilon), laws, one, draws)
-
-
-def _on_grids(name: str, laws: Mapping[str, OnGrid], one: OnGrid, draws: int) -> Iterator[Finding]:
-    for case, law in laws.items():
-        yield grid_finding(f"{name}, {case}", law, law.epsilon)
-    yield from drawn(name, one, grid_chances(one, 1), draws)
 
 
 def grid_finding(name: str, law: OnGrid, epsilon: Fraction) -> Finding:

@@ -10,15 +10,11 @@ from typing import Final, TypeAlias
 from tallyveil.audit.finding import Finding
 from tallyveil.audit.matrices import matrix_findings
 from tallyveil.audit.noise import noise_findings, staircase_findings
-from tallyveil.audit.records import (
-    laplace_findings,
-    response_findings,
-    series_findings,
-    set_findings,
-)
+from tallyveil.audit.records import audit_name, record_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
 from tallyveil.mechanisms.matrix.named import NAMED, named
+from tallyveil.mechanisms.records import RECORD_LAWS
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["audit", "audits"]
@@ -32,18 +28,14 @@ _LEAST, _MOST = Fraction(1, 1000), Fraction(20)
 
 
 def audits() -> dict[str, Audit]:
-    """Return the audit of every mechanism, by name: all registered noise, and unregistered ones.
-
-    Mechanisms with a public range go by the names of their matrices.
+    """Return the audit of every mechanism, by name: registered noise, staircase noise, matrices by
+    their names, and mechanisms for one record.
     """
     return {
         **{family.name: partial(noise_findings, family) for family in additive()},
         "staircase": staircase_findings,
         **{family.name: partial(matrix_findings, family) for family in NAMED.values()},
-        "randomised-response": response_findings,
-        "set-response": set_findings,
-        "clamped-laplace": laplace_findings,
-        "series-noise": series_findings,
+        **{audit_name(kind): partial(record_findings, kind) for kind in RECORD_LAWS.values()},
     }
 
 

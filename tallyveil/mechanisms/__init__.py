@@ -28,12 +28,7 @@ from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.mechanisms.noise.statement_scales import StatementCalibration, statement_scales
 from tallyveil.mechanisms.protocol import Mechanism
-from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
-from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
-from tallyveil.mechanisms.records.series_noise import SeriesNoise
-from tallyveil.mechanisms.records.set_response import SetResponse
 from tallyveil.mechanisms.registry import (
     AnyMechanism,
     additive,
@@ -60,7 +55,6 @@ __all__ = [
     "Adjacency",
     "AgentNoise",
     "AnyMechanism",
-    "ClampedLaplace",
     "CountMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -68,11 +62,7 @@ __all__ = [
     "Measure",
     "Mechanism",
     "Neighbours",
-    "OneRecord",
-    "RandomisedResponse",
     "Sanitiser",
-    "SeriesNoise",
-    "SetResponse",
     "StatementCalibration",
     "additive",
     "answered",

@@ -19,18 +19,17 @@ import pyarrow.parquet as pq
 
 from tallyveil.arrays import IntArray
 from tallyveil.errors import SourceError
-from tallyveil.mechanisms import OneRecord
+from tallyveil.mechanisms.records import RECORD_LAWS, OneRecord
 from tallyveil.policy import Attribute, Policy
 from tallyveil.policy.domain import Value
 from tallyveil.policy.names import is_table_reference
-from tallyveil.sanitise.parts import LAWS
 from tallyveil.sanitise.plan import CopyPlan
 
 __all__ = ["KEY", "Copy", "CopyDescription", "PerturbedPart", "describe", "parsed", "read_copies"]
 
 KEY = b"tallyveil.sanitised"
 _VERSION = 1
-_BY_NAME = {law.name: law for law in LAWS.values()}
+_BY_NAME = {law.name: law for law in RECORD_LAWS.values()}
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import (
-    ClampedLaplace,
-    OneRecord,
-    RandomisedResponse,
-    SeriesNoise,
-    SetResponse,
-)
+from tallyveil.mechanisms.records import RECORD_LAWS, OneRecord, PartKind
 from tallyveil.mechanisms.zcdp import pure_epsilon
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["LAWS", "MAX_PART_CELLS", "CopyOptions", "Group", "groups"]
-
-PartKind: TypeAlias = Literal["response", "laplace", "set", "series"]
-
-LAWS: Final[Mapping[PartKind, type[OneRecord]]] = MappingProxyType(
-    {
-        "response": RandomisedResponse,
-        "laplace": ClampedLaplace,
-        "set": SetResponse,
-        "series": SeriesNoise,
-    }
-)
+__all__ = ["MAX_PART_CELLS", "CopyOptions", "Group", "groups"]
 
 MAX_PART_CELLS: Final = 1_000_000
 MAX_SERIES_CELLS: Final = 2**58
@@ -82,7 +64,7 @@ class Group:
     def law_at(self, epsilon: Fraction) -> OneRecord:
         """Return the law. A complete range has a cell for NULL, the last one, as laws of kinds
         "laplace" and "series" require."""
-        return LAWS[self.kind].of(self.shape, epsilon)
+        return RECORD_LAWS[self.kind].of(self.shape, epsilon)
 
 
 def groups(table: Table, options: CopyOptions) -> list[Group]:

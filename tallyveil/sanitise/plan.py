@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
-from tallyveil.mechanisms import Adjacency, OneRecord, Sanitiser
+from tallyveil.mechanisms import Adjacency, Sanitiser
 from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.records import OneRecord
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table

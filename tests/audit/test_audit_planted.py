@@ -33,12 +33,8 @@ from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms import (
     Adjacency,
-    ClampedLaplace,
     DiscreteGaussian,
     DiscreteLaplace,
-    RandomisedResponse,
-    SeriesNoise,
-    SetResponse,
     counts,
     registry,
 )
@@ -47,6 +43,12 @@ from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, rando
 from tallyveil.mechanisms.matrix.named import NAMED, Named
 from tallyveil.mechanisms.noise.inversion import Integers, RandomWords
 from tallyveil.mechanisms.noise.staircase import Staircase
+from tallyveil.mechanisms.records import (
+    ClampedLaplace,
+    RandomisedResponse,
+    SeriesNoise,
+    SetResponse,
+)
 from tallyveil.mechanisms.records.randomised_response import DRAWS
 from tallyveil.mechanisms.units import exp_below
 

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SeriesNoise, SetResponse
+from tallyveil.mechanisms.records import (
+    ClampedLaplace,
+    RandomisedResponse,
+    SeriesNoise,
+    SetResponse,
+)
 from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 from tests.goodness import surprise
 

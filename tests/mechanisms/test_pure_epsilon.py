@@ -11,7 +11,7 @@ import pytest
 from mpmath import log, mp, mpf
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse, SetResponse
+from tallyveil.mechanisms.records import ClampedLaplace, RandomisedResponse, SetResponse
 from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 from tallyveil.mechanisms.zcdp import pure_epsilon, rho_for
 

@@ -12,8 +12,9 @@ import pytest
 
 from tallyveil.boundary import TrueAnswer, issue_receipt
 from tallyveil.errors import InvalidParameterValue, ReceiptError
-from tallyveil.mechanisms import Adjacency, RandomisedResponse, Sanitiser, mechanism_names
+from tallyveil.mechanisms import Adjacency, Sanitiser, mechanism_names
 from tallyveil.mechanisms.measure import Measure, power
+from tallyveil.mechanisms.records import RandomisedResponse
 from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import UNIT

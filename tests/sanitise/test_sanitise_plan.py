@@ -12,7 +12,7 @@ import pytest
 
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.gate import accounts
-from tallyveil.mechanisms import ClampedLaplace, RandomisedResponse
+from tallyveil.mechanisms.records import ClampedLaplace, RandomisedResponse
 from tallyveil.policy import Policy, PrivacyUnit
 from tallyveil.sanitise import CopyOptions, CopyPlan, least_error, plan
 from tallyveil.sanitise.bounds import diameter_bound, packing_bound

@@ -17,7 +17,7 @@ import tallyveil
 from tallyveil.accountant import Accountant, Balance, Entry, Ledger
 from tallyveil.errors import BudgetExceeded, OutputError, SourceError
 from tallyveil.gate.gate import accounts
-from tallyveil.mechanisms import RandomisedResponse
+from tallyveil.mechanisms.records import RandomisedResponse
 from tallyveil.policy import Policy, load_policy
 from tallyveil.sanitise import CopyPlan, read_copies, sanitise
 from tests.programs import run

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallyveil
-from tallyveil.mechanisms import SeriesNoise
+from tallyveil.mechanisms.records import SeriesNoise
 from tests.cli.shell import shell
 from tests.sanitise.copies import serve_copy
 

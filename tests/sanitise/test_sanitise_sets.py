@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tallyveil
-from tallyveil.mechanisms import SetResponse
+from tallyveil.mechanisms.records import SetResponse
 from tallyveil.sanitise import least_error
 from tests.cli.shell import shell
 from tests.sanitise.copies import serve_copy

@@ -40,6 +40,7 @@ class ClampedLaplace(OnGrid):
     """
 
     name = "laplace"
+    audited = ((2,), (3,), (4,), (12,), (7,))
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:
         if not cells >= 2:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from tallyveil.arrays import IntArray
+from tallyveil.mechanisms.noise.inversion import RandomWords
 
-__all__ = ["OneRecord", "Response"]
+__all__ = ["ByDraws", "OneRecord", "Response"]
 
 
 class Response(NamedTuple):
@@ -25,7 +26,8 @@ class OneRecord(ABC):
     """A mechanism for one value: ε-DP under replacement of the value by any other.
 
     ``name`` is its permanent name in copies, ``errors`` the unit of its error, and ``diameter`` the
-    largest distance of two values.
+    largest distance of two values. The audit proves the law for values of the shapes ``audited``,
+    and tests draws of the last.
     """
 
     name: str
@@ -33,6 +35,7 @@ class OneRecord(ABC):
     cells: int
     epsilon: Fraction
     diameter: int
+    audited: ClassVar[Sequence[tuple[int, ...]]]
 
     @classmethod
     @abstractmethod
@@ -75,3 +78,14 @@ class OneRecord(ABC):
     @abstractmethod
     def perturb(self, codes: IntArray) -> IntArray:
         """Perturb each code independently. The time taken depends only on how many there are."""
+
+
+class ByDraws(OneRecord):
+    """One whole number, uniform on 0 … ``draws`` − 1, determines the output for a value. All draws
+    with one output follow each other, so that the audit can count them."""
+
+    draws: int
+
+    @abstractmethod
+    def outcome(self, codes: IntArray, draws: RandomWords) -> IntArray:
+        """Return the output for each code and its draw."""

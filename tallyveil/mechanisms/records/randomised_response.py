@@ -19,7 +19,7 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import RandomWords, random_words
-from tallyveil.mechanisms.records.one_record import OneRecord, Response
+from tallyveil.mechanisms.records.one_record import ByDraws, Response
 from tallyveil.mechanisms.units import exp_below, positive
 
 __all__ = ["DRAWS", "RandomisedResponse", "odds_below"]
@@ -29,7 +29,7 @@ DRAWS: Final = 2**64
 _LARGEST = 45
 
 
-class RandomisedResponse(OneRecord):
+class RandomisedResponse(ByDraws):
     """Perturbs codes 0 … cells − 1, each independently.
 
     ``change`` is P: how many of 2⁶⁴ draws lead to each other value. The constructor verifies the
@@ -42,6 +42,7 @@ class RandomisedResponse(OneRecord):
     name = "randomised response"
     errors = "share of records changed"
     diameter = 1
+    audited = ((2,), (3,), (6,))
     draws = DRAWS
 
     def __init__(self, cells: int, epsilon: Fraction) -> None:

@@ -73,6 +73,7 @@ class SeriesNoise(OnGrid):
     """
 
     name = "series noise"
+    audited = ((4,), (2, 2), (6, 6), (4, 4, 4), (5, 5))
     room = Fraction(1, 2**159)
 
     def __init__(self, times: int, size: int, epsilon: Fraction) -> None:

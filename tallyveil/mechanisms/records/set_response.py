@@ -35,14 +35,14 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, RandomWords, uniform_below
-from tallyveil.mechanisms.records.one_record import OneRecord, Response
+from tallyveil.mechanisms.records.one_record import ByDraws, Response
 from tallyveil.mechanisms.records.randomised_response import odds_below
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["SetResponse"]
 
 
-class SetResponse(OneRecord):
+class SetResponse(ByDraws):
     """Perturbs codes 0 … N − 1, the C-order index into ``shape`` = (k_1, …, k_h).
 
     ``radius`` is t. Of ``draws`` = T draws, ``kept`` = K lead to each value within it, and
@@ -54,6 +54,7 @@ class SetResponse(OneRecord):
 
     name = "set response"
     errors = "elements changed"
+    audited = ((2,), (3, 2, 2), (3, 3), (2, 2, 2))  # 3 cells for an element with NULL
 
     def __init__(self, shape: Sequence[int], epsilon: Fraction) -> None:
         if not shape or not all(size >= 2 for size in shape):
