@@ -261,3 +261,19 @@ def test_multiples_of_a_count_agree_where_none_divides_all(
         counts = {Fraction(int(n), c if sex == "F" else 1) for n, c in pairs}
         assert len(counts) == 1
         assert min(counts) * math.gcd(*factors) % 1 == 0
+
+
+@pytest.mark.parametrize(("some", "rest"), [(0, 3), (-1, 1), (7, 4)])
+def test_a_sum_agrees_with_the_disjoint_rows_it_is_made_from(
+    connect: Connect, some: int, rest: int
+) -> None:
+    connection = connect(budget={"epsilon": 100})
+    for age in range(10, 40, 5):
+        [(women, men, every, weighted)] = ask(
+            connection,
+            "SELECT count(*) FILTER (WHERE sex = 'F'), count(*) FILTER (WHERE sex <> 'F'),"
+            f" count(*), sum(CASE sex WHEN 'F' THEN {some} ELSE {rest} END)"
+            f" FROM person WHERE age < {age}",
+        )
+        assert women + men == every
+        assert some * women + rest * men == weighted
