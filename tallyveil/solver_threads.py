@@ -2,8 +2,8 @@
 
 A solver cannot be interrupted, but it lets other threads run. So the thread that waits for it keeps
 checking the statement's deadline. If that thread stops waiting, the solver runs on until its own
-time limit. Few solvers run at a time, so that statements that need many take only a share of the
-machine.
+limit of time or nodes. Few solvers run at a time, so that statements that need many take only a
+share of the machine.
 """
 
 from __future__ import annotations
