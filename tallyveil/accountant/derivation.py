@@ -37,6 +37,12 @@ class Basis:
     summed: bytes = b""
     content: int = 1
 
+    @property
+    def last(self) -> int:
+        """The last of the answers used, -1 if there are none."""
+        numbers = (*self.whole, *self.own, *(part.basis.last for part in self.parts))
+        return max(numbers, default=-1)
+
 
 @dataclass(frozen=True)
 class Part:

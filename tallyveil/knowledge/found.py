@@ -118,13 +118,15 @@ class Outlook:
 @dataclass(frozen=True)
 class Found:
     """What is known about the ``rows`` of a statement's ``columns``, and the outlooks behind the
-    estimates. The last columns are ``summed`` up from the others, which are asked."""
+    estimates, from the first ``seen`` recorded columns. The last columns are ``summed`` up from the
+    others, which are asked."""
 
     columns: tuple[Column, ...]
     aims: tuple[Aim, ...]
     rows: Rows
     outlooks: tuple[Outlook, ...] = ()
     summed: tuple[Summed, ...] = ()
+    seen: int = 0
 
     @property
     def asked(self) -> int:

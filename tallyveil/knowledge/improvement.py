@@ -101,17 +101,18 @@ def no_wider(
 
 
 def narrower_own(
-    state: State, column: Column, known: Sequence[Known | None], aim: Aim
+    state: State, column: Column, known: Sequence[Known | None], aim: Aim, seen: int
 ) -> Sequence[Known | None]:
-    """What is known of a column's rows, or a row's own answer with noise of another law where its
-    interval at the aim's confidence is narrower, though its variance may be greater."""
-    held = None if aim.in_range or aim.criterion is not None else state.held(column)
+    """What is known of a column's rows, or a row's own answer with noise of another law in the
+    first ``seen`` recorded columns where its interval at the aim's confidence is narrower, though
+    its variance may be greater."""
+    held = None if aim.in_range or aim.criterion is not None else state.held(column, seen)
     if held is None:
         return known
     every = map(state.answer, frozenset(itertools.chain.from_iterable(deadline.distinct(held))))
     laws = {type(answer.law) for answer in every if answer.law is not None}
     for law in sorted(laws, key=lambda law: law.__name__) if len(laws) > 1 else ():
-        known = no_wider(known, own_answers(state, column, law), aim)
+        known = no_wider(known, own_answers(state, column, seen, law), aim)
     return known
 
 

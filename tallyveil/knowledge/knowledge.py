@@ -111,24 +111,25 @@ class Knowledge:
         return exact.put(found) if may_be_exact else found
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim], summed: int) -> Found:
-        """What the ledger's records give. The last ``summed`` columns are sums of the others."""
+        """What the ledger's records give. The last ``summed`` columns are sums of the others.
+
+        Other threads may read further records meanwhile. Own answers are those that the estimates
+        could be made from, so that no answer is reported without its combination with others."""
         rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        outlooks = self._outlooks(columns, aims, _estimated(aims), len(columns) - summed)
+        outlooks, seen = self._outlooks(columns, aims, len(columns) - summed)
         for outlook in outlooks:
             for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
                 column, aim = columns[number], aims[number]
-                own = all_improved(own_answers(self._state, column), estimates, aim)
+                own = all_improved(own_answers(self._state, column, seen), estimates, aim)
                 rows[number] = as_reported(own, estimates, self._reported, column, aim)
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
-                if not outlooks:
-                    self._learned()
-                own = own_answers(self._state, column, aim.mechanism.name)
+                own = own_answers(self._state, column, seen, aim.mechanism.name)
                 rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
         narrowed(columns, aims, rows)
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
-        return Found(tuple(columns), tuple(aims), kept, outlooks)
+        return Found(tuple(columns), tuple(aims), kept, outlooks, seen=seen)
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
@@ -140,7 +141,7 @@ class Knowledge:
         ``nonnegative``, rows that no record can make negative are at least 0.
         """
         before = [
-            narrower_own(self._state, column, known, aim)
+            narrower_own(self._state, column, known, aim, found.seen)
             for column, known, aim in zip(found.columns, found.rows, found.aims, strict=True)
         ]
         rows, outlooks = list(before), list(found.outlooks)
@@ -218,23 +219,29 @@ class Knowledge:
         return [one for one in outlooks if exact or (len(one.columns) > 1 and not large)]
 
     def _outlooks(
-        self, columns: Sequence[Column], aims: Sequence[Aim], which: Sequence[int], asked: int
-    ) -> tuple[Outlook, ...]:
-        """The best estimates of all rows of the columns ``which``, no wider than those reported
-        before. Columns from number ``asked`` on are sums of the others."""
-        if not which:
-            return ()
-        _, seen = self._learned()
-        return tuple(
-            replace(
-                one,
-                rows=tuple(
-                    self._reported.at_least(columns[n], rows, aims[n])
-                    for n, rows in zip(one.columns, one.rows, strict=True)
-                ),
+        self, columns: Sequence[Column], aims: Sequence[Aim], asked: int
+    ) -> tuple[tuple[Outlook, ...], int]:
+        """The best estimates, no wider than those reported before, and from how many recorded
+        columns. Columns from number ``asked`` on are sums of the others.
+
+        Looks again if other threads reported rows from later answers meanwhile."""
+        which = _estimated(aims)
+        while True:
+            deadline.check()
+            state, seen = self._learned()
+            looked = self._looks.at(columns, which, seen, asked) if which else ()
+            found = tuple(
+                replace(
+                    one,
+                    rows=tuple(
+                        self._reported.at_least(columns[n], rows, aims[n])
+                        for n, rows in zip(one.columns, one.rows, strict=True)
+                    ),
+                )
+                for one in looked
             )
-            for one in self._looks.at(columns, which, seen, asked)
-        )
+            if not state.reported_since(columns, seen):
+                return found, seen
 
     def over_all_looks(
         self, columns: Sequence[Column], rows: Rows, confidence: Fraction

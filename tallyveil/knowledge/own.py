@@ -40,10 +40,13 @@ _Shared: TypeAlias = dict[tuple[int, Fraction], NoiseWeights]
 """By the identity of a noise's law, and the factor of the noise."""
 
 
-def own_answers(state: State, column: Column, only: _Only = None) -> Sequence[Known | None]:
-    """The best own answer of each row, the first among equals: an answer with additive noise, of
-    the law ``only`` if one is given, or an answer of the mechanism ``only`` with a public range."""
-    keys, held = column.row_keys, state.held(column)
+def own_answers(
+    state: State, column: Column, seen: int, only: _Only = None
+) -> Sequence[Known | None]:
+    """The best own answer of each row in the first ``seen`` recorded columns, the first among
+    equals: an answer with additive noise, of the law ``only`` if one is given, or an answer of the
+    mechanism ``only`` with a public range."""
+    keys, held = column.row_keys, state.held(column, seen)
     if held is None:
         return [None] * column.height
     deadline.check()
@@ -165,19 +168,18 @@ def released(state: State, number: int, place: int, times: float = 1.0) -> Estim
 def looks(state: State, column: Column, seen: int) -> list[list[Look]]:
     """Each row's own answers with independent noise among the first ``seen`` recorded columns, in
     the order they were charged."""
-    held = state.recorded_with(column)
+    held = state.held_by(column, seen)
     if held is None:
         return [[]] * column.height
     found = []
     for guess, (key, numbers) in enumerate(zip(column.row_keys, held, strict=True)):
         own = []
         for number in numbers:
-            if number < seen:
-                answer = state.answer(number)
-                if answer.law is not None and answer.scale and answer.together is None:
-                    place = place_of(answer.column, key, guess)
-                    content = content_at(answer.column, place)
-                    look = Look(answer.law, int(answer.values[place]), content)
-                    own.append(((answer.charge_id, number), look))
+            answer = state.answer(number)
+            if answer.law is not None and answer.scale and answer.together is None:
+                place = place_of(answer.column, key, guess)
+                content = content_at(answer.column, place)
+                look = Look(answer.law, int(answer.values[place]), content)
+                own.append(((answer.charge_id, number), look))
         found.append([look for _, look in sorted(own, key=lambda one: one[0])])
     return found

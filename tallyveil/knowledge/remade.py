@@ -87,7 +87,7 @@ class Remade:
         entries; if ``every``, from all of it."""
         state = self._state
         unknown: list[Estimate | None] = [None] * part.height
-        if max((*basis.whole, *basis.own), default=0) >= state.recorded:
+        if basis.last >= state.recorded:
             return unknown
         exact = not basis.whole and not basis.own
         found = unknown

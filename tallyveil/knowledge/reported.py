@@ -130,7 +130,7 @@ class Reported:
 
     def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
         """The answers that each row's known value was made from; none if it is exact."""
-        held = self._state.held(column) or [()] * column.height
+        held = self._state.held(column, self._state.recorded) or [()] * column.height
         found = list[Basis]()
         every = zip(column.named_rows, held, rows, strict=True)
         for place, ((key, content), numbers, row) in enumerate(deadline.stoppable(every)):

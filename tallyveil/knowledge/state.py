@@ -7,6 +7,7 @@ order they were declared. An exact row is an answer of variance 0.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -133,6 +134,16 @@ class State:
         every, rows = self._bases, enumerate(keys, start)
         return {row: bases for row, key in rows if (bases := every.get(key[:ROW_BYTES]))}
 
+    def reported_since(self, columns: Iterable[Column], seen: int) -> bool:
+        """Whether an estimate of a row of the columns was reported that was not made from the first
+        ``seen`` recorded columns alone."""
+        return self.recorded > seen and any(
+            basis.last >= seen
+            for column in columns
+            for bases in self.all_bases(column.row_keys, 0).values()
+            for basis in bases.values()
+        )
+
     @property
     def releases(self) -> int:
         """The number of releases learnt."""
@@ -156,27 +167,27 @@ class State:
     def answered(self, charge_id: int) -> bool:
         return charge_id in self._places
 
-    def held(self, column: Column) -> list[tuple[int, ...]] | None:
-        """For each row the columns that contain it, exact ones first; None if there are none."""
-        keys = column.row_keys
-        exact, recorded = self._exact_holding.find(keys), self._holding.find(keys)
+    def held(self, column: Column, seen: int) -> list[tuple[int, ...]] | None:
+        """For each row the exact columns that contain it, then those of the first ``seen`` recorded
+        columns; None if there are none."""
+        exact, recorded = self._exact_holding.find(column.row_keys), self.held_by(column, seen)
         if exact is None or recorded is None:
             return exact or recorded
         return [a + b for a, b in zip(exact, recorded, strict=True)]
 
-    def recorded_with(self, column: Column) -> list[tuple[int, ...]] | None:
-        """For each row the recorded columns that contain it; None if there are none."""
-        return self._holding.find(column.row_keys)
+    def held_by(self, column: Column, seen: int) -> list[tuple[int, ...]] | None:
+        """For each row those of the first ``seen`` recorded columns that contain it; None if there
+        are none."""
+        found = self._holding.find(column.row_keys)
+        if found is None or self.recorded <= seen:
+            return found
+        return [numbers[: bisect_left(numbers, seen)] for numbers in found]
 
     def holding(self, columns: Iterable[Column], seen: int) -> list[int]:
         """Those of the first ``seen`` recorded columns that have additive noise and a row of the
         given columns, the latest first."""
         found = {
-            n
-            for column in columns
-            for numbers in self._holding.find(column.row_keys) or ()
-            for n in numbers
-            if n < seen
+            n for column in columns for numbers in self.held_by(column, seen) or () for n in numbers
         }
         return sorted((n for n in found if self.answer(n).law is not None), reverse=True)
 

@@ -1,7 +1,7 @@
 """What is known of a row depends on the ledger alone: all processes that share it know the same.
 
 Two gates on one ledger stand for two processes. The process that charged has cached estimates; the
-other makes them again from the ledger.
+other makes them again from the ledger. Sessions of one gate may ask at the same time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import pytest
 
 import tallyveil
 from tallyveil.gate import Gate
+from tallyveil.knowledge.looks import Looks
 from tests.gate.asking import ask, spent
 from tests.gate.many_sessions import PATIENCE
 
-Open = Callable[[], tallyveil.Connection]
+Open = Callable[..., tallyveil.Connection]
 
 SUMS = "sum(a) AS x, sum(b) AS y"
 ENDS = (
@@ -38,7 +39,7 @@ MANY_LAWS = {
 
 @pytest.fixture(params=["add_remove", "replace"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """Each connection has a gate of its own, on one ledger."""
+    """Each connection has a gate of its own, or ``beside`` the last one its gate; on one ledger."""
     source = duckdb.connect()
     source.execute(
         "CREATE TABLE people AS SELECT i % 3 AS a, i % 7 % 4 AS b, i % 11 % 3 AS d"
@@ -52,10 +53,13 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     }
     keys = {"tables": {"person": table}, "defaults": {"epsilon": 0.1}}
     policy = tallyveil.parse_policy(keys, base=tmp_path)
+    gates: list[Gate] = []
     held: list[tallyveil.Connection] = []
 
-    def make() -> tallyveil.Connection:
-        held.append(tallyveil.Connection(Gate(policy, source, time_limit=PATIENCE)))
+    def make(*, beside: bool = False) -> tallyveil.Connection:
+        if not beside:
+            gates.append(Gate(policy, source, time_limit=PATIENCE))
+        held.append(tallyveil.Connection(gates[-1]))
         return held[-1]
 
     yield make
@@ -99,3 +103,78 @@ def test_what_one_process_finds_out_is_known_to_the_one_that_charged(
     assert rows(buyer, one) == found
     assert rows(opened(), sql) == again
     assert spent(buyer) == charged
+
+
+CELLS = "SELECT a, b, d, count(*) FROM person GROUP BY a, b, d"
+LIMITS = "dp_interval_low(n), dp_interval_high(n)"
+# What is known of these rows combines their own answers with those of the cells.
+COMBINED = {
+    "one row": f"SELECT count(*) AS n, {LIMITS} FROM person WHERE b + d < 3",
+    "groups": f"SELECT a, count(*) AS n, {LIMITS} FROM person WHERE b + d < 3 GROUP BY a",
+    "sums": f"SELECT a, sum(b) AS n, {LIMITS} FROM person WHERE d < 2 GROUP BY ROLLUP (a)",
+}
+
+
+@pytest.mark.parametrize("sql", COMBINED.values(), ids=COMBINED)
+@pytest.mark.parametrize("looked", ["before", "after"])
+def test_a_purchase_during_a_look_is_seen_as_a_whole_or_not_at_all(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, looked: str
+) -> None:
+    """Another session buys the same rows while this one makes estimates of them. Its answer must
+    not be found without its combination with others."""
+    connection = opened()
+    ask(connection, CELLS)
+    others = [opened(beside=True)]
+    bought: list[list[tuple[Any, ...]]] = []
+    at = Looks.at
+
+    def interrupted(*parameters: Any) -> Any:
+        found = at(*parameters) if looked == "after" else None
+        if others:
+            bought.append(rows(others.pop(), sql))
+        return found or at(*parameters)
+
+    monkeypatch.setattr(Looks, "at", interrupted)
+    found = rows(connection, sql)
+    assert bought == [found]
+    charged = spent(connection)
+    assert rows(connection, sql) == found
+    assert rows(opened(), sql) == found
+    assert spent(connection) == charged
+
+
+# What others buy meanwhile: the same rows, or one row that tells about the others.
+BOUGHT = {name: (sql, sql) for name, sql in COMBINED.items()} | {
+    "one of two": (
+        "SELECT count(*) FILTER (WHERE b + d < 3) AS n, count(*) FILTER (WHERE b + d < 4) AS m,"
+        f" {LIMITS}, dp_interval_low(m), dp_interval_high(m) FROM person",
+        "SELECT count(*) FROM person WHERE b + d < 3",
+    ),
+    "one of three": (COMBINED["groups"], "SELECT count(*) FROM person WHERE b + d < 3 AND a = 1"),
+    "a sum of all": (COMBINED["groups"], COMBINED["one row"]),
+}
+
+
+@pytest.mark.parametrize(("sql", "bought"), BOUGHT.values(), ids=BOUGHT)
+def test_what_history_tells_during_a_purchase_is_of_one_moment(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, bought: str
+) -> None:
+    """It is what was known before, or what is known after."""
+    connection = opened()
+    ask(connection, CELLS)
+    known = opened(beside=True)
+    known.execute("SET dp.source = history")
+    before, others, at = rows(known, sql), [connection], Looks.at
+
+    def interrupted(*parameters: Any) -> Any:
+        found = at(*parameters)
+        if others:
+            other = others.pop()
+            assert rows(other, bought) == rows(other, bought)
+        return found
+
+    monkeypatch.setattr(Looks, "at", interrupted)
+    meanwhile = rows(known, sql)
+    after = rows(known, sql)
+    assert after != before
+    assert meanwhile in (before, after)

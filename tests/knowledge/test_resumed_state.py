@@ -58,7 +58,7 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
         ):
             assert spans is not None
             found.append(state.outside(columns, spans))
-    found += [[repr(own) for own in own_answers(state, one)] for one in asked]
+    found += [[repr(own) for own in own_answers(state, one, state.recorded)] for one in asked]
     found += [looks(state, one, seen) for one in asked]
     found += [repr(state.drawn_rows(n)) for n in every]
     found += [state.all_noises([*every]).variances.tolist()]
