@@ -12,7 +12,7 @@ from tallyveil.accountant.books import Books
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.budgets.balances import Balances
 from tallyveil.accountant.budgets.pricing import Priced
-from tallyveil.accountant.budgets.quote import Quote, exceeded
+from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
@@ -219,7 +219,7 @@ class Accountant(Balances):
         durable: list[Position],
     ) -> Sale:
         """Add the positions of the charges in the ledger to ``durable``, also if it raises."""
-        books, drawn = self._books, False
+        books, drawn, quote = self._books, False, None
         noisy: dict[int, Noisy] = {}
         try:
             with books.writing():
@@ -250,11 +250,12 @@ class Accountant(Balances):
                             noisy[receipt.charge_id] = draw(n, receipt)
                             _check_heights(n, noisy[receipt.charge_id], one.charge)
                         answered = books.append_answers(noisy)
-        except BaseException:
+        except BaseException as error:
             # Also an interrupt: an analyst who sees a drawn answer fail, by whatever error, has
             # learnt from it. So a failure must not be free.
             if drawn:
                 durable += books.insist(priced, analyst, ends)
+            report_charge(error, quote if durable else None)
             raise
         durable += ends
         books.charged(ends, priced, analyst, steps)

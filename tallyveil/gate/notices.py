@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from tallyveil.accountant import Accountant
-from tallyveil.gate.deciding.charged import cost_text, percent, remaining
+from tallyveil.accountant import Accountant, cost_text
+from tallyveil.gate.deciding.charged import percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request

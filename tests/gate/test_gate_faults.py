@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tallyveil.accountant import Ledger
 from tallyveil.cube import Cube
-from tallyveil.errors import QueryCanceled, TallyveilError
+from tallyveil.errors import LedgerError, QueryCanceled, TallyveilError
 from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
@@ -50,6 +52,51 @@ def test_failing_is_not_free(
     assert spent(connection) == 0.2
     connection.execute(asked.format(80))
     assert spent(connection) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("asked", [FEW, MANY])
+@pytest.mark.parametrize("step", ["answer", "append"])
+def test_a_ledger_that_cannot_be_written_says_whether_the_statement_was_charged(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, asked: str, step: str
+) -> None:
+    connection = connect(budget={"epsilon": 10.0})
+
+    def full(*_: Any, **__: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, step, full)
+        with pytest.raises(LedgerError) as caught:
+            ask(connection, asked.format(80), epsilon=0.1)
+    charged = "The charge is kept (cost epsilon 0.1), but its noisy answers were not recorded."
+    assert caught.value.detail == "database or disk is full. " + (
+        f"{charged} To ask again costs again." if step == "answer" else "Nothing was charged."
+    )
+    before = spent(connection)
+    assert before == (0.1 if step == "answer" else 0)
+    ask(connection, asked.format(80), epsilon=0.1)
+    assert spent(connection) == pytest.approx(before + 0.1)
+
+
+def test_on_a_full_disk_an_error_says_whether_it_was_charged(connect: Connect) -> None:
+    connection = connect(budget={"epsilon": 100.0})
+    ledger = connection._gate._ledger._connection
+    (pages,) = ledger.execute("PRAGMA page_count").fetchone()
+    ledger.execute(f"PRAGMA max_page_count = {pages}")
+    said = set[bool]()
+    for age in range(1, 30):
+        before = spent(connection)
+        detail = None
+        try:
+            ask(connection, MANY.format(age), epsilon=0.1, source="fresh")
+        except LedgerError as error:
+            detail = str(error.detail)
+        if detail is not None:
+            kept = "The charge is kept" in detail
+            assert kept != ("Nothing was charged." in detail)
+            assert spent(connection) == pytest.approx(before + 0.1 * kept)
+            said.add(kept)
+    assert False in said
 
 
 @pytest.mark.parametrize(("asked", "commits"), [(FEW, 1), (MANY, 2)])

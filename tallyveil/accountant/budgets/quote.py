@@ -13,11 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.accountant.budgets.account import Account, Amount, Room
-from tallyveil.errors import BudgetExceeded, InvalidParameterValue, RecordingLimitExceeded
+from tallyveil.errors import (
+    BudgetExceeded,
+    InvalidParameterValue,
+    LedgerError,
+    RecordingLimitExceeded,
+    TallyveilError,
+)
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import rounded_down, rounded_up, text_down, text_up
 
-__all__ = ["Quote", "Recording", "TableQuote", "exceeded"]
+__all__ = ["Quote", "Recording", "TableQuote", "cost_text", "exceeded", "report_charge"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,29 @@ class Quote:
     @property
     def allowed(self) -> bool:
         return self.refused is None
+
+
+def cost_text(quote: Quote) -> str:
+    """The cost by table, rounded up to ten significant digits."""
+    several = len(quote.tables) > 1
+    return "cost " + " + ".join(
+        f"{t.measure} {text_up(t.cost, 10)}" + (f" ({t.table})" if several else "")
+        for t in quote.tables
+    )
+
+
+def report_charge(error: BaseException, charged: Quote | None) -> None:
+    """Let the error of a statement without an answer report whether it was ``charged``."""
+    if charged is not None and isinstance(error, TallyveilError):
+        found = (
+            f"The charge is kept ({cost_text(charged)}), but its noisy answers were not recorded."
+            " To ask again costs again."
+        )
+    elif isinstance(error, LedgerError):
+        found = "Nothing was charged."
+    else:
+        return
+    error.detail = f"{error.detail.rstrip('.')}. {found}" if error.detail else found
 
 
 def exceeded(quote: TableQuote) -> BudgetExceeded:

@@ -7,12 +7,20 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.accountant import Accountant, Balance, Quote
+from tallyveil.accountant import Accountant, Balance, Quote, cost_text, report_charge
 from tallyveil.errors import TallyveilError
 from tallyveil.gate.deciding.request import Request
 from tallyveil.mechanisms.units import text_down, text_up
 
-__all__ = ["at_least", "at_most", "charge_explained", "cost_text", "number", "percent", "remaining"]
+__all__ = [
+    "at_least",
+    "at_most",
+    "charge_explained",
+    "number",
+    "percent",
+    "remaining",
+    "unanswered",
+]
 
 
 _DIGITS: Final = 10
@@ -36,14 +44,6 @@ def at_least(amount: Fraction) -> str:
 def percent(confidence: Fraction) -> str:
     """The confidence, as the end of a sentence about intervals."""
     return f"at {number(confidence * 100)} %"
-
-
-def cost_text(quote: Quote) -> str:
-    several = len(quote.tables) > 1
-    return "cost " + " + ".join(
-        f"{t.measure} {at_most(t.cost)}" + (f" ({t.table})" if several else "")
-        for t in quote.tables
-    )
 
 
 def remaining(accountant: Accountant, table: str, analyst: str) -> str:
@@ -78,4 +78,14 @@ def charge_explained(request: Request, quote: Quote | None) -> Iterator[None]:
                 free = f"SET dp.source = auto: {free[0].lower()}{free[1:]}"
             error.detail = " ".join(filter(None, (error.detail, charged)))
             error.hint = " ".join(filter(None, (error.hint, free)))
+        raise
+
+
+@contextmanager
+def unanswered(quote: Quote) -> Iterator[None]:
+    """Errors inside report that the statement was charged, and its answers were not recorded."""
+    try:
+        yield
+    except TallyveilError as error:
+        report_charge(error, quote)
         raise

@@ -30,7 +30,7 @@ from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.deciding.by_invariants import ByInvariants
-from tallyveil.gate.deciding.charged import charge_explained
+from tallyveil.gate.deciding.charged import charge_explained, unanswered
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.elsewhere import Elsewhere
@@ -255,7 +255,7 @@ class Decision:
         )
         noisy = list(sale.answers)
         # What is charged is drawn and recorded even if the statement is cancelled meanwhile.
-        with deadline.unlimited():
+        with deadline.unlimited(), unanswered(sale.quote):
             for number, receipt in enumerate(sale.receipts[len(noisy) :]):
                 noisy.append(draw(number, receipt))
                 self.accountant.record(receipt, noisy[-1])
