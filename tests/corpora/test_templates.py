@@ -145,10 +145,11 @@ def run(house: House, statements: Sequence[tuple[str, Dialect]], times: int, see
 
 
 def test_shapes_are_planned_alike_with_any_constants(house: House, served: list[Plan]) -> None:
+    """Each in one dialect today, and in the other tomorrow."""
     dialects: tuple[Dialect, ...] = ("postgres", "duckdb")
-    statements = [(sql, dialect) for dialect in dialects for sql in SHAPES]
+    statements = [(sql, dialects[(n + _DAY) % 2]) for n, sql in enumerate(SHAPES)]
     run(house, statements, 3, seed=_DAY)
-    assert len(served) > 25
+    assert len(served) > 12
 
 
 _VALUES = (
@@ -200,12 +201,12 @@ def test_prepared_statements_are_planned_alike_with_any_values(
         for sql, values in PREPARED:
             if "?" in sql and dialect == "postgres":
                 continue
-            for number in range(8):
+            for number in range(5):
                 pools = [_VALUES if number % 3 == 2 else _GOOD[type(value)] for value in values]
                 given = tuple(map(chosen.choice, pools)) if number else values
                 ours = planned(house, sql, dialect, True, given)
                 assert ours == planned(house, sql, dialect, False, given), (sql, given)
-    assert len(served) > 15
+    assert len(served) > 8
 
 
 def condition(chosen: random.Random, depth: int) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import tallyveil
 from tests.gate.asking import Connect
+from tests.pairs import pairs
 
 ATTRIBUTES = {"a": {"range": [0, 2]}, "b": {"range": [0, 3]}, "d": {"range": [0, 2]}}
 BY_A = {
@@ -76,8 +77,11 @@ def forecast(connection: tallyveil.Connection, sql: str) -> tuple[float, float]:
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
-@pytest.mark.parametrize("answer", ["count(*)", "sum(2 * b)"])
+@pytest.mark.parametrize(
+    ("connection", "grouping", "answer"),
+    pairs(TABLES, GROUPINGS.values(), ["count(*)", "sum(2 * b)"]),
+    indirect=["connection"],
+)
 def test_the_notice_states_the_range_of_all_rows(
     connection: tallyveil.Connection, grouping: str, answer: str
 ) -> None:

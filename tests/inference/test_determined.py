@@ -19,6 +19,7 @@ from tallyveil.inference import (
     solved,
 )
 from tests.inference.exact import least_variances
+from tests.pairs import pairs
 
 NOT_SMALL = {"together._SMALL": 0}
 
@@ -59,9 +60,14 @@ def _least(
     return least_variances(rows, exactly, queries)
 
 
-@pytest.mark.parametrize("seeds", [range(n, n + 50) for n in range(0, 150, 50)])
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("limits", [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}])
+@pytest.mark.parametrize(
+    ("limits", "every", "seeds"),
+    pairs(
+        [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}],
+        [True, False],
+        [range(n, n + 50) for n in range(0, 150, 50)],
+    ),
+)
 def test_they_are_those_of_the_whole_system(
     seeds: range, every: bool, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
