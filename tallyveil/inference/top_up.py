@@ -52,24 +52,28 @@ def top_up(
     half_width: float,
     confidence: float | Fraction,
     law: type[NoiseLaw] = DiscreteLaplaceLaw,
+    *,
+    rough: bool = False,
 ) -> float | None:
     """The scale of the widest fresh noise that meets the target, or None if ``known`` meets it by
     itself.
 
-    ``half_width`` is in units of the query's integer lattice.
+    ``half_width`` is in units of the query's integer lattice. ``rough``: what is known, and its
+    combinations, have bounds as intervals (`ErrorLaw.outer_half_width`).
 
     Raises InvalidParameterValue unless 0 ≤ half_width < 2⁵³ and 0 < confidence < 1.
     """
     if not 0 <= half_width < 2**53:
         raise InvalidParameterValue(f"a half-width is a number from 0 to 2^53, not {half_width}")
-    if known is not None and known.half_width(confidence) <= half_width:
+    width = ErrorLaw.outer_half_width if rough else ErrorLaw.half_width
+    if known is not None and width(known, confidence) <= half_width:
         return None
     alone = law.scale_for_half_width(math.floor(half_width), confidence)
     if known is None:
         return alone
 
     def excess(scale: float) -> float:
-        return combined(known, law, scale).half_width(confidence) - half_width
+        return width(combined(known, law, scale), confidence) - half_width
 
     return _largest(excess, alone) if excess(alone) < 0 else alone
 

@@ -9,7 +9,15 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tallyveil.inference import Combination, Determined, NoiseLaw, Noises, combined, top_up
+from tallyveil.inference import (
+    Combination,
+    Determined,
+    ErrorLaw,
+    NoiseLaw,
+    Noises,
+    combined,
+    top_up,
+)
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
@@ -201,13 +209,14 @@ class Found:
         if alone == 0 or law is None or aim.half_width is None or len(whole) < len(known):
             return alone
         target, scale = float(aim.half_width) * MARGIN, math.inf
-        laws = {row.signature: row for row in whole}
+        laws = {(row.signature, row.weights.rough): row for row in whole}
         for row in sorted(laws.values(), key=lambda row: -row.half_width(aim.confidence)):
+            rough = row.weights.rough
             if scale < math.inf:
-                together = combined(row.error, type(law), scale)
-                if together.half_width(aim.confidence) <= target:
+                width = ErrorLaw.outer_half_width if rough else ErrorLaw.half_width
+                if width(combined(row.error, type(law), scale), aim.confidence) <= target:
                     continue
-            found = top_up(row.error, target, aim.confidence, type(law))
+            found = top_up(row.error, target, aim.confidence, type(law), rough=rough)
             scale = min(scale, alone if found is None else max(found, alone))
             if scale <= alone:
                 return alone

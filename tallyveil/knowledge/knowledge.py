@@ -192,11 +192,10 @@ class Knowledge:
         columns: Sequence[int],
         rows: Sequence[IntArray],
         laws: Sequence[NoiseLaw | None],
-        alone: Sequence[float],
     ) -> tuple[float, ...]:
         """The factor for the noise of each column with which its ``rows``, bought together with
         noise of these ``laws``, meet their targets (`widening`)."""
-        return widened(self._state, found, columns, rows, laws, alone)
+        return widened(self._state, found, columns, rows, laws)
 
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether ``rows`` and the exact rows determine all rows of the columns."""

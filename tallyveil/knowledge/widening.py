@@ -1,9 +1,8 @@
 """One factor for the noise of rows that are bought together.
 
 Each row's scale meets its target together with history (`Found.scale`), as if the row were bought
-alone and any law of errors were computed. Beside the others it is more precise than that. So all
-scales are multiplied by one factor, the largest for which the estimates after the purchase meet
-their targets. It is less than 1 where bounds are reported instead of laws.
+alone. Beside the others it is more precise than that. So all scales are multiplied by one factor,
+the largest for which the estimates after the purchase meet their targets; it is at least 1.
 """
 
 from __future__ import annotations
@@ -46,16 +45,15 @@ def widened(
     columns: Sequence[int],
     rows: Sequence[IntArray],
     laws: Sequence[NoiseLaw | None],
-    alone: Sequence[float],
 ) -> tuple[float, ...]:
     """The factor for the noise of each of the ``columns``, whose ``rows`` are to be bought with
-    noise of these ``laws``; at the scales ``alone`` the targets are met without other answers."""
+    noise of these ``laws``, at which each meets its target by itself."""
     factors = [1.0] * len(columns)
     if sum(map(len, rows)) < 2 or is_large(found.columns):
         return tuple(factors)
     for outlook in found.outlooks:
         places = [n for n, number in enumerate(columns) if number in outlook.columns]
-        one = _Bought.of(state, found, outlook, places, columns, rows, laws, alone)
+        one = _Bought.of(state, found, outlook, places, columns, rows, laws)
         if one is not None:
             factor = one.factor()
             for place in places:
@@ -74,7 +72,6 @@ class _Bought:
     laws: Sequence[NoiseLaw]
     targets: Sequence[float]
     confidence: Fraction
-    least: float
 
     @classmethod
     def of(
@@ -86,7 +83,6 @@ class _Bought:
         columns: Sequence[int],
         rows: Sequence[IntArray],
         laws: Sequence[NoiseLaw | None],
-        alone: Sequence[float],
     ) -> _Bought | None:
         """None if the rows do not improve each other, or if finding out takes too much work."""
         own = [law for place in places if (law := laws[place]) is not None and law.scale]
@@ -108,17 +104,12 @@ class _Bought:
         if joint is None or joint.system.history.nnz + joint.system.question.nnz > _WORK:
             return None
         confidence = found.aims[columns[places[0]]].confidence
-        least = min(alone[place] / law.scale for place, law in zip(places, own, strict=True))
-        return cls(joint, mine, some, own, targets, confidence, min(1.0, least))
+        return cls(joint, mine, some, own, targets, confidence)
 
     def factor(self) -> float:
         """The largest factor with which all targets are met, or one near it."""
         low, high, share = 1.0, math.inf, self._share(1.0, _LAWS)
-        if share > 1:
-            low, high, share = self.least, 1.0, 0.0
-            if low * _NEAR >= high:
-                return low
-        points = [(0.0, math.log(share))] if share else []
+        points = [(0.0, math.log(share))]
         many = self.joint.system.question.shape[0] > _MANY
         for _ in range(_FEWER if many else _TRIES):
             if share >= _FULL or high <= low * _NEAR:
@@ -130,14 +121,10 @@ class _Bought:
                 low, share = factor, now
             else:
                 high = factor
-        if low > self.least and self._share(low) > 1:
-            return self.least
-        return low
+        return 1.0 if low > 1 and self._share(low) > 1 else low
 
     def _next(self, points: Sequence[tuple[float, float]], low: float, high: float) -> float:
         """The next factor to try: by the last two shares, which grow less than the factors do."""
-        if not points:
-            return math.sqrt(low * high)
         slope = 1.0
         if len(points) > 1:
             (x, y), (u, v) = points[-2:]

@@ -37,6 +37,11 @@ def test_the_target_is_met_and_hardly_more(
     together, by_itself = combined(before, law, bought), law(bought)
     assert min(one.half_width(confidence) for one in (together, by_itself)) <= half_width
     assert combined(before, law, bought * 1.001).half_width(confidence) > half_width
+    bounded = top_up(before, half_width, confidence, law, rough=True)
+    assert bounded is not None
+    bound = combined(before, law, bounded).outer_half_width(confidence)
+    assert min(bound, law(bounded).half_width(confidence)) <= half_width
+    assert bounded <= bought
     alone = top_up(None, half_width, confidence, law)
     assert alone is not None
     assert bought >= alone

@@ -146,7 +146,7 @@ def _topped_up(
     if request.by_invariants in TOGETHER:  # the joint noise itself spreads less
         return scales
     laws = [law_of(noise.mechanism.name, scale) for scale in scales]
-    factors = knowledge.widened(found, numbers, rows, laws, alone)
+    factors = knowledge.widened(found, numbers, rows, laws)
     return tuple(map(operator.mul, scales, factors))
 
 
