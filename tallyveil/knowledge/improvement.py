@@ -42,8 +42,11 @@ def put_bought(
             if not n % TOGETHER:
                 deadline.check()
             before = answers[row]
-            comparable = before is not None and before.additive and answer.additive
-            if before is None or not comparable or surpasses(answer, before, by):
+            if before is None:
+                answers[row] = answer
+            elif before.additive and answer.additive:
+                answers[row] = answer if surpasses(answer, before, by) else before
+            elif not before.suffices(aims[number]):
                 answers[row] = answer
         rows[number] = answers
 

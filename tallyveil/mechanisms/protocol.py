@@ -70,9 +70,10 @@ class Mechanism(ABC):
         cost: Fraction | float | str,
         relation: Adjacency,
         measure: Measure,
+        like: Sequence[float] | None = None,
     ) -> tuple[float, ...]:
         """Return one scale per column, such that the statement costs at most ``cost`` in
-        ``measure``.
+        ``measure``. They are in proportion to those of ``like``, if given.
 
         Raises InvalidParameterValue if the cost is not positive and finite, and FeatureNotSupported
         if the mechanism is `unfit` for the workload or has no cost in ``measure``.
@@ -81,7 +82,7 @@ class Mechanism(ABC):
         if reason is not None:
             raise FeatureNotSupported(f"{self.name} {reason}")
         self._check(measure)
-        return calibrate.scales_for(workload, cost, relation, measure)
+        return calibrate.scales_for(workload, cost, relation, measure, like)
 
     def loss(
         self, workload: Workload, scales: Sequence[float], relation: Adjacency, measure: Measure

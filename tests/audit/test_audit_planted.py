@@ -146,19 +146,19 @@ class Unmoved(DiscreteLaplace):
     """As if replacing a record moved one count only."""
 
     def scales_for(
-        self, workload: Any, cost: Any, relation: Adjacency, measure: Any
+        self, workload: Any, cost: Any, relation: Adjacency, measure: Any, like: Any = None
     ) -> tuple[float, ...]:
-        return super().scales_for(workload, cost, Adjacency("add_remove"), measure)
+        return super().scales_for(workload, cost, Adjacency("add_remove"), measure, like)
 
 
 class Hasty(DiscreteLaplace):
     """Half the noise as soon as records are replaced; charged as if it were all there."""
 
     def scales_for(
-        self, workload: Any, cost: Any, relation: Adjacency, measure: Any
+        self, workload: Any, cost: Any, relation: Adjacency, measure: Any, like: Any = None
     ) -> tuple[float, ...]:
         self.stretch = 0.5 if relation.neighbours == "replace" else 1.0
-        return super().scales_for(workload, cost, relation, measure)
+        return super().scales_for(workload, cost, relation, measure, like)
 
     def draw(self, scale: float, count: int) -> Integers:
         return super().draw(scale * self.stretch, count)

@@ -68,6 +68,21 @@ def test_the_cost_is_what_was_asked_and_never_more(
         assert cost >= epsilon * (1 - Fraction(1, 10**11)) - Fraction(1, 10**12)
 
 
+@given(workloads, relations, epsilons, st.lists(st.floats(0.01, 100), min_size=3, max_size=3))
+def test_scales_in_given_proportions_cost_what_was_asked(
+    w: Workload, relation: Adjacency, epsilon: Fraction, like: list[float]
+) -> None:
+    like = like[: len(w.columns)]
+    scales = LAPLACE.scales_for(w, epsilon, relation, "epsilon", like)
+    cost = exact_cost(w, scales, relation)
+    assert cost <= epsilon
+    ratios = [scale / one for scale, one in zip(scales, like, strict=True) if scale]
+    assert len(ratios) == sum(sensitivity(c, relation, "epsilon") > 0 for c in w.columns)
+    if ratios:
+        assert max(ratios) <= min(ratios) * (1 + 1e-12)
+        assert cost >= epsilon * (1 - Fraction(1, 10**10)) - Fraction(1, 10**11)
+
+
 @given(workloads, relations)
 def test_only_what_no_record_moves_is_exact(w: Workload, relation: Adjacency) -> None:
     scales = LAPLACE.scales_for(w, "0.5", relation, "epsilon")

@@ -68,15 +68,18 @@ def moves(w: Workload, neighbours: Neighbours) -> list[list[int]]:
     ],
 )
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 1e-6), (2.5, 1e-5)])
+@pytest.mark.parametrize("like", [None, [3.0, 1.0]])
 def test_every_move_of_a_record_is_within_epsilon_and_delta(
     calibration: StatementCalibration,
     neighbours: Neighbours,
     dense: list[list[list[int]]],
     epsilon: float,
     delta: float,
+    like: list[float] | None,
 ) -> None:
     w = workload(*dense)
-    scales = statement_scales(w, epsilon, delta, Adjacency(neighbours), calibration)
+    some = None if like is None else like[: len(w.columns)]
+    scales = statement_scales(w, epsilon, delta, Adjacency(neighbours), calibration, some)
     by_row = [s for c, s in zip(w.columns, scales, strict=True) for _ in range(c.height)]
     for move in moves(w, neighbours):
         # Either of the two tables may be the one that is there.

@@ -34,7 +34,7 @@ from tallyveil.gate.deciding.alternatives import (
     unfit,
     without_range,
 )
-from tallyveil.gate.deciding.noise import Noise, once_each
+from tallyveil.gate.deciding.noise import Noise, Selection, once_each
 from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import (
@@ -58,6 +58,7 @@ __all__ = ["Choice"]
 
 # Keeps a cost that is rounded to units from staying below the least cost.
 _INWARDS: Final = 1 - 2**-30
+_SAME: Final = 1 + 1e-12  # scales that differ by less are one, rounded twice
 
 _Asked: TypeAlias = tuple[Target, str, bool, str | None]
 
@@ -121,8 +122,15 @@ class Choice:
             return found[0]
         return min(found, key=lambda noise: self._rank(noise, workload, target))
 
-    def scales(self, noise: AnyMechanism, workload: Workload, target: Target) -> tuple[float, ...]:
-        """The scales at which ``noise`` meets the target. Raises as `noise`."""
+    def scales(
+        self,
+        noise: AnyMechanism,
+        workload: Workload,
+        target: Target,
+        like: Sequence[float] | None = None,
+    ) -> tuple[float, ...]:
+        """The scales at which ``noise`` meets the target; for a cost they are in proportion to
+        ``like``, if given, or about so (`statement_scales`). Raises as `noise`."""
         account = self._accounts[workload.table]
         if target.rho is not None:
             if account.measure == "epsilon":
@@ -130,11 +138,11 @@ class Choice:
                     f'the budget of table "{workload.table}" is of epsilon, and dp.rho is set',
                     hint="SET dp.epsilon or dp.half_width instead.",
                 )
-            return noise.scales_for(workload, target.rho, account.relation, "rho")
+            return noise.scales_for(workload, target.rho, account.relation, "rho", like)
         if target.epsilon is not None and noise.needs_delta:
-            return self._with_delta(noise, workload, target.epsilon, target)
+            return self._with_delta(noise, workload, target.epsilon, target, like)
         if target.epsilon is not None:
-            return noise.scales_for(workload, target.epsilon, account.relation, "epsilon")
+            return noise.scales_for(workload, target.epsilon, account.relation, "epsilon", like)
         if isinstance(noise, CountMechanism):
             raise FeatureNotSupported(
                 "dp.half_width is set, but the intervals of a mechanism with a public range have no"
@@ -152,7 +160,12 @@ class Choice:
         )
 
     def _with_delta(
-        self, noise: AnyMechanism, workload: Workload, epsilon: Fraction, target: Target
+        self,
+        noise: AnyMechanism,
+        workload: Workload,
+        epsilon: Fraction,
+        target: Target,
+        like: Sequence[float] | None,
     ) -> tuple[float, ...]:
         """The scales for a cost in ε of noise that needs a δ: the one set, or the budget's."""
         account = self._accounts[workload.table]
@@ -163,18 +176,41 @@ class Choice:
                 f' "{workload.table}" has no delta',
                 hint="SET dp.delta = 1e-6, say, or SET dp.mechanism = auto.",
             )
-        return statement_scales(workload, epsilon, delta, account.relation, target.calibration)
+        return statement_scales(
+            workload, epsilon, delta, account.relation, target.calibration, like
+        )
 
     def part(
-        self, noise: Noise, part: Workload, columns: Sequence[int], target: Target
-    ) -> tuple[float, ...]:
-        """The scales for some rows of ``columns`` of the workload that ``noise`` was chosen for.
+        self, noise: Noise, workload: Workload, rows: Selection, part: Workload, target: Target
+    ) -> tuple[float, ...] | None:
+        """The scales for the ``part`` of a workload that has only some of its ``rows``; ``noise``
+        was chosen for the workload.
 
-        A mechanism with a public range keeps its scales, for which its law is computed already.
+        For a cost no scale is greater than that of ``noise``. So each row is bought as precisely as
+        the whole workload would make it, and a repeated statement does not buy it again. None if
+        the part might be charged more than the whole at the same scales, since costs are bounds. A
+        mechanism with a public range keeps its scales, for which its law is computed already,
+        unless they cost too little.
         """
-        if isinstance(noise.mechanism, CountMechanism):
-            return tuple(noise.scales[n] for n in columns)
-        return self.scales(noise.mechanism, part, target)
+        whole = tuple(noise.scales[n] for n in rows.columns)
+        ranged = isinstance(noise.mechanism, CountMechanism)
+        if not ranged:
+            found = self.scales(noise.mechanism, part, target, whole)
+            no_greater = (one <= own * _SAME for one, own in zip(found, whole, strict=True))
+            if target.half_width is not None or all(no_greater):
+                return found
+        every = noise.all_bought(workload)
+        others = tuple(noise.scales[n] for n in every.columns)
+        most = self._loss(noise.mechanism, every.taken_from(workload), others)
+        cost = self._loss(noise.mechanism, part, whole)
+        if cost > most:
+            return None
+        if not ranged:
+            return self.at_least_cost(noise, part, whole)
+        if cost < self._accounts[part.table].least_cost:
+            whole = self.scales(noise.mechanism, part, target, whole)
+            _compute_law(noise.mechanism, whole)
+        return whole
 
     def at_least_cost(
         self, noise: Noise, part: Workload, scales: tuple[float, ...]
@@ -183,8 +219,8 @@ class Choice:
         statement."""
         account = self._accounts[part.table]
         while True:
-            loss = noise.mechanism.loss(part, scales, account.relation, account.measure)
-            share = from_units(loss.bound) / account.least_cost if account.least_cost else 1
+            cost = self._loss(noise.mechanism, part, scales)
+            share = cost / account.least_cost if account.least_cost else 1
             if not 0 < share < 1:
                 return scales
             factor = float(share) ** (1 / power(account.measure)) * _INWARDS
@@ -262,9 +298,11 @@ class Choice:
                 column.height * float(column.multiplier) ** 2 * noise.mechanism.worst_error(scale)
                 for column, scale in zip(workload.columns, noise.scales, strict=True)
             )
+        return float(self._loss(noise.mechanism, workload, noise.scales))
+
+    def _loss(self, noise: AnyMechanism, workload: Workload, scales: tuple[float, ...]) -> Fraction:
         account = self._accounts[workload.table]
-        loss = noise.mechanism.loss(workload, noise.scales, account.relation, account.measure)
-        return float(loss.bound)
+        return from_units(noise.loss(workload, scales, account.relation, account.measure).bound)
 
 
 def _compute_law(noise: AnyMechanism, scales: Sequence[float]) -> None:

@@ -17,7 +17,7 @@ from tallyveil.mechanisms import AnyMechanism
 from tallyveil.rewriter import Workload
 from tallyveil.workload.multiples import Multiples, Place
 
-__all__ = ["Noise", "once_each"]
+__all__ = ["Noise", "Selection", "once_each"]
 
 _DIGITS: Final = 9  # scales that agree in these are equal, though each is rounded up
 
@@ -29,6 +29,26 @@ class Follower(NamedTuple):
     of: int
     times: Fraction
     alike: bool = True
+
+
+class Selection(NamedTuple):
+    """Rows of a workload: the ``rows[n]`` of its column ``columns[n]``."""
+
+    columns: tuple[int, ...]
+    rows: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, each: Sequence[IntArray]) -> Selection:
+        """The rows of each column, without columns of which there are none."""
+        columns = tuple(number for number, rows in enumerate(each) if len(rows))
+        return cls(columns, tuple(each[number] for number in columns))
+
+    def taken_from(self, workload: Workload) -> Workload:
+        """A workload of these rows alone."""
+        each = zip(self.columns, self.rows, strict=True)
+        return Workload(
+            workload.table, tuple(workload.columns[number].take(rows) for number, rows in each)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +95,11 @@ class Noise:
         if self.distinct is None:
             return rows
         return np.intersect1d(rows, self.distinct.rows[column], assume_unique=True)
+
+    def all_bought(self, workload: Workload) -> Selection:
+        """The rows that are bought if none are known, but for rows of zeros."""
+        each = (np.delete(np.arange(one.height), one.zeros) for one in workload.columns)
+        return Selection.of([self.bought(number, rows) for number, rows in enumerate(each)])
 
     def follower(self, column: int) -> Follower | None:
         """How a column follows from others, if none of its rows are bought."""
@@ -168,10 +193,8 @@ def _led(
         if np.delete(left[number], column.zeros).any()
     }
     bought = [number for number in range(len(rows)) if number not in follows]
-    part = Workload(
-        workload.table, tuple(workload.columns[number].take(rows[number]) for number in bought)
-    )
-    found = dict(zip(bought, scales(part), strict=True))
+    part = Selection(tuple(bought), tuple(rows[number] for number in bought))
+    found = dict(zip(bought, scales(part.taken_from(workload)), strict=True))
     followers = dict[int, Follower]()
     for leader, group in zip(leaders, groups, strict=True):
         for place in group:

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 from tallyveil.accountant import Charge
 from tallyveil.arrays import IntArray
 from tallyveil.gate.deciding.choice import Choice
-from tallyveil.gate.deciding.noise import Noise
+from tallyveil.gate.deciding.noise import Noise, Selection
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Tree
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows
-from tallyveil.mechanisms import TOGETHER, AnyMechanism, law_of
+from tallyveil.mechanisms import BY_DESIGN, TOGETHER, AnyMechanism, law_of
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.constrained.release import release_together
 from tallyveil.mechanisms.protocol import Releasing
@@ -25,8 +25,8 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Purchase", "shortfall", "sums_after"]
 
-_Part: TypeAlias = tuple[tuple[object, ...], Workload, tuple[float, ...]]
-"""A key, the part of a workload that was last bought for it, and its scales."""
+_Part: TypeAlias = tuple[Selection, Workload, tuple[float, ...]]
+"""Rows that are bought, the workload of these alone, and its scales."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,8 @@ def shortfall(
             noise.bought(number, found[table].short(number))
             for number in range(len(workload.columns))
         ]
-        # Columns without such rows are not part of the purchase.
-        numbers = tuple(n for n, rows in enumerate(short) if len(rows))
-        if numbers:
-            rows = tuple(short[n] for n in numbers)
-            part, asked = _part(request, workload, noise, numbers, rows, choice)
+        if any(map(len, short)):
+            (numbers, rows), part, asked = _part(request, workload, noise, short, choice)
             if request.target.half_width is not None:
                 asked = _topped_up(
                     request, noise, found[table], knowledge[table], numbers, rows, asked
@@ -127,7 +124,7 @@ def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dic
     return {t: one.sums_after(laws.get(t, {})) for t, one in found.items() if one.summed}
 
 
-_PARTS: Final[WeakKeyDictionary[Workload, _Part]] = WeakKeyDictionary()
+_PARTS: Final[WeakKeyDictionary[Workload, tuple[tuple[object, ...], _Part]]] = WeakKeyDictionary()
 
 
 def _topped_up(
@@ -151,23 +148,23 @@ def _topped_up(
 
 
 def _part(
-    request: Request,
-    workload: Workload,
-    noise: Noise,
-    numbers: tuple[int, ...],
-    rows: tuple[IntArray, ...],
-    choice: Choice,
-) -> tuple[Workload, tuple[float, ...]]:
-    """The ``rows`` of columns ``numbers``, and the scales to buy them at without history."""
-    part, scales, target = workload, noise.scales, request.target
-    heights = tuple(column.height for column in workload.columns)
-    if tuple(map(len, rows)) != heights:
-        # Cached: if some rows are exact, each repetition of a statement buys the same other rows.
-        key = (noise, target, numbers, *(own.tobytes() for own in rows))
-        kept = _PARTS.get(workload)
-        if kept is None or kept[0] != key:
-            columns = (workload.columns[n].take(r) for n, r in zip(numbers, rows, strict=True))
-            part = Workload(workload.table, tuple(columns))
-            kept = _PARTS[workload] = key, part, choice.part(noise, part, numbers, target)
-        _, part, scales = kept
-    return part, scales
+    request: Request, workload: Workload, noise: Noise, short: Sequence[IntArray], choice: Choice
+) -> _Part:
+    """The rows to buy so that the ``short`` ones are bought, and their scales without history."""
+    rows, target = Selection.of(short), request.target
+    if all(len(own) == one.height for own, one in zip(short, workload.columns, strict=True)):
+        return rows, workload, noise.scales
+    # Cached: if some rows are exact, each repetition of a statement buys the same other rows.
+    key = noise, target, rows.columns, *(own.tobytes() for own in rows.rows)
+    kept = _PARTS.get(workload)
+    if kept is None or kept[0] != key:
+        part, scales = rows.taken_from(workload), None
+        if request.by_invariants not in BY_DESIGN:  # which is charged for the whole anyway
+            scales = choice.part(noise, workload, rows, part, target)
+            if scales is None:
+                rows = noise.all_bought(workload)
+                part = rows.taken_from(workload)
+        if scales is None:
+            scales = tuple(noise.scales[n] for n in rows.columns)
+        kept = _PARTS[workload] = key, (rows, part, scales)
+    return kept[1]

@@ -84,6 +84,7 @@ def scales_for(
     cost: Fraction | float | str,
     relation: Adjacency,
     measure: Measure,
+    like: Sequence[float] | None = None,
 ) -> tuple[float, ...]:
     """Return one scale per column, rounded up, such that the statement costs at most ``cost`` in
     ``measure``, counted in whole units.
@@ -95,18 +96,27 @@ def scales_for(
     about different records share a cost: T = 1 for disjoint groups, T = the number of columns if
     one record is in all. Columns with Δ_c = 0 get 0.0.
 
+    The scales are in proportion to ``like`` instead, if given. These must be positive for columns
+    with Δ_c > 0.
+
     Raises InvalidParameterValue if the cost is not positive and finite, or too small for 64-bit
     noise.
     """
     budget = math.floor(positive(cost, measure) * UNIT)
-    steps = [sensitivity(column, relation, measure) for column in workload.columns]
-    noisy = [(c, s) for c, s in zip(workload.columns, steps, strict=True) if s]
+    steps: list[Fraction | int] = [
+        sensitivity(column, relation, measure) for column in workload.columns
+    ]
+    shared = Fraction(relation.max_rows ** power(measure))
+    noisy = [column for column, step in zip(workload.columns, steps, strict=True) if step]
     if not noisy:
         return (0.0,) * len(steps)
-    shared = Fraction(relation.max_rows ** power(measure))
     if len(noisy) > 1:
-        rates = [Fraction(1, s) for _, s in noisy]
-        shared = from_units(privacy_loss([c for c, _ in noisy], rates, relation, measure).bound)
+        if like is not None:
+            each = list(zip(steps, map(Fraction, like), strict=True))
+            least = min(own for step, own in each if step)  # so that the greatest rate is 1
+            steps = [(own / least) ** power(measure) if step else 0 for step, own in each]
+        rates = [1 / Fraction(step) for step in steps if step]
+        shared = from_units(privacy_loss(noisy, rates, relation, measure).bound)
     allowed = budget
     while allowed > 0:
         scales = tuple(_scale(shared * step * UNIT / allowed, measure) for step in steps)

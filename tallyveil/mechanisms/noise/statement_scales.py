@@ -30,6 +30,7 @@ A ledger charges the ρ of these scales, as it does for any others.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
@@ -70,10 +71,12 @@ def statement_scales(
     delta: Fraction | float | str,
     relation: Adjacency,
     calibration: StatementCalibration,
+    like: Sequence[float] | None = None,
 ) -> tuple[float, ...]:
     """Return one σ per column, rounded up, at which the statement is (ε, δ)-DP under ``relation``.
 
-    Columns that no record can move get 0.0.
+    Columns that no record can move get 0.0. If ``like`` is given, the rules' ratios of the scales
+    (of the s_c, for the latter two) are those of ``like`` instead.
 
     Raises InvalidParameterValue unless ε and δ are positive and finite and δ < 1, for an unknown
     rule, if the noise would not fit 64-bit integers, and if Lemma 13's constant is too small for
@@ -83,7 +86,7 @@ def statement_scales(
         raise InvalidParameterValue(
             f'there is no calibration "{calibration}"', hint=f"Known: {', '.join(CALIBRATIONS)}."
         )
-    by_rho = calibrate.scales_for(workload, rho_for(epsilon, delta), relation, "rho")
+    by_rho = calibrate.scales_for(workload, rho_for(epsilon, delta), relation, "rho", like)
     if calibration == "zcdp":
         return by_rho
     exact, probability = positive(epsilon, "epsilon"), positive(delta, "delta")
@@ -92,18 +95,20 @@ def statement_scales(
     rows = sum(column.height for column in workload.columns)
     # τ², increased to cover the logarithm's rounding.
     rounding = math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2) * (1 + 1e-9)
-    smooth = tuple(_root_of_sum(s, rounding) for s in _at(unit, workload, relation))
+    smooth = tuple(_root_of_sum(s, rounding) for s in _at(unit, workload, relation, like))
     analytic = min(by_rho, smooth, key=sum)
     if calibration == "analytic":
         return analytic
-    constant = _at(lemma_13_scale(exact, probability), workload, relation)
+    constant = _at(lemma_13_scale(exact, probability), workload, relation, like)
     return tuple(map(max, constant, analytic))
 
 
-def _at(unit: float, workload: Workload, relation: Adjacency) -> tuple[float, ...]:
+def _at(
+    unit: float, workload: Workload, relation: Adjacency, like: Sequence[float] | None
+) -> tuple[float, ...]:
     """Return scales such that no unit moves the answers, each divided by its scale, by more than
     1/``unit`` in the L2 norm."""
-    return calibrate.scales_for(workload, 1 / (2 * Fraction(unit) ** 2), relation, "rho")
+    return calibrate.scales_for(workload, 1 / (2 * Fraction(unit) ** 2), relation, "rho", like)
 
 
 def _root_of_sum(scale: float, square: float) -> float:
