@@ -22,22 +22,23 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 @dataclass
 class Source:
-    """A file's modules and names ``from`` modules that it imports, and all names in it."""
+    """A file's modules and names ``from`` modules that it imports, and its text."""
 
     imported: set[str] = field(default_factory=set)
     taken: set[tuple[str, str]] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
+    text: str = ""
 
 
 @cache
 def source(path: Path) -> Source:
-    found = Source()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found = Source(text=path.read_text(encoding="utf-8"))
+    if "import" not in found.text:
+        return found
+    for node in ast.walk(ast.parse(found.text)):
         if isinstance(node, ast.Import):
             found.imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.taken |= {(node.module, alias.name) for alias in node.names}
-        found.names |= {getattr(node, name, None) for name in ("id", "attr", "name")}
     return found
 
 
@@ -121,8 +122,14 @@ def _users(name: str) -> set[str]:
     return {
         path.relative_to(PACKAGE).parts[0]
         for path in PACKAGE.rglob("*.py")
-        if name in source(path).names
+        if name in source(path).text and name in _names(path)
     }
+
+
+def _names(path: Path) -> set[str | None]:
+    """All names in a file, which are neither comments nor texts."""
+    nodes = [*ast.walk(ast.parse(source(path).text))]
+    return {getattr(node, kind, None) for node in nodes for kind in ("id", "attr", "name")}
 
 
 def test_a_room_of_many_files_has_rooms_of_its_own() -> None:

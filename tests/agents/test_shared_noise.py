@@ -45,18 +45,18 @@ def exact_law(cells: int, scale: float, most: int) -> dict[tuple[int, ...], floa
     ("sizes", "scale"), [((2, 1), 1.0), ((1, 1, 1), 0.7), ((1, 0, 1), 2.0), ((4,), 0.5)]
 )
 def test_the_joint_law_is_that_of_the_definition(sizes: tuple[int, ...], scale: float) -> None:
-    """3,000 draws; a false alarm in 10⁶ runs, of which there are none: the draws are always the
+    """1,500 draws; a false alarm in 10⁶ runs, of which there are none: the draws are always the
     same, since the secret is."""
-    found = Counter(drawn(number, sizes, scale) for number in range(3_000))
+    found = Counter(drawn(number, sizes, scale) for number in range(1_500))
     assert surprise(found, exact_law(sum(sizes), scale, round(30 * scale))) > FALSE_ALARM
 
 
 def test_a_central_release_has_the_same_law() -> None:
-    """2,500 draws of each, compared by χ² of two samples, a false alarm in 10⁶ runs."""
+    """1,500 draws of each, compared by χ² of two samples, a false alarm in 10⁶ runs."""
     law = DiscreteLaplaceLaw(2.0)
     central = Conditioned(Tree((-1, 0, 0, 0, 0), (DiscreteLaplaceLaw(0.0), law, law, law, law)))
-    ours = Counter(drawn(number, (1, 3), 2.0)[1] for number in range(2_500))
-    theirs = Counter(central.draw()[1] for _ in range(2_500))
+    ours = Counter(drawn(number, (1, 3), 2.0)[1] for number in range(1_500))
+    theirs = Counter(central.draw()[1] for _ in range(1_500))
     values = sorted({*ours, *theirs}, key=abs)
     common = [value for value in values if ours[value] + theirs[value] >= 20]
     rows = [

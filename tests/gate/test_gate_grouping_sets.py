@@ -36,7 +36,6 @@ def test_a_target_for_the_interval_is_met_by_every_row(connect: Connect) -> None
 @pytest.mark.parametrize(
     "settings",
     [
-        ({"epsilon": 0.1}, {"half_width": 30}),
         ({"half_width": 30}, {"epsilon": 0.1}),
         ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3}),
         ({"epsilon": 0.1}, {"epsilon": 0.2}, {"half_width": 40}),
