@@ -253,11 +253,12 @@ class Database:
     def _check_identity(self) -> None:
         """Raise LedgerError if the file was moved away, deleted or replaced."""
         try:
-            same = self._stat() == self._identity
+            if self._stat() == self._identity:
+                return
+            fate, otherwise = "replaced", "A restart counts only what the present file records."
         except OSError:
-            same = False
-        if not same:
-            raise LedgerError(
-                f"the ledger {self.name} was removed or replaced while in use",
-                hint="Put the original file back, or restart to go on with the present one.",
-            )
+            fate, otherwise = "removed", "A restart without it begins a ledger with nothing spent."
+        raise LedgerError(
+            f"the ledger {self.name} was {fate} while in use",
+            hint=f"Put the original file back. {otherwise}",
+        )
