@@ -57,6 +57,21 @@ def test_wrong_settings_change_nothing(connect: Connect, statement: str, sqlstat
 
 
 @pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("x", "Give a number, such as 0.1."),
+        ("1e-300", "an exponent of at most two digits"),
+        (f"0.{'0' * 30}1", "at most 20 digits on each side of the point"),
+        ("-1", "It must be greater than 0"),
+    ],
+)
+def test_the_hint_says_what_is_wrong_with_a_number(connect: Connect, value: str, hint: str) -> None:
+    with pytest.raises(tallyveil.Error) as caught:
+        connect().execute(f"SET dp.epsilon = '{value}'")
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
     "statement",
     [
         "SET application_name TO 'x'",

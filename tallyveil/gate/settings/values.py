@@ -54,6 +54,13 @@ class Setting:
 
 _NUMBER: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?", re.ASCII)
 
+_ANY_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NO_NUMBER: Final = "Give a number, such as 0.1."
+_LONG: Final = (
+    "Give a number with at most 20 digits on each side of the point, and an exponent of at most two"
+    " digits."
+)
+
 
 def wrong(name: str, value: str, hint: str | None = None) -> InvalidParameterValue:
     """The error, in PostgreSQL's words."""
@@ -65,7 +72,7 @@ def between(least: Fraction | int, most: Fraction | int, hint: str) -> ReadSetti
 
     def read(name: str, value: str, now: str = "") -> str:
         if not _NUMBER.fullmatch(value):
-            raise wrong(name, value, "Give a number, such as 0.1.")
+            raise wrong(name, value, _LONG if _ANY_NUMBER.fullmatch(value) else _NO_NUMBER)
         if not least < Fraction(value) < most:
             raise wrong(name, value, hint)
         return value
