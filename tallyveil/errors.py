@@ -32,6 +32,8 @@ __all__ = [
     "InvalidCursorDefinition",
     "InvalidDatetimeFormat",
     "InvalidEncoding",
+    "InvalidLimit",
+    "InvalidOffset",
     "InvalidParameterValue",
     "InvalidRegularExpression",
     "InvalidTextRepresentation",
@@ -229,6 +231,12 @@ class InvalidParameterValue(StatementError, sqlstate="22023"): ...
 
 class BinCut(InvalidParameterValue):
     """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp."""
+
+
+class InvalidLimit(StatementError, sqlstate="2201W"): ...
+
+
+class InvalidOffset(StatementError, sqlstate="2201X"): ...
 
 
 class InvalidTextRepresentation(StatementError, sqlstate="22P02"): ...

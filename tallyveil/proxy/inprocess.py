@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import duckdb
 import pyarrow as pa
 
-from tallyveil.errors import StatementError, TallyveilError
+from tallyveil.errors import SQLSyntaxError, StatementError, TallyveilError
 from tallyveil.gate import ColumnType, Gate, Given, Notice, Result
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
@@ -167,8 +167,12 @@ class Cursor:
         self.connection.notices = ()
         session = self.connection._session
         statements = session.parse(sql)
-        if len(statements) != 1:
-            raise InterfaceError(
+        if not statements:
+            raise SQLSyntaxError(
+                "the statement is empty", hint="Write one, such as SELECT count(*) FROM a_table."
+            )
+        if len(statements) > 1:
+            raise SQLSyntaxError(
                 f"execute() takes one statement, not {len(statements)}",
                 hint="Send them one by one.",
             )

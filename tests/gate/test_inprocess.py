@@ -133,6 +133,27 @@ def test_closed_is_closed(connect: Connect) -> None:
             use()
 
 
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("", "the statement is empty"),
+        (" ; -- nothing", "the statement is empty"),
+        ("SELECT 1; SELECT 2", "execute() takes one statement, not 2"),
+    ],
+)
+def test_execute_takes_one_statement(connect: Connect, sql: str, says: str) -> None:
+    with pytest.raises(tallyveil.TallyveilError) as refused:
+        connect().execute(sql)
+    assert str(refused.value).startswith(says)
+    assert refused.value.sqlstate == "42601"
+
+
+def test_answers_beyond_a_small_type_have_the_sqlstate_of_postgres(connect: Connect) -> None:
+    with pytest.raises(tallyveil.TallyveilError, match="smallint out of range") as refused:
+        connect().execute("SELECT count(*)::tinyint FROM person")
+    assert refused.value.sqlstate == "22003"
+
+
 def test_without_a_source_the_policy_must_name_one(tmp_path: Path) -> None:
     policy = tallyveil.parse_policy(
         {"tables": {"t": {"budget": {"epsilon": 1}, "attributes": {"a": {"range": [0, 1]}}}}},

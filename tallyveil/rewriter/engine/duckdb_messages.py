@@ -15,6 +15,7 @@ from tallyveil.errors import (
     DatetimeFieldOverflow,
     GroupingError,
     InvalidDatetimeFormat,
+    InvalidLimit,
     InvalidParameterValue,
     InvalidRegularExpression,
     InvalidTextRepresentation,
@@ -50,7 +51,7 @@ _ENTRIES: Final = (
         InvalidDatetimeFormat, 'invalid input syntax for type {type}: "{value}"',
         "Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00."),
     _Entry(r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
-        r"the destination type (?P<type>\S+)",
+        r"the destination type (?P<type>\S+)(?: when casting from source column .*)?",
         NumericValueOutOfRange, "{type} out of range", "Cast to a wider type."),
     _Entry(r'(?:Could not cast value .* to|Casting value ".*?" to type) DECIMAL\((?P<type>.*?)\)'
         r"(?: when .*| failed: value is out of range!)?",
@@ -110,7 +111,7 @@ _ENTRIES: Final = (
         CardinalityViolation, "more than one row returned by a subquery used as an expression",
         "Aggregate in the subquery, or add LIMIT 1."),
     _Entry(r"LIMIT/OFFSET cannot be negative",
-        InvalidParameterValue, "LIMIT and OFFSET must not be negative"),
+        InvalidLimit, "LIMIT and OFFSET must not be negative", "Give 0 or more."),
 )  # fmt: skip
 
 _TYPES: Final = {

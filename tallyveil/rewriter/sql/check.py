@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -10,6 +11,8 @@ from sqlglot import exp
 
 from tallyveil.errors import (
     FeatureNotSupported,
+    InvalidLimit,
+    InvalidOffset,
     NumericValueOutOfRange,
     SQLSyntaxError,
     StatementError,
@@ -25,6 +28,8 @@ __all__ = ["check"]
 MAX_DIGITS: Final = 400
 MAX_ITEMS: Final = 1664  # PostgreSQL's limit for the items of a SELECT
 MAX_SELECTS: Final = 500
+_MOST_ROWS: Final = 2**63 - 1
+_LONGEST_NAME: Final = 63
 
 # Lists of values have no limit but MAX_TOKENS.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
@@ -89,6 +94,8 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.TryCast, "safe"): ("TRY_CAST", "Write CAST(… AS …)."),
 }  # fmt: skip
 
+_ANSWERED: Final = sorted({*known.POSTGRES_FUNCTIONS, *known.NAMES.values(), "count", "sum", "avg"})
+
 _TYPE_LOOKUPS: Final = frozenset({"to_regtype", "regtype"})
 
 _JOINS: Final = frozenset({"", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER"})
@@ -120,6 +127,8 @@ def _check_node(node: exp.Expr) -> None:
         _check_number(node)
     elif isinstance(node, exp.Var):
         _check_word(node)
+    elif isinstance(node, exp.Limit | exp.Offset):
+        _check_row_number(node)
     elif isinstance(node, exp.Query) and not isinstance(node, exp.Subquery):
         _check_query(node)
     elif isinstance(node, exp.Anonymous):
@@ -192,6 +201,8 @@ def _argument_refusal(node: exp.Expr, name: str, value: object) -> StatementErro
             "function substring with 4 arguments does not exist", hint="substring takes 2 to 3."
         )
     plain = f"{name.strip('_').replace('_', ' ')} in {node.key}".upper()
+    if node.meta_get("written", function_name(node)) != function_name(node):
+        plain = node.meta["written"]
     what, hint = _CLAUSES.get((type(node), name), (plain, None))
     return FeatureNotSupported(
         f"{what} is not answered", hint=hint, position=where or position(node)
@@ -218,9 +229,11 @@ def _check_named(node: exp.Anonymous) -> None:
     if name in _TYPE_LOOKUPS:
         # Drivers look extension types up by name and take 42704 for "not installed here".
         raise UndefinedObject("types are not looked up by name here")
+    near = difflib.get_close_matches(name[:_LONGEST_NAME], _ANSWERED, n=1, cutoff=0.75)
+    meant = f"Did you mean {near[0]}? " if near and near[0] != name else ""
     raise UndefinedFunction(
         f"function {name} is not answered",
-        hint="Only deterministic functions of texts, numbers and dates are answered.",
+        hint=f"{meant}Only deterministic functions of texts, numbers and dates are answered.",
     )
 
 
@@ -243,6 +256,23 @@ def _check_number(node: exp.Literal) -> None:
             f"a number has {len(node.name)} digits; the limit is {MAX_DIGITS}",
             hint="Write it as a power of ten: 1e20.",
         )
+
+
+def _check_row_number(node: exp.Limit | exp.Offset) -> None:
+    """Refuse a constant that PostgreSQL refuses; other values are checked when the query runs."""
+    value = node.expression
+    number = value.this if isinstance(value, exp.Neg) else value
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
+        return
+    _check_number(number)
+    rows = int(number.name)
+    word, where = node.key.upper(), position(value) or position(node)
+    hint = f"Give a number from 0 to {_MOST_ROWS}."
+    if rows > _MOST_ROWS:
+        raise NumericValueOutOfRange(f"{word} is out of range", hint=hint, position=where)
+    if rows and number is not value:
+        kind = InvalidLimit if isinstance(node, exp.Limit) else InvalidOffset
+        raise kind(f"{word} must not be negative", hint=hint, position=where)
 
 
 def _check_word(node: exp.Var) -> None:
@@ -274,6 +304,8 @@ def _check_type(node: exp.DataType) -> None:
 
 
 def _refusal(node: exp.Expr, where: int | None = None) -> StatementError:
+    if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
+        node = node.this  # the parser adds IGNORE NULLS
     message, hint = _REFUSED.get(type(node), (None, None))
     if message is None:
         what = function_name(node) if isinstance(node, exp.Func) else node.key.upper()

@@ -61,6 +61,9 @@ def function_name(node: exp.Expr) -> str:
         return str(node.this).lower()
     if type(node) in known.NAMES:
         return known.NAMES[type(node)]
+    written = node.meta_get("written")
+    if written is not None:
+        return str(written)
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
 
 

@@ -203,6 +203,12 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         start, end = node.meta_get("start"), node.meta_get("end")
         if start is not None:
             node._meta = _Place(start=start, end=end)
+            # The parser has one class for several functions, and adds IGNORE NULLS to any_value.
+            added = isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue)
+            function = node.this if added else node
+            if isinstance(function, exp.Func):
+                name = sql[start : end + 1].lower()
+                function._meta = _Place(start=start, end=end, written=name)
         if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
             node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query):
@@ -246,6 +252,12 @@ _TREES: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * le
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:
+    if word.upper() == "VALUES":
+        return FeatureNotSupported(
+            "VALUES is not answered by itself",
+            hint="Write SELECT * FROM (VALUES …) AS v.",
+            position=position,
+        )
     return FeatureNotSupported(
         f"{word.upper()} is not answered: analysts can only send queries",
         hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
