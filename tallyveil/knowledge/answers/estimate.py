@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +25,7 @@ _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
 _SAME: Final = 1e-12  # weights that differ by less, relative to themselves, are equal
+_ROUNDING: Final = 1e-14  # or by less noise than this times the whole error's deviation
 
 Criterion = Fraction | None
 """How estimates are compared: by their intervals at this confidence, or if None by variance."""
@@ -62,7 +64,8 @@ class NoiseWeights:
         if others:
             every = np.array([other._ranked for other in others])
             factors = self._size / np.array([other._size for other in others])
-            near = np.abs(every * factors[:, None] - self._ranked) <= _SAME * np.abs(self._ranked)
+            most = np.maximum(_SAME * np.abs(self._ranked), _ROUNDING * self._shares)
+            near = np.abs(every * factors[:, None] - self._ranked) <= most
             for number in np.flatnonzero(near.all(axis=1))[:1].tolist():
                 return replace(self, like=others[number])
         return self
@@ -114,6 +117,16 @@ class NoiseWeights:
             return self.like._ranked * (self._size / self.like._size)
         values = self.values[self._order]
         return np.abs(values) if self.noises.together is None else values
+
+    @property
+    def _shares(self) -> FloatArray:
+        """The weight with which each noise alone would have the variance of all, in canonical
+        order; infinite for exact rows, which have none. Weights are computed to a precision
+        relative to these."""
+        deviations = np.sqrt(self.noises.variances[self._order])
+        whole = math.sqrt(float(((self._ranked * deviations) ** 2).sum()))
+        infinite = np.full_like(deviations, math.inf)
+        return np.divide(whole, deviations, out=infinite, where=deviations > 0)
 
 
 def _rounded(values: FloatArray) -> FloatArray:
