@@ -48,9 +48,6 @@ _END: Final = 1 << _GUARD - 5
 _BASES: Final = (256, 16)
 # Numbers of fewer bits are added in 64-bit integers.
 _SHORT: Final = 62
-# From this many words on, a guide is faster (`_first_reaching`). Its octaves have 2^_PARTS parts.
-_MANY: Final = 10_000
-_PARTS: Final = 7
 
 
 def random_words(count: int) -> RandomWords:
@@ -108,7 +105,7 @@ class WeightTable:
     def draw(self, count: int) -> IntArray:
         """Draw ``count`` independent outcomes."""
         words = random_words(count)
-        found = _first_reaching(self._high, words)
+        found = np.searchsorted(self._high, words).astype(np.int64)
         for at in np.flatnonzero(self._low[found] <= words):
             found[at] = decided(int(words[at]), self._bounds)
         return found
@@ -179,36 +176,6 @@ def _exp(exponent: Fraction, bits: int) -> int:
     # Three of these digits are for the exponent's integer part.
     with localcontext(prec=bits * 302 // 1000 + 15):
         return round(decimal(-exponent).exp() * (1 << bits))
-
-
-def _first_reaching(bounds: RandomWords, words: RandomWords) -> IntArray:
-    """Return, for each word, the index of the first bound that is at least the word.
-
-    The bounds must ascend, and the last must be the largest word. A binary search for each of many
-    words is slow, since the processor mispredicts its branches. Instead, a guide has the first
-    index for each part of each octave of the words' complements; from there, every word takes as
-    many steps as the fullest part has bounds.
-    """
-    if len(words) < _MANY:
-        return np.searchsorted(bounds, words).astype(np.int64)
-    bounds = bounds[: bounds.searchsorted(np.uint64(LARGEST_BOUND)) + 1]
-    own = np.bincount(_part(bounds), minlength=(_WORD << _PARTS) + 1)
-    guide = len(bounds) - np.cumsum(own)  # the larger the complement, the earlier the place
-    found = guide[_part(words)]
-    for _ in range(own.max()):
-        found += bounds[found] < words
-    return found
-
-
-def _part(words: RandomWords) -> IntArray:
-    """Return the part, counted over all octaves, in which each word's complement lies.
-
-    It never increases with the word. It consists of the exponent and the first bits of the
-    complement as a double; rounding to a double keeps the order.
-    """
-    octaves = np.maximum(~words, np.uint64(1)).astype(np.float64).view(np.int64)
-    found: IntArray = (octaves >> 52 - _PARTS) - (1023 << _PARTS)
-    return found
 
 
 def _words(bounds: Sequence[int]) -> RandomWords:
