@@ -1,12 +1,13 @@
-"""Rows looked up at the cells that differ equal the rows expanded over all cells."""
+"""Rows over the cells that they distinguish have each column of the rows over all cells once."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
-from tallyveil.knowledge.recorded import distinct_cells, matrix
-from tallyveil.knowledge.recorded.matrix import Related, related
+from tallyveil.knowledge.recorded.matrix import related
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Column, Factor
 
@@ -26,51 +27,42 @@ def _factor(random: np.random.Generator, axes: tuple[str, ...], coefficients: li
 
 
 def _column(random: np.random.Generator, others: list[int]) -> Column:
-    """Of a random kind, with other coefficients than 0 and 1 in one factor at most."""
+    """Of a random kind, sometimes only one row of the product."""
     kind = KINDS[random.integers(len(KINDS))]
     odd = int(random.integers(4))
-    return Column(
-        tuple(_factor(random, axes, others if n == odd else [1]) for n, axes in enumerate(kind))
+    whole = Column(
+        tuple(_factor(random, axes, others if n == odd else [2, 1]) for n, axes in enumerate(kind))
     )
-
-
-def _related(columns: list[Column]) -> Related:
-    prepared = [PreparedColumn.of(column) for column in columns]
-    found = related(prepared[:2], range(2, len(columns)), prepared.__getitem__, 100_000)
-    assert found is not None
-    return found
+    some = whole.height > 1 and random.integers(3) == 0
+    return Column(whole.factors, selected=np.array([1])) if some else whole
 
 
 @pytest.mark.parametrize("others", [[1], [1, 2, 3], [-1, 1], [1 << 40, 1 << 41, 1 << 42]])
-def test_the_same_cells_are_found_and_written_out(
-    others: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_that_are_equal_in_all_rows_are_merged(others: list[int]) -> None:
+    """Against the rows written out over all cells of the attributes."""
     random = np.random.default_rng(0)
     for _ in range(20):
         columns = [_column(random, others) for _ in range(8)]
-        with monkeypatch.context() as patched:
-            patched.setattr(matrix, "_distinct_cells", None)  # nothing is written out for it
-            found = _related(columns)
-        with monkeypatch.context() as patched:
-            patched.setattr(distinct_cells.Products, "distinct_cells", lambda _: None)
-            expected = _related(columns)
-        with monkeypatch.context() as patched:
-            patched.setattr(distinct_cells.Products, "at", lambda _, cells: None)
-            looked_up = _related(columns)
-        for one in (found, looked_up):
-            assert one.used == expected.used
-            for own, other in ((one.history, expected.history), (one.question, expected.question)):
-                assert own.has_sorted_indices
-                assert np.array_equal(own.toarray(), other.toarray())
-                assert own.nnz == other.nnz
+        prepared = [PreparedColumn.of(column) for column in columns]
+        found = related(prepared[:2], range(2, len(columns)), prepared.__getitem__, 100_000)
+        assert found is not None
+        used = [columns[n] for n in found.used]
+        for own, rows in ((used, found.history), (columns[:2], found.question)):
+            assert rows.has_sorted_indices
+            assert rows.shape[0] == sum(column.height for column in own)
+        whole = np.vstack([_written_out(column) for column in (*used, *columns[:2])])
+        merged = np.vstack([found.history.toarray(), found.question.toarray()])
+        cells = [*map(tuple, merged.T)]
+        assert len({*cells}) == len(cells)
+        assert {*cells} == {*map(tuple, whole.T)}
 
 
-def test_rows_that_are_selected_and_two_factors_with_coefficients_are_written_out() -> None:
-    random = np.random.default_rng(1)
-    every = Column(tuple(_factor(random, axes, [1]) for axes in (("a",), ("b",))))
-    some = Column(every.factors, selected=np.array([0], dtype=np.int64))
-    tied = Column(tuple(_factor(random, axes, [2, 3]) for axes in (("a",), ("b",))))
-    for own in (some, tied):
-        found = _related([every, every, own])
-        cells = np.vstack([found.history.toarray(), found.question.toarray()]).T
-        assert len({*map(tuple, cells)}) == len(cells)
+def _written_out(column: Column) -> np.ndarray:
+    """The column's rows over all cells of all attributes."""
+    rows = np.ones((column.height, *SIZES.values()), dtype=np.int64)
+    for factor, numbers in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+        own = factor.dense().reshape(factor.height, *factor.shape)[numbers]
+        order = sorted(range(len(factor.axes)), key=lambda n: list(SIZES).index(factor.axes[n]))
+        shape = [size if axis in factor.axes else 1 for axis, size in SIZES.items()]
+        rows = rows * own.transpose(0, *(1 + n for n in order)).reshape(column.height, *shape)
+    return rows.reshape(column.height, math.prod(SIZES.values()))

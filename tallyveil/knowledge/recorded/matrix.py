@@ -24,7 +24,6 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.alike import ranks
 from tallyveil.arrays import IntArray
-from tallyveil.knowledge.recorded.distinct_cells import Products, mixed
 from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
@@ -149,26 +148,9 @@ class _Trial:
         (taken, _), asked = self._taken, len(self._questions)
         used = tuple(self._columns[place][0] for place in taken)
         own, others = range(asked), [asked + place for place in taken]
-        products = Products(self._expanded, [*own, *others])
-        cells = products.distinct_cells()
-        rows = None if cells is None else products.at(cells)
-        if rows is not None:
-            height = sum(one.column.height for one in self._questions)
-            return Related(_compressed(rows[height:]), _compressed(rows[:height]), used)
         history, question = self._expanded.matrix(others), self._expanded.matrix(own)
-        cells = _distinct_cells(history, question) if cells is None else cells
+        cells = _distinct_cells(history, question)
         return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
-
-
-def _compressed(rows: IntArray) -> sparse.csr_matrix:
-    places = np.flatnonzero(rows)
-    own, cells = np.divmod(places, max(1, rows.shape[1]))
-    starts = np.searchsorted(own, np.arange(len(rows) + 1))
-    found = sparse.csr_matrix(
-        (rows.ravel()[places], cells.astype(np.int32), starts.astype(np.int32)), shape=rows.shape
-    )
-    found.has_canonical_format = True
-    return found
 
 
 def _distinct_cells(*matrices: sparse.csc_matrix) -> IntArray:
@@ -176,11 +158,17 @@ def _distinct_cells(*matrices: sparse.csc_matrix) -> IntArray:
     random = np.random.default_rng([SEED, 2])
     [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
     for matrix in matrices:
-        own = mixed(matrix.data.view(np.uint64) * factor)
+        own = _mixed(matrix.data.view(np.uint64) * factor)
         own *= marks(random, matrix.shape[0])[matrix.indices]
         total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(own)])
         sums += total[matrix.indptr[1:]] - total[matrix.indptr[:-1]]
     return np.sort(np.unique(sums, return_index=True)[1])
+
+
+def _mixed(values: Signs) -> Signs:
+    """Mix high bits into low ones, in place: multiples of 2ⁿ otherwise differ in few. 0 stays 0."""
+    values ^= values >> np.uint64(32)
+    return values
 
 
 class _Values:
