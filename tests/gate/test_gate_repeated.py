@@ -56,6 +56,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
             "ledger": ledger or f"{next(numbers)}.sqlite",
             "tables": {"t": {"attributes": attributes} | table},
             "defaults": {"epsilon": 0.1},
+            "server": {"statement_timeout": 600},  # other tests may keep the machine busy
         }
         parsed = tallyveil.parse_policy(policy, base=tmp_path)
         held.append(tallyveil.connect(parsed, source=source.cursor()))
@@ -248,7 +249,7 @@ def test_any_statement_repeated_is_free(opened: Opened, table: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trial", range(30))
+@pytest.mark.parametrize("trial", range(10))
 @pytest.mark.parametrize("table", TABLES)
 def test_any_statement_repeated_is_free_long(opened: Opened, table: str, trial: int) -> None:
     """Begins elsewhere each day."""
