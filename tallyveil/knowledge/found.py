@@ -43,7 +43,7 @@ Estimates: TypeAlias = tuple[Estimate | None, ...]
 @dataclass(frozen=True)
 class Bought:
     """A charge and its answers: ``values[n]`` are the noisy answers at scale ``scales[n]`` to the
-    rows ``rows[n]`` of the statement's column ``columns[n]`` or, if ``indirect``, to other rows
+    rows ``rows[n]`` of the statement's column ``columns[n]`` or, if ``by_other_rows``, to others
     from which these follow."""
 
     charge_id: int
@@ -52,7 +52,7 @@ class Bought:
     rows: tuple[IntArray, ...]
     scales: tuple[float, ...]
     values: tuple[tuple[int, ...], ...]
-    indirect: bool = False
+    by_other_rows: bool = False
 
 
 @dataclass(frozen=True, eq=False)

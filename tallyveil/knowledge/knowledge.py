@@ -147,10 +147,10 @@ class Knowledge:
         rows, outlooks = list(before), list(found.outlooks)
         if bought is not None:
             self._add(bought)
-            if not bought.indirect:
+            if not bought.by_other_rows:
                 put_bought(self._state, found.aims, bought, rows)
                 put_multiples(self._state, found.columns, found.aims, bought, rows)
-            if bought.indirect or not (found.alone or bought.mechanism.needs_range):
+            if bought.by_other_rows or not (found.alone or bought.mechanism.needs_range):
                 _, seen = self._learned()
                 outlooks = self._looks.after(found, bought, seen)
                 for now in outlooks:

@@ -224,7 +224,7 @@ class Looks:
 
     def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:
         """The outlooks after the purchase."""
-        if not bought.indirect:
+        if not bought.by_other_rows:
             return [self._after_bought(found, one, bought, seen) for one in found.outlooks]
         before = [n for one in found.outlooks if one.system for n in one.system.used]
         fresh = (self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values)))

@@ -127,11 +127,12 @@ class ByInvariants:
         `Conditioning.check`."""
         charge = purchase.charge
         scales = self.tables[purchase.table].conditioning.widest(charge, target, asked)
-        if scales == charge.scales or purchase.raised:
+        if scales == charge.scales or purchase.raised_to_least_cost:
             return purchase
         noise = Noise(purchase.mechanism, scales)
         paid = self.choice.at_least_cost(noise, charge.workload, scales)
-        return replace(purchase, charge=replace(charge, scales=paid), raised=paid != scales)
+        charge = replace(charge, scales=paid)
+        return replace(purchase, charge=charge, raised_to_least_cost=paid != scales)
 
     def _exact(self, table: str, asked: str) -> TableInvariants:
         found = self.tables.get(table)
@@ -146,7 +147,7 @@ class ByInvariants:
         return {
             one.table: self.tables[one.table].conditioning.spread(one.charge, one.columns)
             for one in purchases
-            if one.together is not None
+            if one.joint_noise is not None
         }
 
     def comparisons(
@@ -154,7 +155,7 @@ class ByInvariants:
     ) -> dict[str, ErrorComparison]:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
-            if one.table in self.tables and not asked.indirect:
+            if one.table in self.tables and not asked.by_other_rows:
                 own = self.tables[one.table].translations
                 compared = own.compared(asked.charge, one.charge)
                 if compared is not None:
@@ -169,5 +170,5 @@ class ByInvariants:
             if one.charge.translates:
                 own = self.tables[one.table].translations
                 saving = own.saving(replace(asked.charge, translates=()), one.charge)
-                found[one.table] = saving.over(() if one.indirect else one.columns)
+                found[one.table] = saving.over(() if one.by_other_rows else one.columns)
         return found

@@ -125,7 +125,7 @@ class Conditioning:
             return purchase
         draw = self._drawn(charge, tree, asked)
         charge = replace(charge, mechanism=CONDITIONED, joint=draw.joint)
-        return replace(purchase, charge=charge, together=(draw.drawn.tree, draw.noise))
+        return replace(purchase, charge=charge, joint_noise=(draw.drawn.tree, draw.noise))
 
     def spread(self, charge: Charge, columns: Sequence[int]) -> Spread:
         """How far the charge's noise spreads, and the invariants that it adds up to. Column n of

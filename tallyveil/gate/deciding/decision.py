@@ -114,14 +114,14 @@ class Decision:
                 )
                 for table, found in settled.found.items()
             }
-        height = sum(purchase.height for purchase in settled.purchases)
-        raised = any(purchase.raised for purchase in settled.purchases)
+        count = sum(purchase.row_count for purchase in settled.purchases)
+        raised = any(purchase.raised_to_least_cost for purchase in settled.purchases)
         answers = {
             table: settled.found[table].asked_of(rows) for table, (rows, _) in reported.items()
         }
         summed = {table: rows[len(answers[table]) :] for table, (rows, _) in reported.items()}
         agree = all(adds_up for _, adds_up in reported.values())
-        return Answered(answers, wanted, settled.quote, height, raised, agree, summed)
+        return Answered(answers, wanted, settled.quote, count, raised, agree, summed)
 
     def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
         """The intervals of the answers over all looks."""
@@ -142,12 +142,12 @@ class Decision:
         scales = {
             p.table: dict(zip(p.columns, p.charge.scales, strict=True))
             for p in purchases
-            if not p.indirect
+            if not p.by_other_rows
         }
         exact = self.by_invariants
         return Forecast(
             {table: one.asked_of(one.rows) for table, one in found.items()},
-            sum(p.height for p in purchases),
+            sum(p.row_count for p in purchases),
             wanted,
             scales,
             quote,
@@ -273,9 +273,9 @@ class Decision:
     def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
         """Whether drawing takes about as long as a wait for the disk. Depends only on what is and
         was asked."""
-        return sum(purchase.height for purchase in purchases) <= _FEW and all(
+        return sum(purchase.row_count for purchase in purchases) <= _FEW and all(
             not isinstance(purchase.mechanism, CountMechanism)
-            and purchase.together is None
+            and purchase.joint_noise is None
             and self.cubes[purchase.table].has_ready(purchase.charge.workload)
             for purchase in purchases
         )

@@ -1,4 +1,15 @@
-"""The purchase for a request: the rows that history does not answer well enough."""
+"""A purchase: the rows of a table that a request asks and history does not answer well enough.
+
+They are bought together: by one charge, and in one release. A purchase comes about in this order:
+
+1. `shortfall` finds the rows that are not known precisely enough, and makes the purchase of them.
+2. `_lot` finds the noise with which each row is precise enough by itself.
+3. For a half-width, `_topped_up` widens the noise as far as history and the other rows allow, and
+   `Choice.at_least_cost` narrows it if the statement would cost less than any statement must.
+4. `by_invariants` may charge other rows instead (`Purchase.charged_as`), or have the noise drawn
+   jointly.
+5. Once it is paid, `Purchase.release` draws the answers, and `Purchase.bought` becomes history.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +17,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Charge
@@ -25,35 +36,43 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Purchase", "shortfall", "sums_after"]
 
-_Part: TypeAlias = tuple[Selection, Workload, tuple[float, ...]]
-"""Rows that are bought, the workload of these alone, and its scales."""
+
+class _Lot(NamedTuple):
+    """The ``rows`` of a workload that are bought, a ``workload`` of these alone, and the scales of
+    its columns."""
+
+    rows: Selection
+    workload: Workload
+    scales: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """The part of a table's workload that history does not answer. The rows ``rows[n]`` of
-    ``columns[n]`` are rows 0, 1, … of the charge's n-th column."""
+    """Rows that are bought of one table's workload: the ``rows[n]`` of its column ``columns[n]``.
+    Unless the charge is for other rows, these are rows 0, 1, … of its n-th column."""
 
     charge: Charge
     mechanism: AnyMechanism
     columns: tuple[int, ...]
     rows: tuple[IntArray, ...]
-    raised: bool = False
-    """More precise than the target asks, since a statement has a least cost."""
-    indirect: bool = False
-    """The charge is for other rows, which determine these together with what is exact."""
-    together: tuple[Tree, Conditioned] | None = None
-    """What its noise is drawn from, if it is drawn jointly."""
+    raised_to_least_cost: bool = False
+    """Whether the rows get more precise than asked, since a statement has a least cost."""
+    by_other_rows: bool = False
+    """Whether the charge is for other rows, which with what is exact determine these."""
+    joint_noise: tuple[Tree, Conditioned] | None = None
+    """What the noise of all rows is drawn from together; None for independent noise."""
 
     @property
     def release(self) -> Releasing:
-        if self.together is None:
+        """Draws the answers to what is charged."""
+        if self.joint_noise is None:
             return self.mechanism.release
-        tree, noise = self.together
+        tree, noise = self.joint_noise
         return partial(release_together, tree=tree, noise=noise)
 
     @property
-    def height(self) -> int:
+    def row_count(self) -> int:
+        """The number of rows that are bought."""
         return sum(map(len, self.rows))
 
     @property
@@ -61,13 +80,14 @@ class Purchase:
         return self.charge.table
 
     def charged_as(self, charge: Charge) -> Purchase:
-        """The purchase by another charge, which may be for other rows that determine these."""
+        """Return the purchase by another charge: for the same rows, or for others that determine
+        these."""
         if charge.workload is self.charge.workload:
             return replace(self, charge=charge)
-        return replace(self, charge=charge, raised=False, indirect=True)
+        return replace(self, charge=charge, raised_to_least_cost=False, by_other_rows=True)
 
     def bought(self, charge_id: int, values: tuple[tuple[int, ...], ...]) -> Bought:
-        """The purchase once it is charged and answered."""
+        """Return what becomes known once the charge is paid and answered with these values."""
         return Bought(
             charge_id,
             self.mechanism,
@@ -75,7 +95,7 @@ class Purchase:
             self.rows,
             self.charge.scales,
             values,
-            self.indirect,
+            self.by_other_rows,
         )
 
 
@@ -86,36 +106,37 @@ def shortfall(
     choice: Choice,
     knowledge: Mapping[str, Knowledge],
 ) -> list[Purchase]:
-    """Return the purchase of each table's rows that history does not answer well enough."""
+    """Return a purchase for each table of which rows are not known precisely enough.
+
+    ``wanted`` is the noise that meets the request's target without history, ``found`` what history
+    knows. Nothing is bought for a request that history alone may answer.
+    """
     if request.source == "history":
         return []
     purchases = []
     for table, workload in request.workloads.items():
-        noise = wanted[table]
-        short = [
-            noise.bought(number, found[table].short(number))
-            for number in range(len(workload.columns))
-        ]
-        if any(map(len, short)):
-            (numbers, rows), part, asked = _part(request, workload, noise, short, choice)
-            if request.target.half_width is not None:
-                asked = _topped_up(
-                    request, noise, found[table], knowledge[table], numbers, rows, asked
-                )
-                scales = choice.at_least_cost(noise, part, asked)
-            else:
-                scales = asked
-            charge = Charge(part, noise.mechanism.name, scales, request.sql)
-            purchases.append(Purchase(charge, noise.mechanism, numbers, rows, scales != asked))
+        noise, known = wanted[table], found[table]
+        short = [noise.bought(n, known.short(n)) for n in range(len(workload.columns))]
+        if not any(map(len, short)):
+            continue
+        lot = _lot(request, workload, noise, short, choice)
+        scales = asked = lot.scales
+        if request.target.half_width is not None:
+            asked = _topped_up(request, noise, known, knowledge[table], lot)
+            scales = choice.at_least_cost(noise, lot.workload, asked)
+        charge = Charge(lot.workload, noise.mechanism.name, scales, request.sql)
+        purchases.append(Purchase(charge, noise.mechanism, *lot.rows, scales != asked))
     return purchases
 
 
 def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dict[str, Rows]:
-    """By table: how precisely the rows that are summed up would be known after the purchases, if
-    noise is drawn independently. Better where history or exact rows improve it."""
+    """Return by table how precisely the rows that are summed up would be known after the purchases.
+
+    That is by the answers bought, with independent noise. History and exact rows may improve it.
+    """
     laws: dict[str, dict[int, tuple[IntArray, NoiseLaw]]] = {}
     for one in purchases:
-        if one.indirect:
+        if one.by_other_rows:
             continue  # other rows are charged, which have noise of other scales
         for number, rows, scale in zip(one.columns, one.rows, one.charge.scales, strict=True):
             law = law_of(one.mechanism.name, scale)
@@ -124,47 +145,51 @@ def sums_after(found: Mapping[str, Found], purchases: Sequence[Purchase]) -> dic
     return {t: one.sums_after(laws.get(t, {})) for t, one in found.items() if one.summed}
 
 
-_PARTS: Final[WeakKeyDictionary[Workload, tuple[tuple[object, ...], _Part]]] = WeakKeyDictionary()
-
-
 def _topped_up(
-    request: Request,
-    noise: Noise,
-    found: Found,
-    knowledge: Knowledge,
-    numbers: tuple[int, ...],
-    rows: tuple[IntArray, ...],
-    alone: tuple[float, ...],
+    request: Request, noise: Noise, found: Found, knowledge: Knowledge, lot: _Lot
 ) -> tuple[float, ...]:
-    """The largest scales at which the rows, with history and each other, meet the target; at the
-    scales ``alone`` each meets it by itself."""
-    each = zip(numbers, rows, alone, strict=True)
-    scales = tuple(found.scale(number, own, scale) for number, own, scale in each)
+    """Return the largest scales at which the rows of a lot meet the half-width together with
+    history and with each other. At the lot's own scales each row meets it by itself."""
+    each = zip(*lot.rows, lot.scales, strict=True)
+    scales = tuple(found.scale(number, rows, scale) for number, rows, scale in each)
     if request.by_invariants in TOGETHER:  # the joint noise itself spreads less
         return scales
     laws = [law_of(noise.mechanism.name, scale) for scale in scales]
-    factors = knowledge.widened(found, numbers, rows, laws)
+    factors = knowledge.widened(found, *lot.rows, laws)
     return tuple(map(operator.mul, scales, factors))
 
 
-def _part(
+_LOTS: Final[WeakKeyDictionary[Workload, tuple[tuple[object, ...], _Lot]]] = WeakKeyDictionary()
+
+
+def _lot(
     request: Request, workload: Workload, noise: Noise, short: Sequence[IntArray], choice: Choice
-) -> _Part:
-    """The rows to buy so that the ``short`` ones are bought, and their scales without history."""
-    rows, target = Selection.of(short), request.target
+) -> _Lot:
+    """Return the rows to buy, and scales at which each meets the target by itself.
+
+    ``short`` are the rows of each column that are not known precisely enough. All others are bought
+    too where that might cost less (`Choice.part`).
+    """
     if all(len(own) == one.height for own, one in zip(short, workload.columns, strict=True)):
-        return rows, workload, noise.scales
-    # Cached: if some rows are exact, each repetition of a statement buys the same other rows.
-    key = noise, target, rows.columns, *(own.tobytes() for own in rows.rows)
-    kept = _PARTS.get(workload)
+        return _Lot(Selection.of(short), workload, noise.scales)
+    # The last lot is kept: if some rows are exact, a repeated statement buys the same other rows.
+    rows = Selection.of(short)
+    key = noise, request.target, rows.columns, *(own.tobytes() for own in rows.rows)
+    kept = _LOTS.get(workload)
     if kept is None or kept[0] != key:
-        part, scales = rows.taken_from(workload), None
-        if request.by_invariants not in BY_DESIGN:  # which is charged for the whole anyway
-            scales = choice.part(noise, workload, rows, part, target)
-            if scales is None:
-                rows = noise.all_bought(workload)
-                part = rows.taken_from(workload)
-        if scales is None:
-            scales = tuple(noise.scales[n] for n in rows.columns)
-        kept = _PARTS[workload] = key, (rows, part, scales)
+        kept = _LOTS[workload] = key, _part(request, workload, noise, rows, choice)
     return kept[1]
+
+
+def _part(
+    request: Request, workload: Workload, noise: Noise, rows: Selection, choice: Choice
+) -> _Lot:
+    """Return the lot of some rows of a workload."""
+    part = rows.taken_from(workload)
+    if request.by_invariants not in BY_DESIGN:  # which charge for the whole workload anyway
+        scales = choice.part(noise, workload, rows, part, request.target)
+        if scales is not None:
+            return _Lot(rows, part, scales)
+        rows = noise.all_bought(workload)
+        part = rows.taken_from(workload)
+    return _Lot(rows, part, tuple(noise.scales[number] for number in rows.columns))
