@@ -16,7 +16,7 @@ def test_rates_beside_postgresql_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
-        "lasting": lambda _: ["-t", "300"],
+        "lasting": lambda _: ["-t", "150"],
         "groups": lambda: itertools.repeat("SELECT a, d, count(*) FROM person GROUP BY a, d"),
         "ROUNDS": 1, "ROWS": 1_000, "IDLE": 20, "MODES": ("extended", "prepared"),
         "CONNECTIONS": (2,), "WORKERS": (1,),

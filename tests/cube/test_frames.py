@@ -67,8 +67,14 @@ def policy(base: Path, origin: str = "people", **attributes: Any) -> tallyveil.P
     return tallyveil.parse_policy(declared, base=base)
 
 
-@pytest.mark.parametrize("name", FRAMES)
-@pytest.mark.parametrize("origin", ["people", "person", "main.People", "FROM person SELECT *"])
+ORIGINS = ["people", "person", "main.People", "FROM person SELECT *"]
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [(name, ORIGINS[n % 4]) for n, name in enumerate(FRAMES)]
+    + [("pandas", origin) for origin in ORIGINS[1:]],
+)
 def test_a_frame_is_counted_like_a_table(tmp_path: Path, name: str, origin: str) -> None:
     # At this cost the noise is other than 0 with a probability below 10⁻³⁸.
     with tallyveil.connect(policy(tmp_path, origin), source=FRAMES[name]()) as connection:

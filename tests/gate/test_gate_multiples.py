@@ -176,10 +176,10 @@ def test_rows_that_aggregates_share_are_charged_once(opened: Connect) -> None:
     assert spent(connection) == spent(other)
 
 
-@pytest.mark.parametrize("one", STATEMENTS[:9], ids=IDS[:9])
-@pytest.mark.parametrize("coverage", ["once", "always"])
-def test_a_fresh_purchase_is_one_purchase(opened: Connect, one: Asked, coverage: str) -> None:
+@pytest.mark.parametrize(("number", "coverage"), [*enumerate(["once", "always", "once"] * 3)])
+def test_a_fresh_purchase_is_one_purchase(opened: Connect, number: int, coverage: str) -> None:
     """Each asking is charged once, and its answers come from that purchase alone."""
+    one = STATEMENTS[number]
     connection = opened()
     first = ask(connection, one.sql, source="fresh", coverage=coverage)
     cost = spent(connection)

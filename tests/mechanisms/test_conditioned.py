@@ -148,10 +148,10 @@ def test_the_fallback_makes_up_for_what_the_tables_lack(tree: Tree, reach: int) 
     law = enumerated(tree, reach)
     atom, beyond = narrow(tree, law)
     assert beyond > 0.0005
-    drawn = Counter(tuple(atom.draw()) for _ in range(500))
+    drawn = Counter(tuple(atom.draw()) for _ in range(300))
     assert surprise(drawn, law) > MISS
-    share = sum(not atom.within(values) for values in drawn.elements()) / 500
-    assert abs(share - beyond) < 6 * math.sqrt(beyond / 500) + 0.002
+    share = sum(not atom.within(values) for values in drawn.elements()) / 300
+    assert abs(share - beyond) < 6 * math.sqrt(beyond / 300) + 0.002
 
 
 @pytest.mark.parametrize("law", [LAPLACE, DiscreteLaplaceLaw(2.5), DiscreteGaussianLaw(1.7)])
