@@ -21,7 +21,7 @@ from sqlglot import exp
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import OUTER, level_nodes
-from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, position
+from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, meant, position
 from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
@@ -100,17 +100,19 @@ class Records:
         found = exact or found
         if not found:
             raise UndefinedColumn(
-                f'column "{name}" does not exist', hint=self._hint(), position=position(column)
+                f'column "{name}" does not exist', hint=self._hint(name), position=position(column)
             )
         if len(found) > 1:
             raise ambiguous(column)
         return found[0]
 
-    def _hint(self) -> str:
+    def _hint(self, name: str) -> str:
         names = tuple(f.name for f in self.fields)
         if names == self.domain.names:
-            return f"The attributes of {self.domain.table} are {', '.join(names)}."
-        return f"The columns here are {', '.join(dict.fromkeys(names))}."
+            every = f"The attributes of {self.domain.table} are {', '.join(names)}."
+        else:
+            every = f"The columns here are {', '.join(dict.fromkeys(names))}."
+        return meant(name, names) + every
 
     def substitute(self, node: exp.Expr, branch: Branch) -> exp.Expr:
         """Return a copy of the expression with every column replaced by its value in the branch."""

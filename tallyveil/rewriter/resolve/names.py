@@ -11,7 +11,7 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.records import KIND, Kind, common_table, sources
-from tallyveil.rewriter.sql.nodes import position, visit
+from tallyveil.rewriter.sql.nodes import meant, position, visit
 
 __all__ = [
     "DEFAULT_SCHEMAS", "Catalog", "forget_databases", "forget_schemas", "refuse_reserved_names",
@@ -111,10 +111,18 @@ def _kind(table: exp.Table, catalog: Catalog) -> Kind:
         return "protected"
     if schema in DEFAULT_SCHEMAS and name in catalog.public:
         return "public"
+    written = ".".join(part.name for part in table.parts)
+    every = (
+        *catalog.domains,
+        *catalog.public,
+        *catalog.views,
+        *(f"dp.{one}" for one in catalog.relations),
+    )
     raise UndefinedTable(
-        f'relation "{".".join(part.name for part in table.parts)}" does not exist',
+        f'relation "{written}" does not exist',
         detail=_ALONE if _is_catalog(table) else None,
-        hint="SELECT * FROM dp.attributes lists the tables and attributes.",
+        hint=f"{meant(written, sorted(every))}SELECT * FROM dp.attributes lists the tables and"
+        " attributes.",
     )
 
 

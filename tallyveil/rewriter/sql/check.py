@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -21,7 +20,7 @@ from tallyveil.errors import (
     UndefinedObject,
 )
 from tallyveil.rewriter.sql import vocabulary as known
-from tallyveil.rewriter.sql.nodes import function_name, position, visit
+from tallyveil.rewriter.sql.nodes import function_name, meant, position, visit
 
 __all__ = ["check"]
 
@@ -29,7 +28,6 @@ MAX_DIGITS: Final = 400
 MAX_ITEMS: Final = 1664  # PostgreSQL's limit for the items of a SELECT
 MAX_SELECTS: Final = 500
 _MOST_ROWS: Final = 2**63 - 1
-_LONGEST_NAME: Final = 63
 
 # Lists of values have no limit but MAX_TOKENS.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
@@ -229,11 +227,10 @@ def _check_named(node: exp.Anonymous) -> None:
     if name in _TYPE_LOOKUPS:
         # Drivers look extension types up by name and take 42704 for "not installed here".
         raise UndefinedObject("types are not looked up by name here")
-    near = difflib.get_close_matches(name[:_LONGEST_NAME], _ANSWERED, n=1, cutoff=0.75)
-    meant = f"Did you mean {near[0]}? " if near and near[0] != name else ""
     raise UndefinedFunction(
         f"function {name} is not answered",
-        hint=f"{meant}Only deterministic functions of texts, numbers and dates are answered.",
+        hint=f"{meant(name, _ANSWERED)}Only deterministic functions of texts, numbers and dates"
+        " are answered.",
     )
 
 

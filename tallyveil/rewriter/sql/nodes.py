@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
     "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
-    "function_name", "is_star", "leaves", "own_alias", "position", "unfiltered", "visit",
-    "whole_number",
+    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "unfiltered",
+    "visit", "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
 Operator: TypeAlias = type[exp.Binary]
+
+_LONGEST_NAME: Final = 63
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,14 @@ def function_name(node: exp.Expr) -> str:
     if written is not None:
         return str(written)
     return node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The start of a hint if one of the known names is spelt nearly alike, else nothing."""
+    names = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), names, n=1, cutoff=0.75)
+    found = names[near[0]] if near else name
+    return "" if found == name else f"Did you mean {found}? "
 
 
 def is_star(item: exp.Expr) -> bool:
