@@ -45,6 +45,11 @@ PORTION: Final = 1_000
 """The number of values that C handles in a fifth of a millisecond, while no other thread runs."""
 
 
+_LOAD: Final = (
+    "The limit is elapsed time: if other statements used the processor meanwhile, ask again."
+)
+
+
 class Phase(Enum):
     """A phase of a statement: its name, and the hint if it takes too long."""
 
@@ -143,7 +148,9 @@ class Deadline:
                 hint="SET statement_timeout = 0 leaves only the server's own limit.",
             )
         what, hint = self.phase.value
-        return StatementTooComplex(f"{what} took longer than the time limit", hint=hint)
+        return StatementTooComplex(
+            f"{what} took longer than the time limit", hint=f"{hint} {_LOAD}"
+        )
 
 
 def canceled() -> QueryCanceled:

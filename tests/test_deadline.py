@@ -63,3 +63,13 @@ def test_the_nearer_of_the_gates_and_the_sessions_limit_ends_it(
     with pytest.raises(error, match="time"):
         Deadline(limit, timeout).check()
     assert Deadline(limit, timeout).remaining() <= 0
+
+
+@pytest.mark.parametrize("phase", deadline.Phase)
+def test_the_hint_of_the_limit_names_the_statement_and_the_load(phase: deadline.Phase) -> None:
+    late = Deadline(0)
+    late.phase = phase
+    with pytest.raises(StatementTooComplex) as caught:
+        late.check()
+    assert str(caught.value.hint).startswith(phase.value[1])
+    assert "The limit is elapsed time" in str(caught.value.hint)
