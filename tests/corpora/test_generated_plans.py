@@ -50,8 +50,8 @@ def run(house: House, seeds: range) -> None:
 
 def test_plans(house: House) -> None:
     """Others each day."""
-    first = 300_000 + 40 * int(time.time() // 86_400)
-    run(house, range(first, first + 40))
+    first = 300_000 + 25 * int(time.time() // 86_400)
+    run(house, range(first, first + 25))
 
 
 @pytest.mark.slow
