@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.gate import Gate
 from tallyveil.gate.deciding.choice import Choice
 from tests.gate.asking import spent
 
@@ -54,12 +55,12 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         }
         policy = {
             "ledger": ledger or f"{next(numbers)}.sqlite",
-            "tables": {"t": {"attributes": attributes} | table},
+            "tables": {"t": {"attributes": attributes, "limits": {"least_cost": 1e-9}} | table},
             "defaults": {"epsilon": 0.1},
-            "server": {"statement_timeout": 600},  # other tests may keep the machine busy
         }
         parsed = tallyveil.parse_policy(policy, base=tmp_path)
-        held.append(tallyveil.connect(parsed, source=source.cursor()))
+        # Other tests may keep the machine busy for longer than a statement may take.
+        held.append(tallyveil.Connection(Gate(parsed, source.cursor(), time_limit=600)))
         return held[-1]
 
     yield make
