@@ -1,4 +1,4 @@
-"""A bounded cache."""
+"""What is computed once and kept: in a bounded cache, with an object, or as its property."""
 
 from __future__ import annotations
 
@@ -8,12 +8,38 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, time
 from decimal import Decimal
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from tallyveil.locks import Rank, ranked_lock
 
-__all__ = ["Cache", "exact_key", "kept_with", "key_bytes"]
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property:  # noqa: N801  # as in functools
+        """As `functools.cached_property` from Python 3.12 on. Two threads may compute the same
+        value; neither waits for the other.
+
+        In 3.11 one lock covers a property of all objects of a class while it is computed. A
+        statement that waits for its turn there would keep all others from theirs.
+        """
+
+        def __init__(self, function):
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, thing, owner=None):
+            if thing is None:
+                return self
+            value = thing.__dict__[self._name] = self._function(thing)
+            return value
+
+
+__all__ = ["Cache", "cached_property", "exact_key", "kept_with", "key_bytes"]
 
 T = TypeVar("T")
 Thing = TypeVar("Thing")

@@ -17,7 +17,8 @@ A thread that waits for the accountant's lock can be stopped, because the holder
 the disk or for another process on the ledger.
 
 With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, taking a lock out of
-order raises RuntimeError at once, even if no other thread is there to deadlock with.
+order raises RuntimeError at once, even if no other thread is there to deadlock with. So does asking
+for a turn (`proxy.turns`) under a lock.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Final
 
 from tallyveil import deadline
 
-__all__ = ["CheckedLock", "Rank", "ranked_lock"]
+__all__ = ["CheckedLock", "Rank", "check_none_held", "ranked_lock"]
 
 _CHECKED: Final = bool(os.environ.get("TALLYVEIL_CHECK_LOCKS"))
 # Seconds between two checks of the deadline.
@@ -56,6 +57,12 @@ class _Held(threading.local):
 
 
 _held: Final = _Held()
+
+
+def check_none_held() -> None:
+    """Raise RuntimeError if locks are checked and this thread holds one."""
+    if _CHECKED and _held.rank:
+        raise RuntimeError(f"a thread waits for its turn under a {Rank(_held.rank).name} lock")
 
 
 class CheckedLock:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tallyveil.locks import CheckedLock, Rank
+from tallyveil.locks import CheckedLock, Rank, ranked_lock
+from tallyveil.proxy.turns import Turns
 
 
 def test_ascending_ranks_are_taken_and_given_back() -> None:
@@ -43,3 +44,11 @@ def test_the_tests_check_the_order() -> None:
     from tallyveil.locks import ranked_lock
 
     assert isinstance(ranked_lock(Rank.LEAF), CheckedLock)
+
+
+def test_a_turn_under_a_lock_is_an_error() -> None:
+    turn = Turns(1).begin("ada")
+    assert turn.waits() is False
+    with ranked_lock(Rank.LEAF), pytest.raises(RuntimeError, match="LEAF"):
+        turn.waits()
+    turn.end()

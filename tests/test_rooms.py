@@ -77,6 +77,15 @@ def test_the_boundary_is_between_three_rooms() -> None:
     assert users == {"cube", "mechanisms", "accountant"}
 
 
+def test_computed_properties_hold_no_lock() -> None:
+    """`functools.cached_property` holds one in Python 3.11, in which a statement may wait."""
+    for path in PACKAGE.rglob("*.py"):
+        found = source(path)
+        own = ("functools", "cached_property") in found.taken or "functools.cached" in found.text
+        assert not own or path.name == "cache.py", path
+    assert ("tallyveil.cache", "cached_property") in source(PACKAGE / "workload/workload.py").taken
+
+
 def test_only_the_accountant_issues_receipts() -> None:
     assert _users("issue_receipt") == {"boundary.py", "accountant"}
 

@@ -6,10 +6,10 @@ import datetime as dt
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 from tallyveil.accountant.budgets.account import Balance
 from tallyveil.accountant.joint import Drawn, Joint
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Translate

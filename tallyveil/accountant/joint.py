@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, cached_property
 from tallyveil.errors import LedgerError
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms

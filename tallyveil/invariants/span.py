@@ -16,14 +16,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.cache import kept_with
+from tallyveil.cache import cached_property, kept_with
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.combination import ExactCombination
 from tallyveil.invariants.laminar import Laminar

@@ -11,8 +11,9 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
+
+from tallyveil.cache import cached_property
 
 __all__ = ["Attribute", "Domain", "Neighbours", "Value", "shown"]
 

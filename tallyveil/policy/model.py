@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
+from tallyveil.cache import cached_property
 from tallyveil.policy import checks
 from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Domain, Neighbours

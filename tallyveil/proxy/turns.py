@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from tallyveil.locks import check_none_held
+
 __all__ = ["Turn", "Turns"]
 
 LIGHT: Final = 0.4
@@ -167,6 +169,7 @@ class Turn:
         """Return False if the thread may go on. Otherwise wait a little and return True: it is the
         turn of others, and the caller must ask again.
         """
+        check_none_held()
         if self._queued_at is not None:
             return self._keep_waiting(self._queued_at)
         now = time.monotonic()

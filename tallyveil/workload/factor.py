@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.alike import ranks, run_starts, stretches
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.workload.factorisation import row_parts
 from tallyveil.workload.row_keys import Listed, listed
 

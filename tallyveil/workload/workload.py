@@ -19,12 +19,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.workload.factor import Factor, product_entries
 from tallyveil.workload.row_keys import RowNames, product_names, row_key
 

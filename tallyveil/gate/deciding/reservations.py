@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from tallyveil import deadline
+from tallyveil.cache import cached_property
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.rewriter import Workload
 

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from tallyveil.accountant import PUBLISHED, Accountant, Ledger, invariants_of
+from tallyveil.cache import cached_property
 from tallyveil.errors import LedgerMismatch
 from tallyveil.events import report
 from tallyveil.gate.declared.declaring import Declared, refuse

@@ -23,14 +23,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, cached_property
 from tallyveil.inference.conditional.circle import (
     AT_ONCE,
     Complex,

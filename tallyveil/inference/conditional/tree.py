@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tallyveil import deadline
+from tallyveil.cache import cached_property
 from tallyveil.inference.laws.laws import NoiseLaw
 
 __all__ = ["Node", "Tree", "first_alike"]

@@ -6,13 +6,13 @@ Arrays are over all s on the circle, 0 first, or transforms at θ ≥ 0 (`condit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.inference.conditional.circle import back, others, transformed
 from tallyveil.inference.laws.laws import NoiseLaw
 

@@ -16,12 +16,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from tallyveil.arrays import FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.inference.conditional.circle import cosines, log_of, variance_of
 from tallyveil.inference.laws.weighted_noise import sum_bound
 

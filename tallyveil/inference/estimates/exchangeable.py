@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.alike import ranks
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.cache import cached_property
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
     Nearest,

@@ -18,13 +18,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from scipy.special import ndtri
 
 from tallyveil.arrays import FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw, exact_miss
 from tallyveil.inference.laws.noise import Noises

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from tallyveil.alike import changes
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
 

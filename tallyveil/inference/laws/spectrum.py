@@ -22,12 +22,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.cache import cached_property
 from tallyveil.inference.laws.waves import Waves
 from tallyveil.inference.laws.weighted_noise import WeightedNoise, sum_bound
 

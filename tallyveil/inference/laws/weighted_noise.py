@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.laws import LAWS, NoiseLaw
 from tallyveil.inference.laws.noise import Noises

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
 
 from tallyveil.accountant import Basis
 from tallyveil.arrays import FloatArray
-from tallyveil.cache import Cache, key_bytes
+from tallyveil.cache import Cache, cached_property, key_bytes
 from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.laws.noise import Signature
 from tallyveil.workload.workload import IntArray

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -18,6 +17,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import Fit, Noises
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.alike import stretches
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Factor
 

@@ -15,7 +15,6 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.alike import ranks
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,

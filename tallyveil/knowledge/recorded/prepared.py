@@ -6,7 +6,6 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, cached_property
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = [

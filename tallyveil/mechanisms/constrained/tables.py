@@ -18,7 +18,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node

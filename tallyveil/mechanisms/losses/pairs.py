@@ -29,11 +29,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
 from tallyveil.mechanisms.losses.partition import CellClasses, ClassRows, distances, join, partition
 from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.alike import alike, coded
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.mechanisms.units import CEILING
 
 __all__ = ["CELL_LIMIT", "Tensor", "align", "independent", "join_axes", "place"]

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate, pairwise
 
 import numpy as np
 
 from tallyveil.arrays import FloatArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
 from tallyveil.mechanisms.noise.inversion import QuantileBounds, RandomWords, decided, random_words

@@ -43,13 +43,13 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers

@@ -27,12 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, RandomWords, uniform_below
 from tallyveil.mechanisms.records.one_record import ByDraws, Response

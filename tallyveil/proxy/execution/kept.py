@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Move, Result, Statement, StatementDescription
 from tallyveil.proxy.errors import (

@@ -14,7 +14,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from sqlglot import exp
 
 from tallyveil.arrays import BoolArray
 from tallyveil.arrow import array_of
+from tallyveil.cache import cached_property
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.cells import comparisons
 from tallyveil.rewriter.resolve.branches import RECORD

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.cache import Cache
+from tallyveil.cache import Cache, cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
