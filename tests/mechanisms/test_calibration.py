@@ -16,6 +16,8 @@ from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Adjacency, Neighbours, mechanism, sensitivity
 from tallyveil.mechanisms.losses import cells, tensors
 from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.mechanisms.noise.calibrate import scale_loss
 from tallyveil.mechanisms.units import units
 from tallyveil.workload.workload import Workload
 from tests.matrices import column
@@ -81,6 +83,25 @@ def test_scales_in_given_proportions_cost_what_was_asked(
     if ratios:
         assert max(ratios) <= min(ratios) * (1 + 1e-12)
         assert cost >= epsilon * (1 - Fraction(1, 10**10)) - Fraction(1, 10**11)
+
+
+@pytest.mark.parametrize(
+    ("measure", "size"),
+    [("epsilon", 1), ("epsilon", 10**6), ("epsilon", 10**11), ("rho", 1), ("rho", 10**8)],
+)
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("share", [0.01, 1.0, 100.0])
+def test_scales_of_numbers_of_any_size_are_in_given_proportions(
+    measure: Measure, size: int, neighbours: Neighbours, share: float
+) -> None:
+    w = workload([[size, 0, -size]], [[0, 3 * size, size]])
+    relation = Adjacency(neighbours)
+    like = [size, 3 * size * share]
+    noise = mechanism("laplace" if measure == "epsilon" else "gaussian")
+    scales = noise.scales_for(w, "0.05", relation, measure, like)
+    assert scales[0] / like[0] == pytest.approx(scales[1] / like[1], rel=1e-9)
+    cost, asked = scale_loss(w, scales, relation, measure).bound, units(Fraction("0.05"))
+    assert asked * (1 - 1e-9) <= cost <= asked
 
 
 @given(workloads, relations)

@@ -112,9 +112,10 @@ def scales_for(
         return (0.0,) * len(steps)
     if len(noisy) > 1:
         if like is not None:
-            each = list(zip(steps, map(Fraction, like), strict=True))
-            least = min(own for step, own in each if step)  # so that the greatest rate is 1
-            steps = [(own / least) ** power(measure) if step else 0 for step, own in each]
+            own_steps = [Fraction(one) ** power(measure) for one in like]
+            # The costliest column costs 1 by itself. Losses of many times that are cut off.
+            unit = max(step / own for step, own in zip(steps, own_steps, strict=True) if step)
+            steps = [own * unit if step else 0 for step, own in zip(steps, own_steps, strict=True)]
         rates = [1 / Fraction(step) for step in steps if step]
         shared = from_units(privacy_loss(noisy, rates, relation, measure).bound)
     allowed = budget
