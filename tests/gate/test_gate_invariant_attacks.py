@@ -101,12 +101,12 @@ class Attack:
         heights = purchase.charge.heights
         columns = [dense(column) for column in purchase.charge.workload.columns]
         losses = np.zeros(len(self.moves))
-        if purchase.together is None:
+        if purchase.joint_noise is None:
             for rows, scale in zip(columns, receipt.scales, strict=True):
                 losses += self.loss(rows @ self.moves.T, scale, purchase.mechanism.name)
             flat = [rolled.randrange(20) for _ in range(sum(heights))]
         else:
-            tree, _ = purchase.together
+            tree, _ = purchase.joint_noise
             losses = self.tree_loss(tree, np.vstack(columns) @ self.moves.T)
             flat = made_up(tree, [n for column in exact() for n in column], rolled)
         self.released.append((self.user, losses))
