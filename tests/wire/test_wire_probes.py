@@ -92,6 +92,60 @@ def test_what_could_have_a_row_is_refused(free_house: Any, sql: str) -> None:
     assert free_house.spent() == 0
 
 
+ABOUT = "dp_interval_low(n), dp_interval_high(n) AS u, dp_stddev(n), dp_probability(n, 0, 9) + 1"
+ABOUT_ANSWERS = [
+    f"SELECT count(*) AS n, {ABOUT} FROM person",
+    f"SELECT sum(age * 0.5) AS n, {ABOUT} FROM person",
+    f"SELECT state, sum(0.5) AS n, {ABOUT} FROM person GROUP BY state",
+    f"SELECT state, count(*) AS n, {ABOUT} FROM person GROUP BY ROLLUP (state) ORDER BY 3",
+    f"SELECT state, {ABOUT} FROM (SELECT state, count(*) AS n FROM person GROUP BY state) t",
+    f"WITH t AS (SELECT state, count(*) AS n FROM person GROUP BY state) SELECT *, {ABOUT} FROM t",
+    "SELECT state, dp_stddev(count(*) - 1) AS s, dp_interval_high(count(*)) FROM person"
+    " GROUP BY state HAVING dp_stddev(count(*)) < 9 ORDER BY s",
+    f"SELECT count(*) AS n, {ABOUT} FROM person UNION ALL"
+    f" SELECT count(age) AS n, {ABOUT} FROM person",
+    "SELECT state, count(*) AS n, dp_stddev(count(*)), dp_interval_low(n) FROM person"
+    " GROUP BY state",
+]
+
+
+@pytest.mark.parametrize("sql", ABOUT_ANSWERS)
+def test_functions_of_answers_have_columns_too(free_house: Any, sql: str) -> None:
+    with free_house.connect() as connection, RawClient(free_house.port) as client:
+        client.start()
+        client.send(m.Parse("p", sql.encode()), m.Describe("S", "p"), m.Sync())
+        columns = [column[:2] for column in dict(client.until("Z"))["T"]]
+        probes = [f"SELECT * FROM ({sql}) t LIMIT 0", f"SELECT * FROM ({sql}) t WHERE 1=0"]
+        if sql.endswith("person GROUP BY state"):
+            probes.append(sql.replace("GROUP BY", "WHERE FALSE GROUP BY"))
+        if "ORDER" not in sql:
+            probes.append(f"{sql} LIMIT 0")
+        for probe in probes:
+            cursor = connection.execute(probe.encode())
+            found = [(column.name, column.type_code) for column in cursor.description or ()]
+            assert found == columns, probe
+            assert cursor.fetchall() == []
+    assert free_house.spent() == 0
+
+
+@pytest.mark.parametrize(
+    ("item", "sqlstate"),
+    [
+        ("dp_stddev(nope)", "42703"),
+        ("dp_stddev()", "0A000"),
+        ("dp_probability(count(*), 0)", "0A000"),
+        ("dp_probability(count(*), 0, age)", "0A000"),
+        ("dp_stddev(dp_stddev(count(*)))", "0A000"),
+    ],
+)
+def test_mistakes_in_functions_of_answers_are_reported(
+    free_house: Any, item: str, sqlstate: str
+) -> None:
+    with free_house.connect() as connection, pytest.raises(psycopg.Error) as refused:
+        connection.execute(f"SELECT {item} FROM person LIMIT 0".encode())
+    assert refused.value.sqlstate == sqlstate
+
+
 def test_a_total_of_no_records_is_still_a_row(free_house: Any) -> None:
     with free_house.connect() as connection:
         for sql, rows in {

@@ -9,6 +9,9 @@ becomes
 
 The SELECT that counts computes the function as one more column, every query in between selects that
 column too, and the column replaces the function where it was written. ``*`` leaves it out.
+
+A query that never has rows has no answers either: there the function becomes an expression over its
+first argument that has the same type.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
 from tallyveil.rewriter.resolve.lookup import Columns, Place, items_for
 from tallyveil.rewriter.resolve.names import Catalog
+from tallyveil.rewriter.resolve.probes import WITHOUT_ROWS
 from tallyveil.rewriter.resolve.records import (
     aggregates,
     definition_of,
@@ -28,7 +32,7 @@ from tallyveil.rewriter.resolve.records import (
     level_nodes,
     reads_records,
 )
-from tallyveil.rewriter.sql.nodes import ambiguous, function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import ambiguous, as_type, function_name, is_star, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["add_interval_columns"]
@@ -44,7 +48,9 @@ def add_interval_columns(tree: exp.Expr, catalog: Catalog) -> None:
     for function in list(tree.find_all(exp.Anonymous)):
         if function_name(function) in ABOUT_ANSWERS:
             select = function.find_ancestor(exp.Select)
-            if select is None or not reads_records(select):
+            if function.meta_get(WITHOUT_ROWS):
+                function.replace(_of_no_row(function))
+            elif select is None or not reads_records(select):
                 function.replace(columns.replacement(function, select))
     columns.exclude_from_stars(tree)
 
@@ -62,8 +68,7 @@ class _IntervalColumns:
     def replacement(self, function: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
         """The column that replaces a function written in a SELECT over noisy rows."""
         answer = function.expressions[0].unnest() if function.expressions else None
-        complete = len(function.expressions) == ABOUT_ANSWERS[function_name(function)]
-        if not complete or select is None or not isinstance(answer, exp.Column):
+        if not _complete(function) or select is None or not isinstance(answer, exp.Column):
             raise _refused(function)
         bounds_of(function)
         place = self._place_of(answer, select)
@@ -139,6 +144,24 @@ class _IntervalColumns:
         if isinstance(item, exp.Column):
             place = self._place_of(item, select)
         return self._selected_from(place, function)
+
+
+def _complete(function: exp.Anonymous) -> bool:
+    return len(function.expressions) == ABOUT_ANSWERS[function_name(function)]
+
+
+def _of_no_row(function: exp.Anonymous) -> exp.Expr:
+    """An expression of the function's type, for a query without rows."""
+    if not _complete(function):
+        raise _refused(function)
+    bounds_of(function)
+    answer = exp.paren(function.expressions[0].copy())
+    if any(function_name(one) in ABOUT_ANSWERS for one in answer.find_all(exp.Anonymous)):
+        raise _refused(function)
+    if function_name(function) in ("dp_interval_low", "dp_interval_high"):
+        return answer
+    nothing = as_type(exp.null(), "DOUBLE")
+    return exp.Case(ifs=[exp.If(this=exp.Is(this=answer, expression=exp.null()), true=nothing)])
 
 
 def _query_of(source: exp.Expr) -> exp.Expr | None:

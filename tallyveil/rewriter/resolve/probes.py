@@ -1,21 +1,32 @@
 """Queries that never have rows: LIMIT 0, WHERE 1 = 0. Clients use them to get columns' types.
 
 Such a query reveals nothing about the contents of its tables. So it reads empty tables instead of
-the protected ones, whose columns and types are public.
+the protected ones, whose columns and types are public. Functions of answers are marked in it, since
+it has no answers (`interval_columns`).
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import KIND, is_aggregate, own_nodes, sources
-from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, own_alias, whole_number
+from tallyveil.rewriter.sql.nodes import (
+    COMPARISONS,
+    as_type,
+    function_name,
+    own_alias,
+    whole_number,
+)
+from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["empty_probes"]
+__all__ = ["WITHOUT_ROWS", "empty_probes"]
+
+# The key in the meta of a function of an answer that is in a query without rows.
+WITHOUT_ROWS: Final = "without_rows"
 
 _Known: TypeAlias = dict[int, bool]
 """For the id of each query, whether it never has rows."""
@@ -35,6 +46,9 @@ def empty_probes(tree: exp.Expr, catalog: Catalog) -> bool:
             joins=node.args.get("joins"),
         )
         node.replace(empty)
+    for function in tree.find_all(exp.Anonymous) if found else ():
+        if function_name(function) in ABOUT_ANSWERS and _within_probe(function, known):
+            function.meta[WITHOUT_ROWS] = True
     return found
 
 
