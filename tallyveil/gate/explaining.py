@@ -73,12 +73,10 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
     if follower is None:
         scale = _scale(table, index, request, forecast)
         return f"{scale}, {_expected(noise, column, noise.scales[index], confidence)}"
-    law = law_of(noise.mechanism.name, noise.scales[follower.of])
-    half = 0 if law is None else follower.times * law.half_width(confidence)
     better = "" if follower.alike else " or better"
-    return (
-        f"multiples of other rows, {interval_text([column.multiplier * half], confidence)}{better}"
-    )
+    leader = noise.scales[follower.of]
+    expected = _expected(noise, column, leader, confidence, follower.times)
+    return f"multiples of other rows, {expected}{better}"
 
 
 def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
@@ -164,14 +162,16 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _expected(noise: Noise, column: Column, scale: float, confidence: Fraction) -> str:
-    """The interval to expect."""
+def _expected(
+    noise: Noise, column: Column, scale: float, confidence: Fraction, times: Fraction | int = 1
+) -> str:
+    """The interval to expect of ``times`` an answer at this scale."""
     if isinstance(noise.mechanism, CountMechanism) and scale:
         widest = noise.mechanism.widest(scale, confidence)
         return f"interval of width at most {widest} {percent(confidence)}"
     law = law_of(noise.mechanism.name, scale)
     half = 0 if law is None or not scale else law.half_width(confidence)
-    return interval_text([column.multiplier * half], confidence)
+    return interval_text([column.multiplier * times * half], confidence)
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:

@@ -39,7 +39,7 @@ from tallyveil.knowledge.improvement import (
     put_bought,
 )
 from tallyveil.knowledge.looks import Looks, is_large
-from tallyveil.knowledge.multiples import in_proportion, narrowed, put_multiples
+from tallyveil.knowledge.multiples import in_proportion, narrowed, put_multiples, same_in_range
 from tallyveil.knowledge.own import looks, own_answers
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
@@ -127,6 +127,7 @@ class Knowledge:
             if aim.in_range:
                 own = own_answers(self._state, column, seen, aim.mechanism.name)
                 rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
+        same_in_range(columns, aims, rows)
         narrowed(columns, aims, rows)
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
         return Found(tuple(columns), tuple(aims), kept, outlooks, seen=seen)

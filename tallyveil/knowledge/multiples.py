@@ -1,6 +1,8 @@
 """What is known of a row, for all multiples of it that a statement asks.
 
-A row has one answer in all its multiples: its narrowest interval, and values in proportion.
+A row has one answer in all its multiples: its narrowest interval, and values in proportion. A
+mechanism with a public range answers plain counts only, whose multiples are the same row: all of
+them have the same answer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tallyveil.knowledge.state import State
 from tallyveil.workload.multiples import Multiples, Place
 from tallyveil.workload.workload import Column
 
-__all__ = ["in_proportion", "narrowed", "put_multiples"]
+__all__ = ["in_proportion", "narrowed", "put_multiples", "same_in_range"]
 
 _Rows: TypeAlias = list[Sequence[Known | None]]
 
@@ -71,7 +73,10 @@ def put_multiples(
 ) -> None:
     """Replace rows by what answers bought to multiples of them give, where that is better."""
     multiples = Multiples.of(columns)
-    if not multiples.groups or bought.mechanism.needs_range:
+    if not multiples.groups:
+        return
+    if bought.mechanism.needs_range:
+        _put_same(multiples, bought, rows)
         return
     for alike in multiples.alike or ():
         leaders = [number for number in alike if number in bought.columns]
@@ -108,6 +113,45 @@ def put_multiples(
                 or surpasses(answer, before, aims[place.column].criterion)
             ):
                 put.of(place.column)[place.row] = answer
+    put.end()
+
+
+def _put_same(multiples: Multiples, bought: Bought, rows: _Rows) -> None:
+    """Give each row of which a multiple was bought the answer of that multiple."""
+    put = _Changes(rows)
+    answered = {
+        (number, row)
+        for number, own in zip(bought.columns, bought.rows, strict=True)
+        for row in own.tolist()
+    }
+    for group in deadline.stoppable(multiples.groups):
+        leader = next((one for one in group if (one.column, one.row) in answered), None)
+        if leader is not None:
+            answer = rows[leader.column][leader.row]
+            for place in group:
+                put.of(place.column)[place.row] = answer
+    put.end()
+
+
+def same_in_range(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> None:
+    """Give all multiples of a row one answer, if its mechanism has a public range: the one that
+    meets the most demanding aim, or the first one if none meets its aim."""
+    if not any(aim.in_range for aim in aims):
+        return
+    put = _Changes(rows)
+    for group in deadline.stoppable(Multiples.of(columns).groups):
+        best: Known | None = None
+        least = math.inf
+        for place in group:
+            one, aim = rows[place.column][place.row], aims[place.column]
+            if one is None or one is best:
+                continue
+            scale = aim.scale if one.suffices(aim) else math.inf
+            if best is None or scale < least:
+                best, least = one, scale
+        for place in group:
+            if rows[place.column][place.row] is not best:
+                put.of(place.column)[place.row] = best
     put.end()
 
 

@@ -97,12 +97,14 @@ class Choice:
         if latest is None or latest[0] != key:
             noise = self._chosen(workload, *key)
             if named not in BY_DESIGN:
-                costs, chosen = target.half_width is None, noise.mechanism
-                noise = once_each(
-                    noise, workload, lambda part: self.scales(chosen, part, target), costs
-                )
+                noise = self._once_each(noise, workload, target)
+            _compute_law(noise.mechanism, noise.scales)
             latest = self._latest[workload] = key, noise
         return latest[1]
+
+    def _once_each(self, noise: Noise, workload: Workload, target: Target) -> Noise:
+        costs, chosen = target.half_width is None, noise.mechanism
+        return once_each(noise, workload, lambda part: self.scales(chosen, part, target), costs)
 
     def _chosen(
         self, workload: Workload, target: Target, asked: str, additive: bool, named: str | None
@@ -239,9 +241,7 @@ class Choice:
         reason = reason_against(noise, measure) or unfit(noise, workload, additive)
         if reason is not None:
             raise self._alternatives.refusal(asked, reason, workload, additive, named)
-        scales = self.scales(noise, workload, target)
-        _compute_law(noise, scales)
-        return Noise(noise, scales, origin=origin)
+        return Noise(noise, self.scales(noise, workload, target), origin=origin)
 
     def _charted(
         self, workload: Workload, target: Target, chart: Flowchart, additive: bool
@@ -258,7 +258,8 @@ class Choice:
         reason = unfit(geometric, workload, additive)
         if reason is not None:
             raise self._alternatives.refusal(chart.name, reason, workload, additive)
-        chosen = chart.chosen(n, self.scales(geometric, workload, target))
+        alike = Noise(geometric, self.scales(geometric, workload, target))
+        chosen = chart.chosen(n, self._once_each(alike, workload, target).scales)
         return replace(self._named(workload, target, chosen.name, additive, None), origin=origin)
 
     def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:

@@ -142,14 +142,14 @@ def once_each(
     noise: Noise, workload: Workload, scales: Callable[[Workload], tuple[float, ...]], costs: bool
 ) -> Noise:
     """The noise if each row is bought once, in one of its multiples; ``scales`` gives those of a
-    part of the workload. Unchanged for noise with a public range, whose answers cannot be
-    multiplied.
+    part of the workload. A mechanism with a public range only answers plain counts, whose multiples
+    are the same row.
 
     The multiple bought is the one that needs most precision or, if the target ``costs`` so much
     whatever is bought and this makes the sum of all variances less, the least one.
     """
     groups = Multiples.of(workload.columns).groups
-    if not groups or noise.mechanism.needs_range:
+    if not groups:
         return noise
 
     @cache
