@@ -48,8 +48,11 @@ def run(
     """
 
     async def main() -> None:
-        await server.start()
         loop = asyncio.get_running_loop()
+        if sys.platform != "win32":
+            # A worker reports that it is ready while it starts. A reload may follow at once.
+            loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, reload)
+        await server.start()
         closing: list[asyncio.Task[None]] = []
 
         def stop() -> None:
@@ -61,7 +64,6 @@ def run(
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stop)
-            loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, reload)
         if ready is not None:
             ready(server)
         await server.serve_forever()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import struct
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tallyveil.proxy import InsecureAddress, Server, ServerThread, Tls, Trust
+from tallyveil.proxy import InsecureAddress, Server, ServerThread, Tls, Trust, run
+from tallyveil.proxy.processes import WorkerSupervisor
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.server import is_loopback
 from tests.programs import start
@@ -452,3 +454,28 @@ def test_a_nul_in_a_statement_ends_the_statement_alone(server: Server) -> None:
         client.socket.sendall(b"P" + struct.pack("!I", len(body) + 4) + body + b"S\0\0\0\x04")
         assert error_of(client.until("Z")) == "22021"
         assert client.ask("select 1")[-1] == ("Z", "I")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
+def test_a_reload_while_the_server_starts_is_not_lost() -> None:
+    """A worker reports that it is ready while it starts, and may have to reload at once."""
+    reloaded = threading.Event()
+
+    class Starting(WorkerSupervisor):
+        busy = False
+
+        def __init__(self) -> None:
+            pass
+
+        async def start(self) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+
+        async def serve_forever(self) -> None:
+            await asyncio.to_thread(reloaded.wait, 20)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(Starting(), reload=reloaded.set)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert reloaded.is_set()
