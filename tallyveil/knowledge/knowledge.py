@@ -286,7 +286,9 @@ class Knowledge:
         with self._lock:
             start, first = state.releases, state.derivations
         releases, derivations = self._accountant.learned(self._table, start, first)
-        with self._lock:
+        # A statement that ended in between would leave half a release behind, and one that waited
+        # for its turn would keep the lock.
+        with deadline.unlimited(), self._lock:
             # Another thread may have added the first of them meanwhile.
             for release in releases[state.releases - start :]:
                 state.learn(release)

@@ -11,12 +11,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+import tallyveil
+from tallyveil import deadline
 from tallyveil.accountant import Overtaken
 from tallyveil.errors import InsufficientPrivilege, QueryCanceled
 from tallyveil.gate import Gate
+from tallyveil.locks import check_none_held
 from tests.gate import many_sessions
+from tests.gate.asking import spent
 from tests.gate.many_sessions import PATIENCE, SEXES, ask_all
 from tests.programs import start
 
@@ -201,3 +206,33 @@ def test_a_charge_decided_on_an_older_state_is_not_made(tmp_path: Path) -> None:
     gate.accountant.sell([], "alice", decided_on={"person": gate.accountant.state("person")})
     session.close()
     gate.close()
+
+
+class _Looks:
+    """A turn that never waits, asked wherever a statement would wait or could end."""
+
+    def waits(self) -> bool:
+        check_none_held()
+        return False
+
+
+def test_no_statement_waits_while_it_takes_in_the_answers_of_others(tmp_path: Path) -> None:
+    """It would keep a lock from all others and, if it ended there, know half of a purchase."""
+    source = duckdb.connect()
+    source.execute("CREATE TABLE people AS SELECT i % 3 AS a, i % 4 AS b FROM range(3000) t(i)")
+    attributes = {"a": {"range": [0, 2]}, "b": {"range": [0, 3]}}
+    table = {"from": "people", "budget": {"epsilon": 10.0}, "attributes": attributes}
+    keys = {"ledger": "own.sqlite", "tables": {"person": table}, "defaults": {"epsilon": 0.1}}
+    policy = tallyveil.parse_policy(keys, base=tmp_path)
+    buyer, reader = (tallyveil.Connection(Gate(policy, source)) for _ in range(2))
+    for sql in (
+        "SELECT a, b, count(*) FROM person GROUP BY a, b",
+        "SELECT CASE WHEN a < 1 THEN 'x' ELSE 'y' END AS k, count(*) FROM person GROUP BY k",
+    ):
+        bought = buyer.execute(sql).fetchall()
+        with deadline.taking(_Looks()):
+            assert reader.execute(sql).fetchall() == bought
+    assert spent(reader) == spent(buyer)
+    for one in (buyer, reader):
+        one.close()
+    source.close()
