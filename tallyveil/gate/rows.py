@@ -37,8 +37,8 @@ def noisy_tables(
     and probabilities that the statement asks for.
 
     With ``looks`` the intervals are those over all looks, which answers that are added up lack.
-    ``nonnegative``: a value and the ends of its interval are at least 0, where no coefficient is
-    negative, so that the truth is not either. This uses only released and public numbers.
+    ``nonnegative``: values of counts are at least 0, and their intervals end there too. This uses
+    only released and public numbers.
     """
     return {
         table.name: _table(table, plan, answered, confidence, looks, nonnegative)
@@ -104,7 +104,8 @@ def _table(
             else _over_all_looks(output, looks)
         )
         for kind, steps in zip(_KINDS, found, strict=True):
-            arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, least)
+            end = least if kind == "l" else None
+            arrays[f"__{kind}{number}"] = answer_array(steps, column.multiplier, output.type, end)
     for number in table.deviations:
         deadline.check()
         unit = columns[number].multiplier

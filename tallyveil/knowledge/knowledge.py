@@ -27,7 +27,7 @@ from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.exact import ExactRows
-from tallyveil.knowledge.answers.many import Alike
+from tallyveil.knowledge.answers.many import Alike, negative, raised
 from tallyveil.knowledge.answers.precision import Preview
 from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.improvement import (
@@ -179,12 +179,7 @@ class Knowledge:
             derivations += self._reported.derivations(column, known, aim, narrowest, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        agree, complete = True, all(one.complete for one in totals)
-        for outlook in self._together(found, outlooks, as_sums=complete):
-            agree &= add_up(self._state, outlook, found.columns, rows, nonnegative)
-        in_proportion(found.columns[: found.asked], found.aims, rows)
-        for one in totals:
-            one.add_up(rows)
+        agree = self._add_up(found, outlooks, rows, totals, nonnegative)
         return tuple(rows), agree
 
     def widened(
@@ -201,6 +196,41 @@ class Knowledge:
     def follow(self, columns: Sequence[Column], rows: Column) -> bool:
         """Whether ``rows`` and the exact rows determine all rows of the columns."""
         return System.determines(self._state, rows, columns)
+
+    def _add_up(
+        self,
+        found: Found,
+        outlooks: Sequence[Outlook],
+        rows: list[Sequence[Known | None]],
+        totals: Sequence[Totals],
+        nonnegative: bool,
+    ) -> bool:
+        """Make the rows report values that add up and agree with exact rows, if ``nonnegative``
+        counts of at least 0. Return whether they do.
+
+        Counts below 0 are moved together with all totals, by relations that depend on no answer,
+        so that every process moves them alike. Where these are too many, the finest counts alone
+        are raised, and totals are their sums.
+        """
+        columns, as_sums = found.columns, all(one.complete for one in totals)
+        counts = [n for n, one in enumerate(columns) if nonnegative and one.counts_up]
+        agree = False
+        if totals and any(negative(rows[n]) for n in counts):
+            moved = list(rows)
+            every = self._looks.agreeing(columns, _estimated(found.aims))
+            agree = all(add_up(self._state, one, columns, moved, nonnegative) for one in every)
+            rows[:] = moved if agree else rows
+        if not agree:
+            agree = True
+            for outlook in self._together(found, outlooks, as_sums=as_sums):
+                agree &= add_up(self._state, outlook, columns, rows, nonnegative)
+        for number in counts:
+            rows[number] = raised(rows[number])
+        asked = slice(found.asked)
+        in_proportion(columns[asked], found.aims[asked], rows, counts)
+        for one in totals:
+            one.add_up(rows)
+        return agree
 
     def _together(
         self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool

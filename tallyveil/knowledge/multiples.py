@@ -8,7 +8,7 @@ them have the same answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -201,8 +201,11 @@ def _times(known: Known, factor: Fraction) -> Known | None:
     return None
 
 
-def in_proportion(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> None:
-    """Make all multiples of a row report values in proportion."""
+def in_proportion(
+    columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows, counts: Collection[int] = ()
+) -> None:
+    """Make all multiples of a row report values in proportion. Those of a row that is below 0 in a
+    column of ``counts`` report 0."""
     put, multiples = _Changes(rows), Multiples.of(columns)
     if _identical(multiples, rows):
         return
@@ -224,6 +227,8 @@ def in_proportion(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -
         ]
         best = int(np.argmin(width))
         steps = round(known[best].value / group[best].content * unit)
+        if any(place.column in counts and steps * place.content < 0 for place in group):
+            steps = 0
         for place, one in zip(group, known, strict=True):
             reported = one.reporting(steps * place.content // unit)
             put.of(place.column)[place.row] = reported

@@ -66,6 +66,51 @@ def test_groups_and_their_noisy_totals(connect: Connect) -> None:
     assert sum(states.values()) == total
 
 
+@pytest.mark.parametrize("answers", ["auto", "fresh"])
+@pytest.mark.parametrize("groups", ["ROLLUP (state)", "CUBE (state, sex)"])
+@pytest.mark.parametrize("value", ["count(*)", "sum(2)", "sum(-3), count(*)"])
+def test_groups_and_their_totals_are_the_same_in_every_process(
+    connect: Connect, groups: str, answers: str, value: str
+) -> None:
+    """When they are bought, when they are asked again, and at another gate on the ledger."""
+    keys = "state, sex" if "sex" in groups else "state"
+    ends = "dp_interval_low(count(*)), dp_interval_high(count(*)), count(*)"
+    budget, settings = {"epsilon": 100}, {"nonnegative": "on", "source": answers}
+    first = connect(budget=budget)
+    for age in range(75, 80):  # of each age there are no more than 7 records in a group
+        sql = (
+            f"SELECT grouping({keys}), {keys}, {value}, {ends} FROM person WHERE age = {age}"
+            f" GROUP BY {groups}"
+        )
+        bought = Counter(ask(first, sql, **settings))
+        spent = first.budget()[0]["spent"]
+        levels: Counter[int] = Counter()
+        for level, *_, low, high, n in bought.elements():
+            assert 0 <= low <= n <= high
+            levels[level] += n
+        assert len(set(levels.values())) == 1
+        for connection in (first, connect(budget=budget)):
+            again = ask(connection, sql, **settings | {"source": "auto"})
+            assert Counter(again) == bought
+            assert connection.budget()[0]["spent"] == spent
+
+
+def test_totals_of_more_groups_than_are_moved_together_are_their_sums(connect: Connect) -> None:
+    connection = connect({"epsilon": 0.1, "nonnegative": True}, attributes=long(1_999))
+    keys = "state, n, sex"
+    found = connection.execute(
+        f"SELECT grouping(sex), {keys}, count(*) FROM person"
+        " GROUP BY GROUPING SETS ((state, n, sex), (state, n))"
+    ).fetchall()
+    groups: Counter[tuple[Any, ...]] = Counter()
+    totals = {(state, n): count for total, state, n, _, count in found if total}
+    for total, state, n, _, count in found:
+        assert count >= 0
+        groups[state, n] += 0 if total else count
+    assert dict(groups) == totals
+    assert APART not in hints(connection)
+
+
 def test_the_answer_that_is_remembered_stays_as_it_was(connect: Connect) -> None:
     connection = connect({"epsilon": 0.05}, **exact(BY_STATE))
     sql = "SELECT state, age, count(*) FROM person GROUP BY state, age ORDER BY 1, 2"

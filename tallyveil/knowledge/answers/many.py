@@ -24,6 +24,8 @@ __all__ = [
     "chosen",
     "interval_ends",
     "intervals",
+    "negative",
+    "raised",
     "reporting",
     "unknown",
     "variances",
@@ -179,6 +181,19 @@ def reporting(
         row = every[number]
         every[number] = row and row.reporting(value)
     return every
+
+
+def negative(rows: Sequence[Known | None]) -> list[int]:
+    """The rows that report a value below 0."""
+    if isinstance(rows, Alike):
+        return [n for n, v in enumerate(rows.reported or rows.values) if v < 0]
+    return [n for n, row in enumerate(rows) if row is not None and row.rounded < 0]
+
+
+def raised(rows: Sequence[Known | None]) -> Sequence[Known | None]:
+    """Return the rows, of which those that reported a value below 0 report 0."""
+    below = negative(rows)
+    return reporting(rows, below, [0] * len(below)) if below else rows
 
 
 def intervals(rows: Sequence[Known | None], confidence: Fraction) -> IntervalEnds:
