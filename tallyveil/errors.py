@@ -89,6 +89,10 @@ class TallyveilError(Exception):
         self.hint = hint
         self.position = position
 
+    def explain(self, sentence: str) -> None:
+        """Add a sentence to the detail."""
+        self.detail = f"{self.detail.rstrip('.')}. {sentence}" if self.detail else sentence
+
     def __str__(self) -> str:
         parts = [self.message]
         if self.detail:

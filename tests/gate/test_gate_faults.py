@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,3 +208,53 @@ def test_a_noisy_answer_beyond_a_function_is_no_error(
     connection = connect()
     sql = f"SELECT {expression} FROM (SELECT count(*) AS n FROM person) AS t"
     assert str(connection.execute(sql).fetchall()[0][0]) == value
+
+
+FAILURES = [
+    sqlite3.OperationalError("disk I/O error"),
+    OSError(5, "Input/output error", "/srv/tables/person.sqlite"),
+]
+
+
+@pytest.mark.parametrize("step", ["append", "answer", "derive"])
+@pytest.mark.parametrize("failure", FAILURES, ids=["sqlite", "system"])
+def test_an_error_of_the_ledger_names_no_directory_and_is_made_of_sentences(
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    step: str,
+    failure: Exception,
+) -> None:
+    connection = connect(budget={"epsilon": 10.0})
+    # The cells help to estimate the groups, which is recorded.
+    ask(connection, MANY.format(9), epsilon=0.05)
+    connection.execute("SET dp.epsilon = 0.1")
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(Ledger, step, failing)
+    with pytest.raises(LedgerError) as caught:
+        connection.execute("SELECT state, count(*) FROM person WHERE age < 9 GROUP BY state")
+    error = caught.value
+    name = connection._gate._ledger.path.name
+    assert error.message == f"the ledger {name} cannot be written"
+    assert str(tmp_path) not in str(error)
+    assert "/srv" not in str(error)
+    assert error.detail.split(". ")[0] in ("disk I/O error", "Input/output error")
+    charged = {
+        "append": "Nothing was charged.",
+        "answer": "The charge is kept (",
+        "derive": "The noisy answers were charged before (",
+    }
+    assert f"error. {charged[step]}" in error.detail
+
+
+def test_a_ledger_that_was_removed_is_reported_without_its_directory(
+    connect: Connect, tmp_path: Path
+) -> None:
+    connection = connect(budget={"epsilon": 10.0})
+    connection._gate._ledger.path.unlink()
+    with pytest.raises(LedgerError, match="was removed while in use") as caught:
+        connection.execute(FEW.format(70))
+    assert str(tmp_path) not in str(caught.value)

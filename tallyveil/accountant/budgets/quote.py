@@ -91,7 +91,7 @@ def report_charge(error: BaseException, charged: Quote | None) -> None:
         found = "Nothing was charged."
     else:
         return
-    error.detail = f"{error.detail.rstrip('.')}. {found}" if error.detail else found
+    error.explain(found)
 
 
 def exceeded(quote: TableQuote) -> BudgetExceeded:

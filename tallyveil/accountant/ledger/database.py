@@ -51,7 +51,7 @@ class Database:
         self.written: int | None = None
         """The `version` that the last `writing` left behind, whatever others have written since;
         None if it failed."""
-        self.name = str(path)
+        self.name = self.label = str(path)
         with self._reported("opened"):
             if self.path is not None and not self.path.exists():
                 if not create:
@@ -73,6 +73,9 @@ class Database:
                     self._check_format()
                     self._header = Header(self.path)
                 opened.pop_all()
+        if self.path is not None:
+            # From now on errors may reach clients, who must not learn of directories.
+            self.label = self.path.name
 
     def close(self) -> None:
         """Close the file, and delete the journal unless another process is writing."""
@@ -119,7 +122,7 @@ class Database:
             version = 0 if self._header is None else self._header.read()
             if version is None:
                 raise LedgerError(
-                    f"the ledger {self.name} was given a write-ahead log while in use",
+                    f"the ledger {self.label} was given a write-ahead log while in use",
                     hint="Restart to go on: this takes the log in, and writes without one.",
                 )
             yield
@@ -197,8 +200,8 @@ class Database:
         # SQLite's message may quote bytes of a damaged file that are no valid text.
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise LedgerError(
-                f"the ledger {self.name} cannot be {doing}",
-                detail=str(error),
+                f"the ledger {self.label} cannot be {doing}",
+                detail=(error.strerror if isinstance(error, OSError) else None) or str(error),
                 hint="Nothing is answered without a ledger. See that the file, its directory and"
                 " the disk are in order, and restore a damaged ledger from its backup.",
             ) from error
@@ -248,7 +251,7 @@ class Database:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise LedgerError(f"the ledger {self.name} was opened by another process")
+            raise LedgerError(f"the ledger {self.label} was opened by another process")
 
     def _check_identity(self) -> None:
         """Raise LedgerError if the file was moved away, deleted or replaced."""
@@ -259,6 +262,6 @@ class Database:
         except OSError:
             fate, otherwise = "removed", "A restart without it begins a ledger with nothing spent."
         raise LedgerError(
-            f"the ledger {self.name} was {fate} while in use",
+            f"the ledger {self.label} was {fate} while in use",
             hint=f"Put the original file back. {otherwise}",
         )

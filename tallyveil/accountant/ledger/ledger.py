@@ -219,7 +219,7 @@ class Ledger(Database):
 
     def _tampered(self) -> LedgerError:
         return LedgerError(
-            f"the ledger {self.name} has lost or altered charges",
+            f"the ledger {self.label} has lost or altered charges",
             hint="Restore it from its backup.",
         )
 

@@ -72,11 +72,12 @@ def charge_explained(request: Request, quote: Quote | None) -> Iterator[None]:
         yield
     except TallyveilError as error:
         if quote is not None:
-            charged = f"The noisy answers were charged before ({cost_text(quote)}), and are kept."
             free = "Other expressions over the same aggregates are answered from history, free."
             if request.source == "fresh":
                 free = f"SET dp.source = auto: {free[0].lower()}{free[1:]}"
-            error.detail = " ".join(filter(None, (error.detail, charged)))
+            error.explain(
+                f"The noisy answers were charged before ({cost_text(quote)}), and are kept."
+            )
             error.hint = " ".join(filter(None, (error.hint, free)))
         raise
 
