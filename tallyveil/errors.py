@@ -59,6 +59,7 @@ __all__ = [
     "UndefinedSetting",
     "UndefinedTable",
     "UnprovenPrivacy",
+    "WindowingError",
     "positions_from",
 ]
 
@@ -224,6 +225,9 @@ class DuplicateAlias(StatementError, sqlstate="42712"): ...
 
 
 class GroupingError(StatementError, sqlstate="42803"): ...
+
+
+class WindowingError(StatementError, sqlstate="42P20"): ...
 
 
 class FeatureNotSupported(StatementError, sqlstate="0A000"):

@@ -24,6 +24,7 @@ from tallyveil.errors import (
     UndefinedColumn,
     UndefinedFunction,
     UndefinedTable,
+    WindowingError,
 )
 
 __all__ = ["translate_message", "translate_types"]
@@ -41,6 +42,7 @@ class _Entry(NamedTuple):
 
 _CAST: Final = "Cast one to the type of the other."
 _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
+_WINDOWS: Final = "Compute the window function in a subquery."
 _FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
@@ -105,6 +107,16 @@ _ENTRIES: Final = (
         GroupingError, "aggregate function calls cannot be nested"),
     _Entry(r"WHERE clause cannot contain aggregates.*",
         GroupingError, "aggregate functions are not allowed in WHERE"),
+    _Entry(r"aggregate function calls cannot contain window function calls.*",
+        GroupingError, "aggregate function calls cannot contain window function calls", _WINDOWS),
+    # DuckDB says WHERE also for ON, and for HAVING over records.
+    _Entry(r"(?:WHERE|HAVING) clause cannot contain window functions.*",
+        WindowingError, "window functions are not allowed in WHERE, HAVING or JOIN conditions",
+        _WINDOWS),
+    _Entry(r"GROUP BY clause cannot contain window functions.*",
+        WindowingError, "window functions are not allowed in GROUP BY", _WINDOWS),
+    _Entry(r"Window functions are not supported here.*",
+        WindowingError, "window functions are not allowed in LIMIT or OFFSET"),
     _Entry(r"\w+(?: \w+)? Function with name \"?(?P<value>\w+)\"? does not exist.*",
         UndefinedFunction, "function {value} does not exist"),
     _Entry(r"More than one row returned by a subquery used as an expression.*",

@@ -18,6 +18,7 @@ from tallyveil.errors import (
     StatementTooComplex,
     UndefinedFunction,
     UndefinedObject,
+    WindowingError,
 )
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.nodes import function_name, meant, position, visit
@@ -155,11 +156,8 @@ def _check_arguments(node: exp.Expr) -> None:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
         raise FeatureNotSupported("FILTER must follow an aggregate function")
-    if isinstance(node, exp.Window) and function_name(node.this) in known.ABOUT_ANSWERS:
-        raise FeatureNotSupported(
-            f"{function_name(node.this)} describes the answer in its row and takes no window",
-            hint="Leave out OVER (…).",
-        )
+    if isinstance(node, exp.Window):
+        _check_window(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
         raise FeatureNotSupported(
             "a table in brackets is not answered", hint=f"Write FROM {node.this.name}."
@@ -216,6 +214,26 @@ def _check_function(node: exp.Func) -> None:
     if kind in known.REFUSED_AGGREGATES:
         return  # allowed over noisy rows; a private block refuses it with its own hint
     raise _refusal(node)
+
+
+def _check_window(node: exp.Window) -> None:
+    if function_name(node.this) in known.ABOUT_ANSWERS:
+        raise FeatureNotSupported(
+            f"{function_name(node.this)} describes the answer in its row and takes no window",
+            hint="Leave out OVER (…).",
+        )
+    outer = node.find_ancestor(exp.Window, exp.Query)
+    if isinstance(outer, exp.Window):
+        inside: exp.Expr = node
+        while inside.parent is not outer and inside.parent is not None:
+            inside = inside.parent
+        raise WindowingError(
+            "window function calls cannot be nested"
+            if inside is outer.this
+            else "window functions are not allowed in window definitions",
+            hint="Compute the inner one in a subquery, and the outer one above it.",
+            position=position(node),
+        )
 
 
 def _check_named(node: exp.Anonymous) -> None:
