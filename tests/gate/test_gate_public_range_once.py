@@ -112,3 +112,16 @@ def test_subqueries_share_their_rows(opened: tallyveil.Connection) -> None:
     assert first[0][0] == first[0][1]
     assert ask(opened, sql) == first
     assert spent(opened) == pytest.approx(0.1)
+
+
+def test_a_mechanism_that_changes_reports_its_own_interval(connect: Connect) -> None:
+    """As the guide says: an answer in a public range is reported by its own mechanism only."""
+    connection = connect(budget={"epsilon": 10}, count_range=BY_AGE)
+    sql = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person WHERE age = 7"
+    (ranged,) = ask(connection, sql, mechanism="auto")
+    (additive,) = ask(connection, sql, mechanism="laplace")
+    assert additive[2] - additive[1] == 60
+    assert ranged[2] - ranged[1] < 60
+    assert ask(connection, sql, mechanism="auto") == [ranged]
+    assert ask(connection, sql, mechanism="laplace") == [additive]
+    assert spent(connection) == pytest.approx(0.2)
