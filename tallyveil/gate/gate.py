@@ -173,7 +173,7 @@ class Gate(Shared):
         control = Control(self.accountant, policy.tables, knowledge)
         tables = {name: self._exact(name, knowledge[name]) for name in self.published}
         by_invariants = ByInvariants(choice, control, tables)
-        elsewhere = Elsewhere(self.accountant)
+        elsewhere = Elsewhere(self.accountant, knowledge)
         self.decision = Decision(
             self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
         )

@@ -6,6 +6,7 @@ other makes them again from the ledger. Sessions of one gate may ask at the same
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,61 @@ def test_what_history_tells_during_a_purchase_is_of_one_moment(
     after = rows(known, sql)
     assert after != before
     assert meanwhile in (before, after)
+
+
+# What is known of these rows combines their own answers with those of the cells.
+CLOSELY = {
+    "one row": "SELECT count(*) FROM person WHERE b + d < 3",
+    "groups": "SELECT a, count(*) FROM person WHERE b + d < 2 GROUP BY a",
+    "sums": "SELECT a, sum(b) FROM person WHERE d < 2 GROUP BY a",
+}
+
+
+@pytest.mark.parametrize("sql", CLOSELY.values(), ids=CLOSELY)
+@pytest.mark.parametrize("beside", [False, True], ids=["processes", "threads"])
+def test_an_interval_bought_with_the_help_of_history_is_bought_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, *, beside: bool
+) -> None:
+    """The buyer has received its answers, and not reported yet what follows from them and history.
+    A statement about so much history finds less by itself, and waits for that report."""
+    monkeypatch.setattr("tallyveil.knowledge.looks._WORK", 60)
+    one = opened()
+    ask(one, CELLS)
+    ask(one, "SELECT b, d, count(*) FROM person GROUP BY b, d")
+    two = opened(beside=beside)
+    for each in (one, two):
+        each.execute("SET dp.half_width = 40")
+    answered, waited_for = threading.Event(), threading.Event()
+    knowledge = one._gate.decision.knowledge["person"]
+    after = knowledge.after
+
+    def reports(*arguments: Any, **keywords: Any) -> Any:
+        if not answered.is_set():
+            answered.set()
+            waited_for.wait(PATIENCE)
+        return after(*arguments, **keywords)
+
+    def pause() -> None:
+        waited_for.set()
+        first.join(0.01)
+
+    take = two._gate.decision.reservations._take
+
+    def taken(*arguments: Any) -> Any:
+        other = take(*arguments)
+        if other is not None:
+            waited_for.set()
+        return other
+
+    monkeypatch.setattr(knowledge, "after", reports)
+    monkeypatch.setattr("tallyveil.gate.deciding.elsewhere.PATIENCE", 20)
+    monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", pause)
+    monkeypatch.setattr(two._gate.decision.reservations, "_take", taken)
+    first = threading.Thread(target=rows, args=(one, sql))
+    first.start()
+    assert answered.wait(PATIENCE)
+    charged = spent(one)
+    rows(two, sql)
+    waited_for.set()
+    first.join(PATIENCE)
+    assert spent(one) == charged

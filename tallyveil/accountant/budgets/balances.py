@@ -236,14 +236,21 @@ class Balances:
 
     @property
     def awaits_others(self) -> bool:
-        """Whether other processes may still be answering charges that this process knows of."""
-        return bool(self._books.memory.elsewhere)
+        """Whether other processes may still be answering charges that this process knows of, or
+        reporting what follows from the answers."""
+        memory = self._books.memory
+        return bool(memory.elsewhere or memory.just_answered)
 
     def charged_by_others(self, since: float) -> list[Charge]:
         """Unanswered charges of other processes that this process has known only since then, by
         `time.monotonic`."""
         with self._taken_in() as books:
             return books.memory.charged_elsewhere(since)
+
+    def answered_by_others(self, since: float) -> list[tuple[int, Charge]]:
+        """As `charged_by_others`, once they are answered, with the numbers of the charges."""
+        with self._taken_in() as books:
+            return books.memory.answered_elsewhere(since)
 
     def position(self) -> Hashable:
         """A value that stays equal until any process charges or records something; None if that
@@ -254,6 +261,11 @@ class Balances:
         """The number of answered charges of a table."""
         with self._taken_in() as books:
             return len(books.memory.recorded[table])
+
+    def extent(self, table: str) -> tuple[int, int]:
+        """How many answered charges and derivations of a table there are."""
+        with self._taken_in() as books:
+            return len(books.memory.recorded[table]), len(books.memory.derivations[table])
 
     @contextmanager
     def _taken_in(self) -> Iterator[Books]:

@@ -13,10 +13,10 @@ history then gives the answer.
 A purchase that a policy's inference control does not allow is refused first (`control`).
 
 No lock is held meanwhile: threads decide concurrently. A row is bought by one thread at a time
-(`reservations`) and by one process (`elsewhere`), and history is examined again if it has grown
-since, so that a question asked twice at once is paid for once. Under inference control the charge
-is made only if no process has charged or recorded anything since the control examined it;
-otherwise the decision starts again.
+(`reservations`) and by one process (`elsewhere`) until what follows from its answer is reported,
+and history is examined again if it has grown since, so that a question asked twice at once is paid
+for once. Under inference control the charge is made only if no process has charged or recorded
+anything since the control examined it; otherwise the decision starts again.
 """
 
 from __future__ import annotations
@@ -88,21 +88,26 @@ class Decision:
         state, seen = self._recorded(request), self.accountant.taken_in
         found, purchases = self._decide(request, wanted)
         deadline.check()
-        settled = _Settled(found, purchases, None, {})
-        if purchases:
-            rows = _shareable(request, purchases)
-            # Any other purchase about these tables changes what the control would allow.
-            whole = self.control.state(request.workloads)
-            try:
-                with self.reservations.of(rows, whole):
-                    now = self.elsewhere.settled(rows)
-                    if self._recorded(request) != state:
-                        seen = now
-                        found, purchases = self._decide(request, wanted)
-                    settled = self._settle(request, wanted, found, purchases, seen)
-            except BudgetExceeded as error:
-                error.hint = self._hint(error, request, wanted, purchases)
-                raise
+        if not purchases:
+            return self._report(request, wanted, _Settled(found, purchases, None, {}))
+        rows = _shareable(request, purchases)
+        # Any other purchase about these tables changes what the control would allow.
+        whole = self.control.state(request.workloads)
+        try:
+            # Until the report, since others may know the rows less precisely before it.
+            with self.reservations.of(rows, whole):
+                now = self._others_settled(request, purchases)
+                if self._recorded(request) != state:
+                    seen = now
+                    found, purchases = self._decide(request, wanted)
+                settled = self._settle(request, wanted, found, purchases, seen)
+                return self._report(request, wanted, settled)
+        except BudgetExceeded as error:
+            error.hint = self._hint(error, request, wanted, purchases)
+            raise
+
+    def _report(self, request: Request, wanted: Mapping[str, Noise], settled: _Settled) -> Answered:
+        """The answer from what is known now, once the ledger has how its estimates were made."""
         with charge_explained(request, settled.quote):
             deadline.check()
             reported = {
@@ -164,9 +169,14 @@ class Decision:
         rows = (own for one in found.values() for own in one.asked_of(one.rows))
         return all(row is not None for own in rows for row in own)
 
-    def _recorded(self, request: Request) -> list[int]:
-        """The number of columns recorded about each table; it grows with every answer."""
-        return [self.knowledge[table].recorded for table in request.workloads]
+    def _recorded(self, request: Request) -> list[tuple[int, int]]:
+        """How much is recorded about each table; it grows with every answer and every report."""
+        return [self.knowledge[table].extent for table in request.workloads]
+
+    def _others_settled(self, request: Request, purchases: Sequence[Purchase]) -> int:
+        """Wait until other processes have answered and reported these rows (`elsewhere`)."""
+        narrow = request.target.half_width is not None
+        return self.elsewhere.settled(_shareable(request, purchases), reported=narrow)
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
@@ -228,7 +238,7 @@ class Decision:
             try:
                 quote, bought = self._buy(request, purchases, decided_on, others)
             except Overtaken:
-                seen = self.elsewhere.settled(_shareable(request, purchases))
+                seen = self._others_settled(request, purchases)
                 retries += 1
                 others = None if others is None or retries > _RETRIES else seen
                 found, purchases = self._decide(request, wanted)

@@ -1,8 +1,8 @@
-"""Reservations of rows: no thread buys a row whose answer another is about to receive.
+"""Reservations of rows: no thread buys a row whose answer another is about to report.
 
 This is no lock. A waiting thread holds nothing that others wait for, can be cancelled, and examines
-history again once the other is done. So a reservation may be held while noise is drawn, and
-purchases of different rows proceed concurrently.
+history again once the other is done. So a reservation may be held while noise is drawn and
+estimates are made, and purchases of different rows proceed concurrently.
 """
 
 from __future__ import annotations
