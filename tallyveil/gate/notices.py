@@ -11,8 +11,8 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.interface import Notice
-from tallyveil.knowledge import EstimatedInterval, Known, by_law, unknown
-from tallyveil.rewriter import Plan
+from tallyveil.knowledge import EstimatedInterval, Known, by_law, extension, unknown
+from tallyveil.rewriter import Column, Plan
 
 __all__ = ["interval_text", "notice", "warnings"]
 
@@ -20,17 +20,22 @@ __all__ = ["interval_text", "notice", "warnings"]
 def notice(
     request: Request, answered: Answered, accountant: Accountant, looks: LookIntervals | None = None
 ) -> Notice:
-    """What the answer cost, how wide its intervals are, those of sums included, and what remains.
-    With ``looks`` the intervals are those over all looks."""
+    """What the answer cost, how wide its intervals are, those of sums included, by how much more
+    some are so that they hold values that add up, and what remains. With ``looks`` the intervals
+    are those over all looks."""
     confidence = request.target.confidence
     halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
     ranged: list[Known] = []
-    for multiplier, answers in _reported(request, answered) if looks is None else ():
+    extended = 0.0
+    for column, answers in _reported(request, answered) if looks is None else ():
         for known in by_law(answers).values():
             if known.additive:
-                halves.add(multiplier * Fraction(known.half_width(confidence)))
+                halves.add(column.multiplier * Fraction(known.half_width(confidence)))
             else:
                 ranged.append(known)
+        least = 0 if request.nonnegative and column.counts_up else None
+        steps = extension(answers, confidence, least)
+        extended = max(extended, float(column.multiplier * Fraction(steps)))
     asked = [
         answers
         for table in request.workloads
@@ -47,6 +52,8 @@ def notice(
         parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
     if halves:
         parts.append(interval_text(halves, confidence) + (" over all looks" if looks else ""))
+    if extended:
+        parts[-1] += f", extended by up to {extended:.6g} to hold values that add up"
     if ranged:
         parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
@@ -66,13 +73,13 @@ def notice(
 
 def _reported(
     request: Request, answered: Answered
-) -> Iterator[tuple[Fraction, Sequence[Known | None]]]:
-    """The multiplier and the answers of each column that is asked or summed up."""
+) -> Iterator[tuple[Column, Sequence[Known | None]]]:
+    """Each column that is asked or summed up, and its answers."""
     for table, workload in request.workloads.items():
         for asked, answers in zip(workload.columns, answered.columns[table], strict=True):
-            yield asked.multiplier, answers
+            yield asked, answers
         for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
-            yield one.column.multiplier, answers
+            yield one.column, answers
 
 
 def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:

@@ -31,6 +31,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "rho": {"budget": {"rho": 100, "delta": 1e-9}, "defaults": {"rho": 0.005}},
 }
 _RANGE = re.compile(r"interval ±([0-9.]+)(?: to ±([0-9.]+))? at 95 %")
+_EXTENDED = re.compile(r"±3 at 50 %(?:, extended by up to (\d+) to hold values that add up)?;")
 
 Row = tuple[Any, ...]
 
@@ -91,6 +92,33 @@ def test_the_notice_states_the_range_of_all_rows(
         rows, message = asked(connection, statement(grouping, answer))
         step = 2 if answer != "count(*)" else 1
         assert stated(message) == pytest.approx(of_rows(rows), abs=1.001 * step), (setting, message)
+
+
+@pytest.mark.parametrize("nonnegative", ["off", "on"])
+def test_the_notice_states_by_how_much_intervals_are_extended(
+    connect: Connect, nonnegative: str
+) -> None:
+    """At 50 % a Laplace answer alone has a narrower interval than better estimates, and is moved
+    far so that groups and their total add up."""
+    connection = connect(budget={"epsilon": 1000})
+    for setting in ("confidence = 0.5", "half_width = 3", f"nonnegative = {nonnegative}"):
+        connection.execute(f"SET dp.{setting}")
+    one = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high"
+    stretched = 0
+    for age in range(80):
+        person = f"FROM person WHERE age = {age}"
+        rows, message = asked(
+            connection,
+            f"SELECT {one} {person} GROUP BY sex UNION ALL SELECT {one} {person}",
+        )
+        found = _EXTENDED.search(message)
+        assert found, message
+        extended = int(found[1] or 0)
+        stretched += extended > 0
+        assert all(low <= n <= high for n, low, high in rows)
+        widths = [high - low for _, low, high in rows]
+        assert extended <= max(widths) <= 2 * 3 + extended
+    assert stretched
 
 
 @pytest.mark.parametrize("connection", ["exact"], indirect=True)

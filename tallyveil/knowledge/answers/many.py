@@ -12,7 +12,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import NoiseLaw
-from tallyveil.knowledge.answers.answer import Known, ranged
+from tallyveil.knowledge.answers.answer import InRange, Known, ranged
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released
 from tallyveil.mechanisms import AnyMechanism, law_of
 
@@ -22,6 +22,7 @@ __all__ = [
     "answers_of",
     "by_law",
     "chosen",
+    "extension",
     "interval_ends",
     "intervals",
     "negative",
@@ -208,6 +209,25 @@ def intervals(rows: Sequence[Known | None], confidence: Fraction) -> IntervalEnd
         deadline.check()
         found += (_interval(row, confidence, halves) for row in rows[start : start + _PORTION])
     return interval_ends(found)
+
+
+def extension(
+    rows: Sequence[Known | None], confidence: Fraction, least: int | None = None
+) -> float:
+    """By how many steps the intervals at ``confidence`` are extended at most to hold values that
+    add up; 0 for less than one step. Intervals reach up to ``least`` in any case."""
+    furthest, halves = 0.0, dict[Hashable, float]()
+    if isinstance(rows, Alike) and rows.reported is None:
+        return furthest
+    for row in deadline.stoppable(rows):
+        if row is None or isinstance(row, InRange) or row.reported is None:
+            continue
+        if row.law not in halves:
+            halves[row.law] = row.half_width(confidence)
+        low, high = row.value - halves[row.law], row.value + halves[row.law]
+        high = high if least is None else max(high, least)
+        furthest = max(furthest, row.reported - high, low - row.reported)
+    return furthest if furthest >= 1 else 0.0
 
 
 def interval_ends(rows: Sequence[tuple[int | None, int | None, int | None]]) -> IntervalEnds:
