@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -154,3 +156,35 @@ def test_whole_numbers_that_doubles_cannot_hold_are_left_alone() -> None:
         assert found is not None
         assert not found.values
         assert not found.agree
+
+
+@pytest.mark.parametrize("seed", [280, 435, 550, 659, 1049, 1084])
+def test_counts_are_the_same_whatever_the_last_digits_of_values(seed: int) -> None:
+    """Counts, and sums of b, of all marginals of a table with 3 × 4 × 3 cells."""
+    shape = (3, 4, 3)
+    cells = np.arange(36).reshape(shape)
+    every = [
+        np.isin(np.arange(36), cells[np.ix_(*axes)])
+        for kept in itertools.product([True, False], repeat=3)
+        for axes in itertools.product(
+            *(
+                [[n] for n in range(size)] if own else [[*range(size)]]
+                for own, size in zip(kept, shape, strict=True)
+            )
+        )
+    ]
+    counted = np.array(every, dtype=np.int64)
+    summed = counted * np.broadcast_to(np.arange(4)[None, :, None], shape).ravel()
+    rows = np.concatenate([counted, summed[summed.any(axis=1)]])
+    draws = np.random.default_rng(seed)
+    spread = draws.choice([400.0, 380.0, 90.0], 36)
+    noisy = draws.integers(0, 6, 36) + np.round(draws.laplace(0, 30, 36))
+    values = rows @ (noisy + (draws.random(36) if seed % 2 else 0))
+    variances = rows.astype(float) ** 2 @ spread
+    counts, matrix = np.ones(len(rows), dtype=bool), sparse.csr_matrix(rows)
+    one = jointly_rounded(matrix, values, variances, counts)
+    other = jointly_rounded(matrix, values * (1 + 3e-15), variances * (1 + 1e-15), counts)
+    assert one is not None
+    assert other is not None
+    assert one.agree
+    assert one.values == other.values

@@ -30,6 +30,7 @@ from tallyveil.knowledge.sums.parts import rounded_in_parts
 __all__ = ["ROWS", "Rounded", "jointly_rounded"]
 
 _DIGITS: Final = 6  # of values, so that values that differ only by rounding errors round alike
+_BITS: Final = 30  # of variances, for the same reason
 _FAMILIES: Final = 8
 _FRUITLESS: Final = 500_000  # entries to search before giving up if no sums are found
 _LARGEST: Final = 2.0**60  # so that sums of values fit in 64 bits
@@ -73,6 +74,8 @@ def jointly_rounded(
     """
     if not _precise(values, variances):
         return Rounded()
+    if counts is not None:
+        values, variances = _without_rounding_errors(values, variances)
     for shape in (rounded_in_parts, rounded_in_margins):
         rounded = shape(matrix, values, variances, counts)
         if rounded is not None:
@@ -93,6 +96,15 @@ def jointly_rounded(
         agreeing = nearest_integers(relations, nearest, variances, counts, integers)
         return Rounded(integers.tolist()) if agreeing is None else Rounded(agreeing, agree=True)
     return Rounded(integers.tolist(), agree=True)
+
+
+def _without_rounding_errors(
+    values: FloatArray, variances: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Values and variances in fewer digits, for searches that such errors may lead elsewhere."""
+    fewer = np.where(np.abs(values) < 2.0**_BITS, np.round(values, _DIGITS), values)
+    parts, exponents = np.frexp(variances)
+    return fewer, np.ldexp(np.round(np.ldexp(parts, _BITS)), exponents - _BITS)
 
 
 def _precise(values: FloatArray, variances: FloatArray) -> bool:
