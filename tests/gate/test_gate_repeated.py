@@ -171,6 +171,26 @@ def test_narrow_intervals_are_reached_by_more_rows_than_have_laws(opened: Opened
     assert connection.execute(sql).notices[0].message.startswith("answered from history, free")
 
 
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("first", [True, False])
+def test_the_rest_is_bought_beside_a_column_without_rows(
+    opened: Opened, table: str, first: bool
+) -> None:
+    """No cell meets b = 17, so one of the two columns has no rows."""
+    connection = opened(**TABLES[table])
+    connection.execute("SET dp.epsilon = 20")
+    branches = ["WHERE b = 17", ""] if first else ["", "WHERE b = 17"]
+    sql = " UNION ALL ".join(
+        f"SELECT a, count(*) AS n FROM t {one} GROUP BY a HAVING count(*) > 0" for one in branches
+    )
+    rows = connection.execute(sql).fetchall()
+    assert sorted(a for a, _ in rows) == [0, 1, 2]
+    assert all(abs(n - 1_000) < 50 for _, n in rows)
+    cost = spent(connection)
+    assert connection.execute(sql).fetchall() == rows
+    assert spent(connection) == cost
+
+
 class Asking:
     """Random statements and settings."""
 

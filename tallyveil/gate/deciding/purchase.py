@@ -170,10 +170,11 @@ def _lot(
     ``short`` are the rows of each column that are not known precisely enough. All others are bought
     too where that might cost less (`Choice.part`).
     """
-    if all(len(own) == one.height for own, one in zip(short, workload.columns, strict=True)):
-        return _Lot(Selection.of(short), workload, noise.scales)
+    rows, columns = Selection.of(short), workload.columns
+    # A column of no rows is not bought, and makes no part of the workload the whole.
+    if tuple(map(len, rows.rows)) == tuple(one.height for one in columns):
+        return _Lot(rows, workload, noise.scales)
     # The last lot is kept: if some rows are exact, a repeated statement buys the same other rows.
-    rows = Selection.of(short)
     key = noise, request.target, rows.columns, *(own.tobytes() for own in rows.rows)
     kept = _LOTS.get(workload)
     if kept is None or kept[0] != key:
