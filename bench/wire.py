@@ -167,7 +167,8 @@ def compare(
         ratios = {
             "x_per_second": round(one["per_second"] / beside["per_second"], 3),
             "x_p99": round(one["p99_ms"] / beside["p99_ms"], 2),
-            "x_cpu": round(one["cpu_us"] / beside["cpu_us"], 2),
+            # The system counts in hundredths of a second, of which a short run may use none.
+            "x_cpu": round(one["cpu_us"] / beside["cpu_us"], 2) if beside["cpu_us"] else None,
         }
         case = {"mode": mode, "connections": connections, "system": system.name}
         report(bench="wire", **case, statement=sql, **one, **ratios)

@@ -32,7 +32,8 @@ def test_rates_beside_postgresql_are_printed(
     assert [one["case"] for one in lines[6:9]] == ["prepared"] * 3
     idle, beside, catalogs, describe = lines[9], lines[10], lines[11:-1], lines[-1]
     assert theirs["x_per_second"] == 1
-    assert min(ours["x_per_second"], repeated["x_cpu"]) > 0
+    assert min(ours["x_per_second"], repeated["x_per_second"]) > 0
+    assert repeated["x_cpu"] is None or repeated["x_cpu"] >= 0
     assert idle["mb"] < 20  # 500 may take 100
     assert beside["x_alone"] > 0
     assert all("over_ms" in one for one in catalogs)
