@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import random
 import secrets
 import time
 from collections import Counter
@@ -24,10 +25,11 @@ from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
 from tallyveil.mechanisms.constrained.inversion import law_of_total
 from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Tables, TailBounds
 from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tallyveil.mechanisms.units import decimal
 from tests.goodness import surprise
 
 LAPLACE, GAUSS = DiscreteLaplaceLaw(1.0), DiscreteGaussianLaw(1.0)
-EXACT = DiscreteLaplaceLaw(0.0)
+EXACT, WIDE = DiscreteLaplaceLaw(0.0), DiscreteLaplaceLaw(40.0)
 MISS = 1e-6  # a false alarm of each statistical test
 
 
@@ -163,29 +165,128 @@ def test_the_fallback_is_a_law(law: NoiseLaw) -> None:
     assert total == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("tree", [SMALL[0][0], SMALL[2][0], SMALL[3][0], taxi(2.0)])
+def grouped(groups: int, leaves: int, law: NoiseLaw, root: NoiseLaw | None) -> Tree:
+    """Groups of leaves, each with noise of its own, as the leaves and the root have."""
+    size = groups * leaves
+    parents = (*(n // leaves + size for n in range(size)), *[size + groups] * groups, -1)
+    return Tree(parents, (*[law] * (size + groups), root))
+
+
+TREES = [
+    *(SMALL[n][0] for n in (0, 2, 3)),
+    taxi(2.0),
+    # ln Z^n / K is just below what is guessed first.
+    grouped(14, 4, DiscreteLaplaceLaw(20.0), DiscreteLaplaceLaw(20.0)),
+    grouped(24, 8, DiscreteLaplaceLaw(9.0), LAPLACE),
+    grouped(24, 8, DiscreteGaussianLaw(9.0), DiscreteGaussianLaw(4.0)),
+    Tree((4, 4, 5, 5, 6, 6, -1), (WIDE, WIDE, WIDE, WIDE, LAPLACE, GAUSS, LAPLACE)),
+]
+
+
+@pytest.mark.parametrize("tree", TREES)
 def test_beyond_the_tables_the_fallback_is_likely_enough(tree: Tree) -> None:
     """p / (e^K̂ q₂) ≤ 2⁻⁵⁸ where one leaf, or the sum of some, is one beyond its bound."""
     (root,) = tree.atoms
     atom = Atom(root)
-    bounds = atom.bounds
     places = {leaf: place for place, leaf in enumerate(root.leaves)}
-    sums = (halves for number, halves in atom.tables.halves.items() if number != root.number)
-    sets = [root.leaves[:1], *([leaf for one in halves for leaf in one.leaves] for halves in sums)]
-    for leaves in {len(own): own for own in sets}.values():
-        values = [0] * len(root.leaves)
-        for leaf in leaves:
-            values[places[leaf]] = bounds.bound(len(leaves)) // len(leaves) + 1
+    sets = {leaf: [leaf] for leaf in root.leaves}
+    for number, halves in atom.tables.halves.items():
+        if number != root.number or not root.exact:
+            sets[number] = [leaf for one in halves for leaf in one.leaves]
+    for number in {id(atom.tables.of[number]): number for number in sets}.values():
+        values, beyond = [0] * len(root.leaves), atom.tables.of[number].bound + 1
+        each, more = divmod(beyond, len(sets[number]))
+        for place, leaf in enumerate(sets[number]):
+            values[places[leaf]] = each + (place < more)
         if root.exact:
-            outside = next(place for leaf, place in places.items() if leaf not in leaves)
+            outside = next(p for leaf, p in places.items() if leaf not in sets[number])
             values[outside] -= sum(values)
         assert not atom.within(values)
         with localcontext(prec=40):
-            chance = (-Decimal(float(atom.exponent(values))) - Decimal(atom.scale)).exp()
+            chance = (-decimal(atom.exponent(values)) - Decimal(atom.scale)).exp()
             assert (chance / atom.proposed(values)).ln() <= LOG_FALLBACK
 
 
-WIDE = DiscreteLaplaceLaw(40.0)
+def stated_error(atom: Atom) -> float:
+    """The bound of M by the numbers of leaves and halvings, and the largest table and exponent."""
+    tables, root = atom.tables, atom.root
+    exponents = [
+        float(weights_of(node.law).exponent([tables.of[node.number].bound]))
+        for node in nodes(root)
+        if node.law and not node.exact
+    ]
+
+    def depth(number: int) -> int:
+        return 1 + max((depth(half.number) for half in tables.halves.get(number, ())), default=-1)
+
+    n, d, x = len(root.leaves), depth(root.number), max(exponents)
+    longest = max(len(table.weights) for table in tables.of.values())
+    each = 5 * longest + 8 * x + d * (x + 20 * math.log2(longest) + 3) + 40
+    return 2.0**-53 * n * (2 * d + 4) * each
+
+
+@pytest.mark.parametrize("tree", [*TREES, one(9, LAPLACE, None), one(70, WIDE, WIDE)])
+def test_no_proposal_is_rarer_than_its_bound(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """p ≤ e^{K̂ + M} q₁ for 40 outcomes, most of them at the ends of the tables, in decimals."""
+    (root,) = tree.atoms
+    atom, chosen, proposals = Atom(root), random.Random(7), list[Decimal]()
+    ends = (0, 1, 1 << 40, (1 << 63) - 1, (1 << 64) - (1 << 40), (1 << 64) - 1)
+
+    def words(count: int) -> np.ndarray:
+        often = chosen.random()
+        found = [
+            chosen.choice(ends) if chosen.random() < often else chosen.getrandbits(64)
+            for _ in range(count)
+        ]
+        return np.array(found, dtype=np.uint64)
+
+    def compared(values: list[int], counts: list[int], word: int) -> bool:
+        with localcontext(prec=40):
+            proposed = (
+                sum(Decimal(count).ln() for count in counts) - 61 * len(counts) * Decimal(2).ln()
+            )
+            proposals.append(-decimal(atom.exponent(values)) - Decimal(atom.scale) - proposed)
+        return True
+
+    monkeypatch.setattr(atom, "_accepted", compared)
+    assert atom.tables.error <= stated_error(atom)
+    for _ in range(5):
+        assert atom._propose_inside()
+    assert min(proposals) > -3 * atom.tables.error - 1e-7  # so hardly any is rejected
+    monkeypatch.setattr(conditioned, "random_words", words)
+    for _ in range(40):
+        assert atom._propose_inside()
+    assert max(proposals) <= 0
+
+
+@pytest.mark.parametrize(
+    ("law", "leaves"),
+    [(DiscreteLaplaceLaw(0.3), 5), (DiscreteLaplaceLaw(2.0), 4), (DiscreteGaussianLaw(3.0), 5)],
+)
+def test_the_error_of_a_table_is_no_greater_than_stated(law: NoiseLaw, leaves: int) -> None:
+    """The weights of the sum of leaves, cut off as the table is, in decimals."""
+    (root,) = one(leaves, law, None).atoms
+    tables = Atom(root).tables
+    table, leaf = tables.of[root.number], tables.of[root.leaves[0]].bound
+    with localcontext(prec=40):
+        each = [(-decimal(weights_of(law).exponent([k]))).exp() for k in range(-leaf, leaf + 1)]
+        exact = {0: Decimal(1)}
+        for _ in range(leaves):
+            added: dict[int, Decimal] = {}
+            for s, weight in exact.items():
+                for k, own in enumerate(each, -leaf):
+                    added[s + k] = added.get(s + k, Decimal(0)) + weight * own
+            exact = added
+        scale = Decimal(2) ** table.power
+        off = [
+            abs(Decimal(found) * scale / exact[s] - 1)
+            for s, found in enumerate(table.weights.tolist(), -table.bound)
+            if abs(s) <= table.bound // 2  # nearer the ends sums of some leaves are cut off
+        ]
+    assert max(off) < tables.error
+    assert tables.error < 1e-9
+
+
 NESTED = Tree((*[n // 8 + 96 for n in range(96)], *[108] * 12, -1), (WIDE,) * 108 + (None,))
 
 
@@ -208,7 +309,7 @@ def test_a_table_holds_no_less_than_its_halves_add_up_to(tree: Tree) -> None:
         if law is not None:
             sums = sums * weights_of(law).at(np.arange(-bound, bound + 1.0))
         ratios = np.ldexp(here.weights / sums, here.power - sum(one.power for one in inside))
-        assert ratios.min() > 1 - 1e-12
+        assert ratios.min() > 1 - tables.error
         assert ratios[bound] == pytest.approx(1, rel=1e-12)
 
 

@@ -12,11 +12,11 @@ counts cost nothing, for tables that agree on them.
 
 It is drawn by rejection. A proposal q₁ goes down the tables (`tables`), with the probabilities of
 each step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the sum
-telescopes, and M covers the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of all cases,
-proposes what the tables leave out: independent noise, tilted (`weights`) on the leaves of a set B,
-where B is any of the sets whose sums are bounded. An outcome of q₁ is accepted with probability
-p / (e^{K̂ + M} q₁), about 1 − 10⁻⁶, and one of q₂ beyond the tables likewise; so accepted outcomes
-have exactly the law P, without any cut-off.
+telescopes, and M = `Tables.error` bounds the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of
+all cases, proposes what the tables leave out: independent noise, tilted (`weights`) on the leaves
+of a set B, where B is any of the sets whose sums are bounded. An outcome of q₁ is accepted with
+probability p / (e^{K̂ + M} q₁), about 1 − 10⁻⁷, and one of q₂ beyond the tables likewise; so
+accepted outcomes have exactly the law P, without any cut-off.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node, Tree
 from tallyveil.mechanisms.constrained.groups import Groups
 from tallyveil.mechanisms.constrained.tables import MOST, Tables, TailBounds, too_many_sums
-from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tallyveil.mechanisms.constrained.weights import Tilt, happens, weights_of
 from tallyveil.mechanisms.noise.inversion import random_words
 from tallyveil.mechanisms.units import decimal
 
@@ -50,8 +50,6 @@ _ALL: Final = 1 << _BITS
 _DRAWN: Final = 10_000  # in about 0.2 s
 _GUARD: Final = 1 << 10  # of 2^61, covers the rounding of sums of doubles
 _ROOM: Final = 1 << 13
-_M: Final = 1e-6
-_ERROR: Final = 2.0**-49  # relative, of each number of a table that a step uses
 _NEAR: Final = 1e-8  # exceeds the error of a difference of logarithms
 _FALLBACKS: Final = 1 << 6  # of 2^64
 _LIKELY: Final = 20.0  # first guess of an upper bound of ln Σ ∏ f − ln Σ p
@@ -113,9 +111,10 @@ def _shape(node: Node, shapes: dict[tuple[object, ...], int]) -> int:
 
 @dataclass(frozen=True)
 class _Set:
-    """Leaves, by index, whose sum the tables bound. If the root is exact, ``last`` is the index of
-    a leaf outside that all other leaves determine, else −1."""
+    """Leaves, by index, whose sum the tables bound by a ``tilt``. If the root is exact, ``last`` is
+    the index of a leaf outside that all other leaves determine, else −1."""
 
+    tilt: Tilt
     leaves: tuple[int, ...]
     outside: tuple[int, ...]
     last: int
@@ -139,16 +138,15 @@ class Atom:
         if law is None:
             raise ValueError("every leaf has a law")
         self._weights = weights_of(law)
-        self.tables = self._build_tables(law, bounds, 2 * len(nodes))
+        # Each count is a set, and so is each half; the fallback has two signs for each.
+        self.tables = self._build_tables(law, bounds, 4 * len(nodes))
         self.bounds = self.tables.bounds
         widest = max(len(table.weights) for table in self.tables.of.values())
-        if len(nodes) * widest * _ERROR > _M / 4:
-            raise StatementTooComplex("too many counts add up to be drawn together exactly")
-        self.scale = self.tables.log_total + _M
+        self.scale = self.tables.log_total + self.tables.error
         self._guard = _GUARD * np.arange(1, widest + 1, dtype=np.int64)
 
     def _build_tables(self, law: NoiseLaw, bounds: TailBounds | None, sets: int) -> Tables:
-        """Build tables such that P(u) ≤ 2⁻⁵⁸ q₂(u) for all u beyond them."""
+        """Build tables such that p(u) ≤ 2⁻⁵⁸ e^K̂ q₂(u) for all u beyond them."""
         if bounds is not None:
             return Tables(self.root, law, bounds)
         free = len(self._places) * float(self._weights.log_total())
@@ -161,17 +159,17 @@ class Atom:
 
     @cached_property
     def _sets(self) -> list[_Set]:
-        found = [self._set([place]) for place in self._places.values()]
-        for halves in self.tables.halves.values():
+        found = [self._set(leaf, [place]) for leaf, place in self._places.items()]
+        for number, halves in self.tables.halves.items():
             inside = [self._places[leaf] for half in halves for leaf in half.leaves]
             if not (self.root.exact and len(inside) == len(self._places)):
-                found.append(self._set(inside))
+                found.append(self._set(number, inside))
         return found
 
-    def _set(self, leaves: Sequence[int]) -> _Set:
+    def _set(self, number: int, leaves: Sequence[int]) -> _Set:
         outside = sorted(set(self._places.values()).difference(leaves))
         last = outside.pop() if self.root.exact else -1
-        return _Set(tuple(leaves), tuple(outside), last)
+        return _Set(self.tables.tilts[number], tuple(leaves), tuple(outside), last)
 
     def draw(self) -> list[int]:
         """Draw the noise of each leaf of the root, in their order."""
@@ -218,7 +216,8 @@ class Atom:
 
     def _step(self, weights: FloatArray, draw: np.int64) -> tuple[int, int]:
         """Return the outcome of ``draw``, and how many of the 2⁶¹ draws lead to it: at least its
-        share of the weights, up to the error that M covers."""
+        share of the weights, less than 5L · 2⁻⁵³ of it for L weights (`_GUARD` covers what a sum, a
+        product and a conversion of doubles lose of 2⁶¹: 2⁸ + 2⁸ + 1)."""
         sums = weights.cumsum()
         ends = (sums * ((_ALL - _GUARD * len(sums) - _ROOM) / sums[-1])).astype(np.int64)
         ends += self._guard[: len(ends)]
@@ -255,8 +254,7 @@ class Atom:
         one = self._sets[secrets.randbelow(len(self._sets))]
         sign = 1 - 2 * secrets.randbits(1)
         values = [0] * len(self._places)
-        tilt = self.bounds.tilt(len(one.leaves))
-        tilted = self._weights.draw_tilted(tilt, len(one.leaves))
+        tilted = self._weights.draw_tilted(one.tilt, len(one.leaves))
         for place, value in zip(one.leaves, tilted, strict=True):
             values[place] = sign * value
         for place, value in zip(one.outside, self._weights.draw(len(one.outside)), strict=True):
@@ -277,12 +275,11 @@ class Atom:
         """Return q₂(u), in the precision of the context."""
         total, each = Decimal(0), self._weights.log_total()
         for one in self._sets:
-            tilt = self.bounds.tilt(len(one.leaves))
             own = [values[place] for place in one.leaves]
             others = self._weights.exponent([values[place] for place in one.outside])
             plain = -decimal(others) - len(one.outside) * each
             for signed in (own, [-value for value in own]):
-                total += (plain + self._weights.log_chance(signed, tilt)).exp()
+                total += (plain + self._weights.log_chance(signed, one.tilt)).exp()
         return total / (2 * len(self._sets))
 
     def within(self, values: Sequence[int]) -> bool:

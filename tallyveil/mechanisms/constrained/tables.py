@@ -7,9 +7,10 @@ A weight is a probability up to a constant factor:
 The children of a count are split in two halves, and each half in two again; equal halves share a
 table, so a hundred equal children need few tables. A table ends where the sum of a half, or one
 leaf, exceeds a bound B; `TailBounds` chooses B such that what lies beyond is as unlikely as
-`conditioned` needs. All sums are of positive terms, so each number has a small relative error,
-however small it is. Tables are scaled to about 1 by powers of two, which is exact: the weights of
-250 leaves would overflow a float.
+`conditioned` needs, by the noise of the leaves or by that of the counts inside it. All sums are of
+positive terms, so each number has a small relative error, however small it is, and `Tables.error`
+bounds what all of them do to a draw. Tables are scaled by powers of two, which is exact, so that no
+product of two weights overflows or is denormal.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tallyveil.cache import cached_property
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node
-from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, weights_of
+from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, together, weights_of
 
 __all__ = ["LOG_FALLBACK", "MOST", "SumTable", "Tables", "TailBounds", "too_many_sums"]
 
@@ -37,6 +38,10 @@ LOG_FALLBACK: Final = -58 * math.log(2)  # ln of the probability of proposing fr
 MOST: Final = 10_000_000  # numbers of all tables
 _WORK: Final = 6_000_000_000  # multiplications: about 2 s
 _PIECE: Final = 200_000_000
+_ROUNDING: Final = 2.0**-53  # the unit of all errors
+_INACCURATE: Final = 2.0**-10
+_LARGEST: Final = 490  # all weights of a table are between 2^-500 and 2^490
+_LEAST: Final = 2.0**-500
 _Kind: TypeAlias = tuple[object, ...]
 _Pair: TypeAlias = tuple[int, Node]
 """A node after the number of its kind."""
@@ -45,19 +50,26 @@ _Pair: TypeAlias = tuple[int, Node]
 @dataclass(frozen=True)
 class TailBounds:
     """Bounds B for sums S of leaves of one law: P(|S| > B) times e^{``excess``} is less than the
-    probability of the fallback."""
+    probability of the fallback.
+
+    A proposal with a tilt t of n leaves is too rare by at most e^{n · cost − t|S|} ∏ g(S_v), with
+    the counts v inside that have noise of their own. Where these cover the leaves once, ``counts``
+    is a law that is at least ∏ g(S_v) at S.
+    """
 
     weights: LawWeights
     excess: float
 
-    def tilt(self, leaves: int) -> Tilt:
-        return min(self.weights.tilts, key=lambda one: self._bound(one, leaves))
+    def tilt(self, leaves: int, counts: NoiseLaw | None = None) -> Tilt:
+        return min(self.weights.tilts, key=lambda one: self._bound(one, leaves, counts))
 
-    def bound(self, leaves: int) -> int:
-        return math.ceil(self._bound(self.tilt(leaves), leaves))
+    def bound(self, leaves: int, counts: NoiseLaw | None = None) -> int:
+        return math.ceil(self._bound(self.tilt(leaves, counts), leaves, counts))
 
-    def _bound(self, tilt: Tilt, leaves: int) -> float:
-        return (self.excess - LOG_FALLBACK + leaves * tilt.cost) / tilt.rate * (1 + 1e-9) + 1
+    def _bound(self, tilt: Tilt, leaves: int, counts: NoiseLaw | None) -> float:
+        least = self.excess - LOG_FALLBACK + leaves * tilt.cost
+        found = least / tilt.rate if counts is None else weights_of(counts).reach(least, tilt.rate)
+        return found * (1 + 1e-9) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +90,19 @@ class _Plan(NamedTuple):
     the second no longer than the first.
 
     ``law`` is that of the sum's own noise. ``plain``: no sum inside has noise of its own.
-    ``by_leaf``: the second table is added leaf by leaf.
+    ``by_leaf``: the second table is added leaf by leaf. ``counts``: the law of counts inside that
+    cover all leaves (`TailBounds`). ``error`` bounds the relative error of each weight, in units of
+    2⁻⁵³.
     """
 
     size: int
     bound: int
     law: NoiseLaw | None
+    error: float
     inside: tuple[int, ...] = ()
     plain: bool = True
     by_leaf: bool = False
+    counts: NoiseLaw | None = None
 
     @property
     def length(self) -> int:
@@ -97,7 +113,13 @@ class Tables:
     """The tables of an atom whose leaves have noise of one ``law``.
 
     ``of[number]`` is a node's table, and ``halves[number]`` are the one or two nodes that it is the
-    sum of. Halves that are not counts themselves have negative numbers.
+    sum of. Halves that are not counts themselves have negative numbers. ``tilts[number]`` is what
+    the bound of a node's table rests on.
+
+    ``log_total`` is K̂, about ln K for the sum K of all weights within the tables. Let a proposal go
+    down the tables, by `conditioned`'s steps. Then K̂ + ``error`` is at least ln p(u) / q₁(u) for
+    all u within them: a step among L values of two tables of errors e and e′ loses a factor of at
+    most 1 + (2e + 2e′ + 5L + 40) 2⁻⁵³ (docs/mathematics.md, "Conditioned noise").
 
     Raises ValueError if the leaves have several laws, and StatementTooComplex if the tables would
     be too large; both before any table is built.
@@ -108,7 +130,7 @@ class Tables:
         self._law, self._left, self._work = law, MOST, _WORK
         self._kinds: dict[_Kind, int] = {}
         self._plans: list[_Plan] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers = dict[int, int]()
         self.halves: dict[int, tuple[Node, ...]] = {}
         self._joins = itertools.count(1)
         kind = self._add(root)
@@ -118,9 +140,25 @@ class Tables:
         self.of = {node: made[number] for node, number in self._numbers.items()}
         table = made[kind]
         weights = table.weights
-        # ln of the sum of all weights within the tables.
+        tilts = [bounds.tilt(plan.size, plan.counts) for plan in self._plans]
+        self.tilts = {node: tilts[number] for node, number in self._numbers.items()}
         whole = float(weights[len(weights) // 2] if root.exact else weights.sum())
         self.log_total = math.log(whole) + table.power * math.log(2)
+        self.error = self._error(root, self._plans[kind])
+
+    def _error(self, root: Node, whole: _Plan) -> float:
+        """The errors of all steps, of K̂, and of its logarithm."""
+        plans = {node: self._plans[number] for node, number in self._numbers.items()}
+        total = whole.error + whole.length + 4 * abs(self.log_total) + 40
+        if not root.exact:
+            total += _step_error(whole)
+        for halves in self.halves.values():
+            if len(halves) > 1:
+                total += _step_error(*(plans[half.number] for half in halves))
+        found = total * _ROUNDING
+        if not found < _INACCURATE:
+            raise too_many_sums()
+        return found * (1 + 2 * _INACCURATE)  # products of errors
 
     @property
     def numbers(self) -> int:
@@ -154,7 +192,8 @@ class Tables:
     def _leaf(self, law: NoiseLaw | None) -> _Plan:
         if law != self._law:
             raise ValueError("the leaves of an atom have noise of one law")
-        plan = _Plan(1, self.bounds.bound(1), law)
+        bound = self.bounds.bound(1)
+        plan = _Plan(1, bound, law, weights_of(self._law).error(bound))
         self._take(plan.length, 0)
         return plan
 
@@ -166,28 +205,38 @@ class Tables:
         """
         inside = tuple(sorted(inside, key=lambda number: self._plans[number].bound)[::-1])
         one, *others = (self._plans[number] for number in inside)
-        plan = _Plan(one.size, one.bound, law, inside, one.plain and law is None)
+        plain = law is None and all(self._plans[number].plain for number in inside)
+        plan = _Plan(one.size, one.bound, law, one.error, inside, plain, counts=one.counts)
         for other in others:
             leaf, size = self.bounds.bound(1), one.size + other.size
-            bound = min(one.bound + other.bound, self.bounds.bound(size))
+            counts, law_of_leaf = together(one.counts, other.counts), weights_of(self._law)
+            bound = min(one.bound + other.bound, self.bounds.bound(size, counts))
             steps = bound + leaf * (other.size + 1) // 2
-            by_leaf, work = (
-                other.size * weights_of(self._law).work(steps, leaf),
-                one.length * other.length,
-            )
-            self._take(2 * bound + 1, min(work, by_leaf) if other.plain else work)
+            by_leaf, work = other.size * law_of_leaf.work(steps, leaf), one.length * other.length
             plan = plan._replace(
                 size=size,
                 bound=bound,
-                plain=plan.plain and other.plain,
                 by_leaf=other.plain and (other.size == 1 or by_leaf < work),
+                counts=counts,
             )
+            self._take(plan.length, by_leaf if plan.by_leaf else work)
+            if plan.by_leaf:
+                error = other.size * law_of_leaf.convolution_error(leaf)
+            else:
+                error = other.error + other.length + work / _PIECE + 3
+            plan = plan._replace(error=one.error + error)
+        if law is not None:
+            bound = self.bounds.bound(plan.size, law)
+            if bound < plan.bound or plan.counts is None:
+                plan = plan._replace(bound=min(bound, plan.bound), counts=law)
+            plan = plan._replace(error=plan.error + weights_of(law).error(plan.bound) + 1)
         return plan
 
     def _build(self, plan: _Plan, made: Sequence[SumTable]) -> SumTable:
         """Build the table of ``plan``; ``made`` are the tables before it."""
         if not plan.inside:
-            return SumTable(weights_of(self._law).at(_steps(plan.bound)), 1)
+            weights, power = _scaled(weights_of(self._law).at(_steps(plan.bound)))
+            return SumTable(weights, 1, power)
         one, *others = (made[number] for number in plan.inside)
         weights, power = one.weights, one.power
         for other in others:
@@ -197,10 +246,12 @@ class Tables:
                 weights, more = _scaled(_truncated(_convolve(weights, other.weights), plan.bound))
                 more += other.power
             power += more
+        weights = _truncated(weights, plan.bound)
         if plan.law is not None:
-            own = weights_of(plan.law).at(_steps(plan.bound))
-            weights, more = _scaled(weights * own)
+            weights, more = _scaled(weights * weights_of(plan.law).at(_steps(plan.bound)))
             power += more
+        if not weights.min() >= _LEAST:
+            raise too_many_sums()
         return SumTable(weights, plan.size, power)
 
     def _add_leaves(self, weights: FloatArray, leaves: int, bound: int) -> tuple[FloatArray, int]:
@@ -219,6 +270,11 @@ class Tables:
             raise too_many_sums()
 
 
+def _step_error(*tables: _Plan) -> float:
+    """The error of one choice among the values of one or two tables, in units of 2⁻⁵³."""
+    return 2 * sum(one.error for one in tables) + 5 * min(one.length for one in tables) + 40
+
+
 def too_many_sums() -> StatementTooComplex:
     return StatementTooComplex(
         "noise under constraints has too many possible sums for its tables",
@@ -227,8 +283,8 @@ def too_many_sums() -> StatementTooComplex:
 
 
 def _scaled(weights: FloatArray) -> tuple[FloatArray, int]:
-    """Divide the weights by 2^power such that the largest is about 1; return them and power."""
-    power = math.frexp(float(weights.max()))[1]
+    """Divide the weights by 2^power such that the largest is about 2^490; return them and power."""
+    power = math.frexp(float(weights.max()))[1] - _LARGEST
     return np.ldexp(weights, -power), power
 
 

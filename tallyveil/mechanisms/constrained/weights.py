@@ -27,7 +27,7 @@ from tallyveil.mechanisms.noise.inversion import QuantileBounds, decided
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 from tallyveil.mechanisms.units import decimal
 
-__all__ = ["LawWeights", "Tilt", "happens", "weights_of"]
+__all__ = ["LawWeights", "Tilt", "happens", "together", "weights_of"]
 
 _SHARES: Final = tuple(n / 20 for n in range(1, 20))  # rates t, in 1/b
 _SHIFTS: Final = tuple(n / 8 for n in range(1, 120))  # shifts of a law, in σ
@@ -56,15 +56,31 @@ class LawWeights(ABC):
         """Return Σ x(k), where x(0) = 0."""
 
     @abstractmethod
+    def reach(self, exponent: float, rate: float) -> float:
+        """Return the k ≥ 0 with x(k) + ``rate`` · k = ``exponent``, up to rounding."""
+
+    @abstractmethod
     def at(self, steps: FloatArray) -> FloatArray:
-        """Return f(k), within a few units in the last place."""
+        """Return f(k), within `error`."""
+
+    def error(self, bound: int) -> float:
+        """The largest relative error of `at` for |k| ≤ ``bound``, in units of 2⁻⁵³.
+
+        x(k) is rounded three times at most, and `exp` is off by 4 units in the last place at most.
+        """
+        return 4 * float(self.exponent([bound])) + 8
 
     @abstractmethod
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """Return Σ_k f(k) · others[s − k] over |k| ≤ ``bound`` or more, by sums of positive terms.
+        """Return Σ_k f(k) · others[s − k] over |k| ≤ ``bound``, by sums of positive terms, within
+        `convolution_error`.
 
         ``others`` must be symmetric. The result is ``bound`` longer on each side.
         """
+
+    @abstractmethod
+    def convolution_error(self, bound: int) -> float:
+        """The largest relative error that `convolved` adds to its terms', in units of 2⁻⁵³."""
 
     @abstractmethod
     def work(self, reach: int, bound: int) -> int:
@@ -100,23 +116,38 @@ class _Laplace(LawWeights):
     def exponent(self, values: Sequence[int]) -> Fraction:
         return sum(map(abs, values)) / Fraction(self.scale)
 
+    def reach(self, exponent: float, rate: float) -> float:
+        return exponent / (1 / self.scale + rate)
+
     def at(self, steps: FloatArray) -> FloatArray:
         result: FloatArray = np.exp(-np.abs(steps) / self.scale)
         return result
 
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
-        """As declared. Sums Σ_{k≥0} a^k x_{s−k} by doubling the number of terms, and mirrors the
-        result for k ≤ 0, since ``others`` are symmetric."""
-        found, reach = np.pad(others, bound), 1
-        plain = found.copy()
-        while reach < len(found):
-            found[reach:] += math.exp(-reach / self.scale) * found[:-reach]
-            reach *= 2
+        """As declared. S_n = Σ_{0≤k<n} a^k x_{s−k} is S_m and S_{n−m}, moved by m and multiplied by
+        a^m; so it takes the bits of n = ``bound`` + 1. The result is mirrored for k ≤ 0, since
+        ``others`` are symmetric; it is no less than what is subtracted."""
+        plain = np.pad(others, bound)
+        power, found, m, left = plain.copy(), np.zeros_like(plain), 1, bound + 1
+        while left:
+            factor = math.exp(-m / self.scale)
+            if left & 1:
+                found[m:] = power[m:] + factor * found[:-m]
+                found[:m] = power[:m]
+            left >>= 1
+            if left:
+                power[m:] += factor * power[:-m]
+                m *= 2
         result: FloatArray = found + found[::-1] - plain
         return result
 
+    def convolution_error(self, bound: int) -> float:
+        """As declared: two products with a rounded power of a and two sums for each bit, and the
+        difference at the end, which doubles the error."""
+        return 2 * (float(self.exponent([bound])) + 20 * (bound + 1).bit_length()) + 6
+
     def work(self, reach: int, bound: int) -> int:
-        return 8 * reach * reach.bit_length()
+        return 12 * reach * bound.bit_length()
 
     def log_total(self) -> Decimal:
         return _log_both(self.scale, self.scale)
@@ -154,6 +185,9 @@ class _Gaussian(LawWeights):
     def exponent(self, values: Sequence[int]) -> Fraction:
         return sum(k * k for k in values) / (2 * Fraction(self.scale) ** 2)
 
+    def reach(self, exponent: float, rate: float) -> float:
+        return 2 * exponent / (rate + math.hypot(rate, math.sqrt(2 * exponent) / self.scale))
+
     def at(self, steps: FloatArray) -> FloatArray:
         result: FloatArray = np.exp(-((steps / self.scale) ** 2) / 2)
         return result
@@ -161,6 +195,9 @@ class _Gaussian(LawWeights):
     def convolved(self, others: FloatArray, bound: int) -> FloatArray:
         result: FloatArray = np.convolve(others, self.at(np.arange(-bound, bound + 1.0)))
         return result
+
+    def convolution_error(self, bound: int) -> float:
+        return self.error(bound) + 2 * bound + 2
 
     def work(self, reach: int, bound: int) -> int:
         return 4 * reach * bound
@@ -216,6 +253,15 @@ def weights_of(law: NoiseLaw) -> LawWeights:
     if kind is None or not law.scale:
         raise FeatureNotSupported(f"{law.name} noise of scale {law.scale:g} cannot be conditioned")
     return kind(law.scale)
+
+
+def together(one: NoiseLaw | None, other: NoiseLaw | None) -> NoiseLaw | None:
+    """Return a law with x(j + k) ≤ x₁(j) + x₂(k) for all j and k; None if there is none here."""
+    if isinstance(one, DiscreteLaplaceLaw) and isinstance(other, DiscreteLaplaceLaw):
+        return max(one, other, key=lambda law: law.scale)
+    if isinstance(one, DiscreteGaussianLaw) and isinstance(other, DiscreteGaussianLaw):
+        return DiscreteGaussianLaw(math.hypot(one.scale, other.scale))
+    return None
 
 
 def happens(chance: Callable[[], Decimal], word: int) -> bool:
