@@ -1,8 +1,9 @@
 """What the declared counts disclose: all counts that follow from them.
 
 It checks the declared rows and the cells that they distinguish: each cell by itself, exactly, and
-together with x ≥ 0, by bounds that are propagated from row to row. These bounds are valid; narrower
-ones may exist unless the rows are a two-way table or nested groups.
+together with x ≥ 0, by bounds that are propagated from row to row. These bounds are valid. They are
+the narrowest if the rows are the margins of two attributes or nested or disjoint groups, whose
+atoms are taken instead (docs/mathematics.md, "Exact rows"); otherwise narrower ones may exist.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
+from tallyveil.invariants.laminar import Laminar
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.policy.domain import Domain
@@ -97,8 +99,11 @@ def _cells(
     column = _one_by_one(classes)
     names, sizes = row_names(column, domain), _sizes(column, domain)
     known = span.combinations(column)
-    rows = span.over(classes)
-    bounds = None if rows is None else _bounds(rows, span.basis_values(values))
+    rows, sums = span.over(classes), span.basis_values(values)
+    nested = None if rows is None else Laminar.of(rows)
+    if nested is not None:
+        rows, sums = nested.atoms(sums)
+    bounds = None if rows is None else _bounds(rows, sums)
     for cell, (key, one) in enumerate(zip(column.row_keys, known, strict=True)):
         if one is not None:
             found.setdefault(key, DisclosedCount(names[cell], one.of(values), sizes[cell]))

@@ -88,3 +88,22 @@ def test_a_group_of_nobody_empties_its_cells() -> None:
         "sex = 'M' AND age = 2": 0,
     }
     assert found.unprotected == 2
+
+
+def test_a_group_that_is_full_empties_the_cells_around_it() -> None:
+    """F counts as many as the two youngest of them. Other rows tell the ages apart."""
+    domain = Domain(
+        "person",
+        (DOMAIN.attributes[0], Attribute("age", "range", "BIGINT", (0, 1, 2, 3))),
+    )
+
+    def group(sex: list[int], age: list[int]) -> Column:
+        return Column((factor([sex], ["sex"]), factor([age], ["age"])))
+
+    columns = [SEX, *(group([1, 0], [1, 1, 0, 0]), group([0, 1], [1, 0, 0, 0]))]
+    columns.append(group([0, 1], [0, 0, 1, 0]))
+    found = disclosure(Span(columns, {"sex": 2, "age": 4}), [5, 7, 5, 1, 2], domain)
+    assert {one.name: one.value for one in found.counts if one.bounded} == {
+        "sex = 'F' AND age = 2": 0,
+        "sex = 'F' AND age = 3": 0,
+    }
