@@ -22,6 +22,7 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.inference.canonical import nearest_integers
 from tallyveil.invariants.laminar import Laminar, Weighed
 from tallyveil.invariants.orbits import orbits
 from tallyveil.invariants.span import Span
@@ -38,6 +39,7 @@ _DENOMINATOR: Final = 4096
 _ROUNDS: Final = 60
 _CLOSE: Final = 1.001
 _TINY: Final = 1e-9
+_DEPENDENT: Final = 1e-12  # of the largest: below it a declared row follows from others
 
 
 def centres(
@@ -120,7 +122,9 @@ def _ball(columns: FloatArray, declared: FloatArray) -> FloatArray:
 def _projection(columns: FloatArray, declared: FloatArray, weights: FloatArray) -> FloatArray:
     """Λ = A P Cᵀ (C P Cᵀ)⁺."""
     weighted = declared * weights
-    found: FloatArray = columns @ weighted.T @ np.linalg.pinv(weighted @ declared.T, hermitian=True)
+    found: FloatArray = (
+        columns @ weighted.T @ np.linalg.pinv(weighted @ declared.T, _DEPENDENT, hermitian=True)
+    )
     return found
 
 
@@ -151,7 +155,7 @@ def translate_of(
     kept = np.abs(values) > _TINY
     rows, places, values = rows[kept], places[kept], values[kept]
     denominator = _denominator(values, most)
-    numerators = np.rint(values * denominator)
+    numerators = nearest_integers(values * denominator)
     if np.abs(numerators).max(initial=0) >= 2.0**53:
         return None
     return Translate(rows, places, numerators.astype(np.int64), denominator)

@@ -14,9 +14,10 @@ from typing import Final
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.inference.canonical import nearest_integers, pivoted
 from tallyveil.inference.estimates.least_trace import correlated, least_trace
 from tallyveil.invariants.centres import posed, translate_of
 from tallyveil.invariants.span import Span
@@ -78,7 +79,7 @@ def design(
     shape, factors, bound = least_trace(rows, exact)
     if ellipsoids:
         shape, factors = correlated(rows, exact)
-    some = _independent(shape)
+    some = np.sort(pivoted(shape, _FIT)[1])
     if not len(some):
         return None
     left = rows - factors @ exact
@@ -87,7 +88,7 @@ def design(
         return None
     root = np.linalg.cholesky(shape[np.ix_(some, some)])
     inverse = solve_triangular(root, np.diag(units[some]), lower=True)
-    mixed = np.rint(inverse * (_SCALE / np.abs(np.diag(inverse)).min()))
+    mixed = nearest_integers(inverse * (_SCALE / np.diag(inverse).min()))
     if np.abs(mixed).sum(axis=1).max() * float(whole.largest) >= _LARGEST:
         return None
     per_row = mixed @ (factors[some, : len(declared)] / units[some, None])
@@ -101,11 +102,3 @@ def design(
     combined = sparse.csr_matrix(mixed.astype(np.int64)) @ whole.take(some).sparse()
     column = Column((Factor.of_sparse(whole.axes, whole.shape, combined),))
     return Design(column, translate, deviations, others.T, bound)
-
-
-def _independent(covariance: FloatArray) -> IntArray:
-    """Rows of W that determine all others together with the exact rows."""
-    _, triangle, order = qr(covariance, pivoting=True)
-    sizes = np.abs(np.diag(triangle))
-    found: IntArray = np.sort(order[sizes > _FIT * sizes.max(initial=0)]).astype(np.int64)
-    return found

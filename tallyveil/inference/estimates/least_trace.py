@@ -14,9 +14,9 @@ found by p ← p √q, q_j = r_jᵀ M^−½ r_j / tr M^½ of the residuals r_j =
 The correlated noise of SUBSPACE (Algorithms 2 and 3) is for reproduction. It finds the ellipsoid of
 least volume around all ±a_j, the columns of A, splits off the shorter half of its axes, and repeats
 with the columns projected on the other axes. With U_i the axes of part i of m, and r_i the greatest
-‖U_iᵀ a_j‖, Σ = m Σ_i r_i² U_i U_iᵀ costs a_jᵀ Σ⁻¹ a_j ≤ 1. Where the ellipsoid is a ball, the
-choice of axes is arbitrary. It is always worse than the least trace, and for GROUP BY worse than
-noise of one σ.
+‖U_iᵀ a_j‖, Σ = m Σ_i r_i² U_i U_iᵀ costs a_jᵀ Σ⁻¹ a_j ≤ 1. Axes of equal length are chosen by a
+rule (`canonical.orthonormal`), which the papers leave open. It is always worse than the least
+trace, and for GROUP BY worse than noise of one σ.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
+from tallyveil.inference.canonical import first_largest, first_least, orthonormal
 
 __all__ = ["correlated", "least_trace"]
 
 _STEPS: Final = 500
-_TINY: Final = 1e-9  # of the largest root
+_TINY: Final = 1e-9  # of the largest length
+_NO_ROOT: Final = 1e-6  # of the largest root: rounding leaves 1e-8 of a root that is 0
 _LEAST: Final = 1e-6  # of all weight: so that Λ is determined on cells without weight, too
 _DEPENDENT: Final = 1e-12  # of the largest: below it an exact row follows from others
 
 _ELLIPSOID_STEPS: Final = 20_000
 _CLOSE: Final = 1e-4
+_ALIKE: Final = 1e-3  # axes differ by less if they are equal and the ellipsoid is this close
 _AGAIN: Final = 50  # steps between two factorisations
 
 
@@ -61,7 +64,7 @@ def least_trace(rows: FloatArray, exact: FloatArray, within: float = 1.01) -> Le
         left = rows - factors @ exact
         values, vectors = np.linalg.eigh((left * p) @ left.T)
         roots = np.sqrt(np.clip(values, 0, None))
-        keep = roots > _TINY * roots.max(initial=0)
+        keep = roots > _NO_ROOT * roots.max(initial=0)
         if not keep.any():
             return LeastTrace(np.zeros((len(rows), len(rows))), factors, 0.0)
         roots, vectors = roots[keep], vectors[:, keep]
@@ -83,7 +86,7 @@ def correlated(rows: FloatArray, exact: FloatArray) -> tuple[FloatArray, FloatAr
     basis = axes[:, lengths > _TINY * lengths.max(initial=0)]
     inside = basis @ (basis.T @ rows)
     factors: FloatArray = (rows - inside) @ np.linalg.pinv(exact)
-    parts = list(_parts(basis, basis.T @ rows))
+    parts = list(_parts(basis, rows))
     covariance = np.zeros((len(rows), len(rows)))
     for own in parts:
         reach = float(((own.T @ rows) ** 2).sum(axis=0).max())
@@ -91,13 +94,16 @@ def correlated(rows: FloatArray, exact: FloatArray) -> tuple[FloatArray, FloatAr
     return covariance, factors
 
 
-def _parts(basis: FloatArray, columns: FloatArray) -> Iterator[FloatArray]:
-    """The axes of each part, for ``columns`` given in this ``basis``."""
+def _parts(basis: FloatArray, rows: FloatArray) -> Iterator[FloatArray]:
+    """The axes of each part, for the columns of ``rows`` projected on this ``basis``."""
     while basis.shape[1] > 1:
-        values, vectors = np.linalg.eigh(_moments(columns))
+        values, vectors = np.linalg.eigh(_moments(basis.T @ rows))
+        ends = np.flatnonzero(np.diff(values) > _ALIKE * values[1:]) + 1
+        alike = np.split(basis @ vectors, ends, axis=1)
+        axes = np.hstack([orthonormal(own) for own in alike])
         half = -(-len(values) // 2)
-        yield basis @ vectors[:, :half]
-        basis, columns = basis @ vectors[:, half:], vectors[:, half:].T @ columns
+        yield axes[:, :half]
+        basis = axes[:, half:]
     if basis.shape[1]:
         yield basis
 
@@ -112,11 +118,11 @@ def _moments(columns: FloatArray) -> FloatArray:
             moments = (columns * p) @ columns.T
             inverse = np.linalg.inv(moments)
             far = np.einsum("ij,ij->j", columns, inverse @ columns)
-        most, least = int(far.argmax()), int(np.where(p > 0, far, np.inf).argmin())
+        most, least = first_largest(far), first_least(np.where(p > 0, far, np.inf))
         up, down = far[most] / size - 1, 1 - far[least] / size
         if max(up, down) <= _CLOSE:
             break
-        at = most if up >= down else least
+        at = (most, least)[first_largest(np.array([max(up, 0), down]))]
         beta = (far[at] - size) / (size * (far[at] - 1)) if far[at] > 1 else -np.inf
         beta = max(beta, -p[at] / (1 - p[at]))
         own = inverse @ columns[:, at]
