@@ -15,7 +15,7 @@ from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
-from tallyveil.accountant.invariants import DECLARED, PUBLISHED, published_columns, write_invariants
+from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
 from tallyveil.accountant.ledger.chain import Position
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
@@ -68,7 +68,6 @@ class Accountant(Balances):
         with ledger.writing():
             bind(ledger, accounts)
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
-        self._published: dict[str, tuple[Column, ...]] = {}
         self._derive: dict[str, Callable[[], Arrays]] = {}
         self.summarise()
 
@@ -96,12 +95,12 @@ class Accountant(Balances):
         """Record that the counts are published, which is permanent."""
         with self._lock:
             write_invariants(self._ledger, table, PUBLISHED, counts)
+        self.published(table)
 
     def published(self, table: str) -> tuple[Column, ...]:
         """The columns of all published counts of a table, by which charges are translated."""
         with self._lock, self._ledger.reading():
-            self._published[table] = published_columns(self._ledger, table)
-            return self._published[table]
+            return self._books.recomposition.published(table)
 
     def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
         """Return the result of ``derive`` in the last summary, empty if there is none. It must
@@ -189,10 +188,6 @@ class Accountant(Balances):
         charged: once the charges are written, they cannot be stopped. Raises what `charge` raises;
         and what ``draw`` raises, with everything charged.
         """
-        for charge in charges:
-            own = self._published.get(charge.table)
-            if charge.translates and charge.published is not own:
-                raise TallyveilError("a charge by invariants that the ledger does not know")
         priced = [self._books.pricing.price(charge) for charge in charges]
         durable: list[Position] = []
         try:

@@ -223,6 +223,9 @@ class Books:
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""
+        with self._ledger.reading():
+            for table in self._accounts:
+                self.recomposition.published(table)
         charges, answers = self._covered.charges, self._covered.answers
         for answering in (False, True):
             before = None

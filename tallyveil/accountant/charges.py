@@ -31,9 +31,9 @@ class Charge:
     (`mechanisms.registry.law_name`).
 
     ``translates`` is empty or has an entry for each column, None for a column that is charged as it
-    is. A translated row is charged as another row with the same noise, by rows of ``published``,
-    the published columns in the ledger's order. ``plainly`` are earlier charges of the table that
-    are charged without their translates from then on.
+    is. A translated row is charged as another row with the same noise, by rows of the counts that
+    the ledger has as published. ``plainly`` are earlier charges of the table that are charged
+    without their translates from then on.
 
     ``joint`` is the joint law of noise that is drawn together, None for independent noise.
     """
@@ -44,7 +44,6 @@ class Charge:
     sql: str
     law: str | None = None
     translates: tuple[Translate | None, ...] = ()
-    published: tuple[Column, ...] = ()
     plainly: tuple[int, ...] = ()
     joint: Joint | None = None
 

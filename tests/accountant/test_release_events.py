@@ -17,7 +17,7 @@ import pytest
 from tallyveil.accountant import Accountant, Charge, Joint, Ledger
 from tallyveil.accountant.ledger.chain import START
 from tallyveil.accountant.ledger.codec import encode_charge
-from tallyveil.errors import LedgerError, TallyveilError
+from tallyveil.errors import LedgerError
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate
 from tallyveil.knowledge import Aim, Knowledge, Known
@@ -144,20 +144,42 @@ def test_a_translate_is_recorded_with_its_fractions_and_found_again(cubes: Any, 
     half = Translate(*(np.array([n], dtype=np.int64) for n in (0, 0, 1)), denominator=2)
     with closing(Ledger(path)) as ledger:
         accountant = Accountant(ledger, {"person": cubes.account()})
-        own = replace(one(cubes), translates=(half,), published=(total,))
-        with pytest.raises(TallyveilError, match="does not know"):
+        own = replace(one(cubes), translates=(half,))
+        with pytest.raises(LedgerError, match="does not know"):
             accountant.charge([own], "alice")
         accountant.publish_exact("person", {"SELECT": Workload("person", (total,))})
-        with pytest.raises(TallyveilError, match="does not know"):
-            accountant.charge([own], "alice")
-        columns = accountant.published("person")
-        accountant.charge([replace(own, published=columns)], "alice")
+        accountant.charge([replace(own)], "alice")
         ((stored, _),) = ledger.charges_after(START)
         (found,) = read(stored.columns).translates
         assert found is not None
         held = found.rows, found.declared, found.numerators
         assert ([a.tolist() for a in held], found.denominator) == ([[0], [0], [1]], 2)
     assert spent(path, cubes.account())[0] == Fraction(1, 40)
+
+
+def test_a_translate_is_charged_whoever_has_read_or_published_more_since(
+    cubes: Any, path: Path
+) -> None:
+    """Published rows keep their numbers, in every process."""
+    account, total = cubes.account(), cubes.column(["hue"], [[1, 1]])
+    by_first, by_second = (
+        Translate(*(np.array([n], dtype=np.int64) for n in (0, row, 1)), denominator=2)
+        for row in (0, 1)
+    )
+    with closing(Ledger(path)) as first, closing(Ledger(path)) as second:
+        here, there = (Accountant(ledger, {"person": account}) for ledger in (first, second))
+        here.publish_exact("person", {"SELECT 1": Workload("person", (total,))})
+        assert len(here.published("person")) == 1
+        here.published("person")
+        here.charge([replace(one(cubes), translates=(by_first,))], "alice")
+        other = Workload("person", (cubes.column(["age"], [[1, 1, 0]]),))
+        there.publish_exact("person", {"SELECT 2": other})
+        assert len(there.published("person")) == 2
+        there.charge([replace(one(cubes), translates=(by_second,))], "alice")
+        here.charge([replace(one(cubes), translates=(by_first,))], "alice")
+        balance = here.balance("person")
+        assert balance == there.balance("person")
+    assert spent(path, account)[0] == balance.spent
 
 
 def test_noise_drawn_together_is_recorded_with_its_law(cubes: Any) -> None:

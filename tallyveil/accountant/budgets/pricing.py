@@ -59,6 +59,9 @@ class Pricing:
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
+        self.published: dict[str, tuple[Column, ...]] = {}
+        """By table the published columns in the ledger's order, by which charges are translated.
+        More are only appended, so a row keeps its number."""
         self._priced: WeakKeyDictionary[Charge, tuple[bytes, Loss, Amount]] = WeakKeyDictionary()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
 
@@ -113,14 +116,14 @@ class Pricing:
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
         if charge.translates or charge.joint:
-            return _by_invariants(charge, account)
+            return _by_invariants(charge, account, self.published.get(workload.table, ()))
         family: Charged = (
             charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
         )
         return family.loss(workload, charge.scales, account.relation, account.measure)
 
 
-def _by_invariants(charge: Charge, account: Account) -> Loss:
+def _by_invariants(charge: Charge, account: Account, published: Sequence[Column]) -> Loss:
     """The loss of the rows charged in place of those asked, with the same noise: row i of integers
     D (w_i − λ_i C) at 1/D of the cost of a step, 1/D² in ρ. Gaussian noise that is drawn together
     costs as much as independent noise, also in ρ (INVARIANTS §5.1).
@@ -135,7 +138,7 @@ def _by_invariants(charge: Charge, account: Account) -> Loss:
             continue
         step, charged_as = rate(scale, account.measure), column
         if translate is not None:
-            charged_as = _rows(column, translate, charge.published)
+            charged_as = _rows(column, translate, published)
             step /= translate.denominator ** power(account.measure)
         columns.append(charged_as)
         rates.append(step)

@@ -27,6 +27,7 @@ from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
 from tallyveil.accountant.ledger.codec import decode_charge
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.mechanisms import Loss
+from tallyveil.workload.workload import Column
 
 __all__ = ["Composition", "Recomposition", "published_rows"]
 
@@ -82,9 +83,16 @@ class Recomposition:
     def charge(self, stored: StoredCharge) -> Charge:
         """The charge as it was accounted for when it was made."""
         charge = decode_charge(stored.table, stored.mechanism, stored.columns)
-        if charge.translates:
-            return replace(charge, published=published_columns(self._ledger, stored.table))
+        known = self.pricing.published.get(stored.table, ())
+        if published_rows([charge]) >> sum(column.height for column in known):
+            self.published(stored.table)
         return charge
+
+    def published(self, table: str) -> tuple[Column, ...]:
+        """The columns of all published counts of a table, by which charges are priced from now
+        on."""
+        found = self.pricing.published[table] = published_columns(self._ledger, table)
+        return found
 
     def translated(self, table: str, most: int) -> dict[int, int]:
         """The charges of a table that are charged as translates, with their `published_rows`; none

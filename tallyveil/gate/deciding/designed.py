@@ -51,32 +51,22 @@ def designed(
     scale *= _UP / design.translate.denominator
     worst = [own * scale for own in _worst(design, workload)]
     scales = tuple(max(one, _LEAST) * _UP if one else 0.0 for one in worst)
-    return Designed(_charge(design, workload.table, published, scale, sql), scales)
+    return Designed(_charge(design, workload.table, scale, sql), scales)
 
 
-def no_worse(
-    design: Design, workload: Workload, published: tuple[Column, ...], like: Charge
-) -> Charge:
+def no_worse(design: Design, workload: Workload, like: Charge) -> Charge:
     """A charge for the design that answers no row less precisely than charge ``like`` for the rows
     themselves, once its answers agree with what is exact."""
     deviations = design.deviations * _units(workload.columns)
     noisy = deviations > 0
     others = np.sqrt(design.projected(_variances(workload.columns, like.scales)))
     scale = float((others[noisy] / deviations[noisy]).min()) / _UP
-    return _charge(design, workload.table, published, scale, like.sql)
+    return _charge(design, workload.table, scale, like.sql)
 
 
-def _charge(
-    design: Design, table: str, published: tuple[Column, ...], scale: float, sql: str
-) -> Charge:
-    return Charge(
-        Workload(table, (design.column,)),
-        "gaussian",
-        (scale,),
-        sql,
-        translates=(design.translate,),
-        published=published,
-    )
+def _charge(design: Design, table: str, scale: float, sql: str) -> Charge:
+    asked = Workload(table, (design.column,))
+    return Charge(asked, "gaussian", (scale,), sql, translates=(design.translate,))
 
 
 def _worst(design: Design, workload: Workload) -> list[float]:

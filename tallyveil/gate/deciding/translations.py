@@ -128,7 +128,7 @@ class Translations:
         found = [charge]
         for nth in range(max(map(len, each))):
             chosen = tuple(own[min(nth, len(own) - 1)] if own else None for own in each)
-            found.append(replace(charge, translates=chosen, published=self._columns))
+            found.append(replace(charge, translates=chosen))
         return found
 
     def _by_design(self, others: Sequence[Charge]) -> Charge | None:
@@ -141,7 +141,7 @@ class Translations:
         own = self._design(workload)
         if own is None:
             return None
-        cost, found = self._accountant.cost, no_worse(own, workload, self._columns, first)
+        cost, found = self._accountant.cost, no_worse(own, workload, first)
         return found if cost(found) * _CLEARLY < min(map(cost, others)) else None
 
     def extended(self, charge: Charge) -> Charge:
@@ -163,7 +163,7 @@ class Translations:
             chosen.append(fit[-1] if fit else None)
         if not any(chosen):
             return charge
-        return replace(charge, translates=tuple(chosen), published=self._columns)
+        return replace(charge, translates=tuple(chosen))
 
     def designed(self, asked: str, workload: Workload, fitted: Fitted, sql: str) -> Designed:
         """What mechanism ``asked`` buys. Raises FeatureNotSupported for too many rows."""
