@@ -13,8 +13,9 @@ drawn, an estimate is solved, or a thread waits for another, unless the docstrin
 owns the lock says why. Only the ledger's transaction orders other processes on the same ledger. The
 server's own locks are leaves too.
 
-A thread that waits for the accountant's lock can be stopped, because the holder may be waiting for
-the disk or for another process on the ledger.
+A thread that waits for a lock other than a leaf can be stopped: the accountant's holder may be
+waiting for the disk or for another process on the ledger, and that of the knowledge may be adding
+many rows.
 
 With the environment variable ``TALLYVEIL_CHECK_LOCKS``, which the tests set, taking a lock out of
 order raises RuntimeError at once, even if no other thread is there to deadlock with. So does asking
@@ -49,7 +50,7 @@ class Rank(IntEnum):
 
 def ranked_lock(rank: Rank) -> AbstractContextManager[object]:
     """Return a lock of this rank, for ``with``. It is not reentrant."""
-    return CheckedLock(rank) if _CHECKED or rank == Rank.ACCOUNTANT else threading.Lock()
+    return CheckedLock(rank) if _CHECKED or rank != Rank.LEAF else threading.Lock()
 
 
 class _Held(threading.local):
@@ -67,7 +68,7 @@ def check_none_held() -> None:
 
 class CheckedLock:
     """A lock that raises RuntimeError if the thread already holds a lock of this rank or a later
-    one. While waiting for the accountant's lock, it raises what `deadline.check` raises."""
+    one. While waiting for a lock other than a leaf, it raises what `deadline.check` raises."""
 
     def __init__(self, rank: Rank) -> None:
         self._lock = threading.Lock()
@@ -78,7 +79,7 @@ class CheckedLock:
         outer = _held.rank
         if outer >= self._rank:
             raise RuntimeError(f"a {self._rank.name} lock is taken under a {Rank(outer).name} one")
-        if self._rank == Rank.ACCOUNTANT:
+        if self._rank != Rank.LEAF:
             while not self._lock.acquire(timeout=_PAUSE):
                 deadline.check()
         else:

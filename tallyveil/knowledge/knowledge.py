@@ -55,13 +55,15 @@ from tallyveil.workload.workload import Column, IntArray, Summed
 __all__ = ["Knowledge"]
 
 _LONG: Final = 1_000  # releases that take long to read
+_TOGETHER: Final = 16  # releases added while others wait
 _FEW: Final = 8  # columns whose preparation takes next to no time
 
 
 class Knowledge:
     """What is known about one table, from what this and other processes recorded in the ledger.
 
-    Threads may share it. It locks while answers are read, not while estimates are computed.
+    Threads may share it. It locks while what is recorded is added to its indexes, not while that
+    is decoded, nor while estimates are computed.
     """
 
     def __init__(self, accountant: Accountant, table: str) -> None:
@@ -297,8 +299,8 @@ class Knowledge:
         """
         pending = self._accountant.pending(self._table)
         state, seen = self._learned()
-        # Some may have been recorded in between.
-        left = [answer for answer in pending if not state.answered(answer.charge_id)]
+        # Some may have been recorded in between, and others by now.
+        left = [answer for answer in pending if not state.answered(answer.charge_id, seen)]
         return list(previews(charge, state, seen, left))
 
     def learn(self) -> None:
@@ -322,12 +324,15 @@ class Knowledge:
         with self._lock:
             start, first = state.releases, state.derivations
         releases, derivations = self._accountant.learned(self._table, start, first)
-        # A statement that ended in between would leave half a release behind, and one that waited
-        # for its turn would keep the lock.
-        with deadline.unlimited(), self._lock:
-            # Another thread may have added the first of them meanwhile.
-            for release in releases[state.releases - start :]:
-                state.learn(release)
+        for at in range(0, len(releases), _TOGETHER):
+            some = releases[at : at + _TOGETHER]
+            state.prepare(some, start + at)
+            # A statement that ended inside would leave half a release behind.
+            with self._lock, deadline.unlimited():
+                # Another thread may have added the first of them meanwhile.
+                for release in some[state.releases - start - at :]:
+                    state.learn(release)
+        with self._lock, deadline.unlimited():
             for derivation in derivations[state.derivations - first :]:
                 state.derive(derivation)
             return state, state.recorded

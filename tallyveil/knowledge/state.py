@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, Release
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
@@ -61,13 +62,23 @@ class State:
         if column.row_contents is not None:
             self._multiples.add(-len(self.exact))
 
+    def prepare(self, releases: Sequence[Release], start: int) -> None:
+        """Decode the releases, whose first has number ``start``, and name their rows, for `learn`.
+        Any thread may call it, and others may add releases meanwhile."""
+        for release in releases[max(0, len(self._first) - start) :]:
+            deadline.check()
+            for answer in release.answers:
+                _ = answer.column.row_keys
+
     def learn(self, release: Release) -> None:
         """Add the columns of the next release, unless `resume` has added them."""
         place = len(self._releases)
-        self._places[release.charge_id] = place
         self._releases.append(release)
-        if place < len(self._first):
-            return
+        if place == len(self._first):
+            self._add_columns(place, release)
+        self._places[release.charge_id] = place
+
+    def _add_columns(self, place: int, release: Release) -> None:
         self._first.append(len(self._release_of))
         for answer in release.answers:
             number, column = len(self._release_of), answer.column
@@ -164,8 +175,10 @@ class State:
         """The number of the column at this place of a recorded charge."""
         return self._first[self._places[charge_id]] + place
 
-    def answered(self, charge_id: int) -> bool:
-        return charge_id in self._places
+    def answered(self, charge_id: int, seen: int) -> bool:
+        """Whether the answer to this charge is among the first ``seen`` recorded columns."""
+        place = self._places.get(charge_id)
+        return place is not None and self._first[place] < seen
 
     def held(self, column: Column, seen: int) -> list[tuple[int, ...]] | None:
         """For each row the exact columns that contain it, then those of the first ``seen`` recorded
