@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
+from tallyveil.accountant.background import Background
 from tallyveil.accountant.binding import bind, remember_data
 from tallyveil.accountant.books import Books
 from tallyveil.accountant.budgets.account import Account
@@ -69,6 +70,7 @@ class Accountant(Balances):
             bind(ledger, accounts)
         super().__init__(ledger, dict(accounts), Books(ledger, accounts))
         self._derive: dict[str, Callable[[], Arrays]] = {}
+        self._background = Background(self.summarise)
         self.summarise()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
@@ -117,8 +119,7 @@ class Accountant(Balances):
         By default it may lack 1,000 charges, or a hundredth of a longer ledger, since the time to
         write a summary grows with the ledger.
         """
-        if least is None:
-            least = max(_LONG, len(self._books.readings) // _PART)
+        least = self._may_lack if least is None else least
         if self._ledger.path is None or self._books.unsummarised < least:
             return
         # Derived before the position is read, so that the summary covers all that it follows from.
@@ -127,6 +128,15 @@ class Accountant(Balances):
             summary = self._books.summary(least, derived)
         if summary is not None:
             write_summary(self._ledger.path, self._accounts, summary)
+
+    @property
+    def _may_lack(self) -> int:
+        return max(_LONG, len(self._books.readings) // _PART)
+
+    def close(self) -> None:
+        """Write a summary if it is due. The caller closes the ledger afterwards."""
+        self._background.wait()
+        self.summarise()
 
     def quote(
         self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
@@ -199,8 +209,8 @@ class Accountant(Balances):
         finally:
             for end, one in zip(durable, priced, strict=False):
                 one.report(end.number, analyst)
-        with deadline.unlimited():
-            self.summarise()
+        if self._books.unsummarised >= self._may_lack:
+            self._background.start()
         return sale
 
     def _sell(

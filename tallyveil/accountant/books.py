@@ -28,7 +28,7 @@ __all__ = ["Books"]
 _BATCH: Final = 16
 _MANY: Final = 2_000
 
-_NOTHING: Final = Summary(START, START, {}, {}, {}, {}, {})
+_NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {})
 
 
 class _OfAnother(Exception):
@@ -66,7 +66,7 @@ class Books:
         unused = Filters.unused(self._accounts)
         tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
         self.filters = Filters(unused.accounts, tables, shares)
-        self.readings = Readings(summary.readings or None)
+        self.readings = summary.readings.copy()
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         for (table, analyst), amount in summary.amounts.items():
@@ -209,14 +209,11 @@ class Books:
         return self._charges.number - self._summarised
 
     def summary(self, least: int, derived: Mapping[str, Arrays]) -> Summary | None:
-        """A summary of everything read. None if the last lacks fewer than ``least`` charges, or if
-        a number is too large for it."""
+        """A summary of everything read. None if the last lacks fewer than ``least`` charges."""
         if self.unsummarised < least:
             return None
         self._summarised = self._charges.number
-        readings = self.readings.written()
-        if readings is None:
-            return None
+        readings = self.readings.copy()
         ends, spent = (self._charges, self._answers), (self.filters.tables, self.filters.shares)
         amounts = dict(self.recording.amounts)
         return Summary(*ends, *spent, amounts, readings, {**self.derived, **derived})

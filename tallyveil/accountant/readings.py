@@ -26,6 +26,12 @@ class Readings:
     def __len__(self) -> int:
         return len(self._later) + (0 if self._first is None else len(self._first["charges"]))
 
+    def copy(self) -> Readings:
+        """A copy, which takes little time."""
+        result = Readings(self._first)
+        result._later = self._later.copy()
+        return result
+
     def add(self, charge_id: int, spent: int, exact: bool) -> None:
         self._later[charge_id] = spent, exact
 

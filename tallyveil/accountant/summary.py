@@ -28,6 +28,7 @@ from tallyveil import __version__
 from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.ledger.chain import Position
+from tallyveil.accountant.readings import Readings
 from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import CellClasses
@@ -45,15 +46,15 @@ _Named: TypeAlias = dict[str, npt.NDArray[Any]]
 @dataclass(frozen=True)
 class Summary:
     """The state after the ledger's rows up to ``charges`` and ``answers``: the filters' meters, the
-    amounts recorded by table and analyst, the odometer's readings (`Readings.written`), and what
-    other rooms derived by table."""
+    amounts recorded by table and analyst, the odometer's readings, and what other rooms derived by
+    table."""
 
     charges: Position
     answers: Position
     tables: Mapping[str, Meter]
     shares: Mapping[tuple[str, str], Meter]
     amounts: Mapping[tuple[str, str], Amount]
-    readings: Arrays
+    readings: Readings
     derived: Mapping[str, Arrays]
 
 
@@ -85,7 +86,7 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
         {table: meters[n] for table, n in about["tables"] if table in keys},
         {(table, analyst): meters[n] for table, analyst, n in about["shares"] if table in keys},
         {(t, analyst): Amount(*held) for t, analyst, *held in about["amounts"] if t in keys},
-        {name: arrays[f"readings/{name}"] for name in about["readings"]},
+        Readings({name: arrays[f"readings/{name}"] for name in about["readings"]}),
         {
             table: {key: arrays[f"{n}/{key}"] for key in names}
             for n, (table, names) in enumerate(about["derived"])
@@ -95,7 +96,11 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
 
 
 def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summary) -> None:
-    """Replace the summary atomically. I/O errors are ignored, since it is only a cache."""
+    """Replace the summary atomically, unless a number is too large for it. I/O errors are ignored,
+    since it is only a cache."""
+    readings = summary.readings.written()
+    if readings is None:
+        return
     arrays: _Named = {}
     meters: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
@@ -114,12 +119,12 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
         "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
         "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
         "meters": meters,
-        "readings": [*summary.readings],
+        "readings": [*readings],
         "derived": [(table, [*own]) for table, own in summary.derived.items()],
     }
     for n, own in enumerate(summary.derived.values()):
         arrays |= {f"{n}/{key}": array for key, array in own.items()}
-    arrays |= {f"readings/{name}": array for name, array in summary.readings.items()}
+    arrays |= {f"readings/{name}": array for name, array in readings.items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **arrays)

@@ -203,5 +203,5 @@ class Gate(Shared):
 
     def close(self) -> None:
         self.database.close()
-        self.accountant.summarise()
+        self.accountant.close()
         self._ledger.close()

@@ -316,7 +316,9 @@ class Knowledge:
     def _written(self) -> Arrays:
         """The current state, for `State.resume`."""
         with self._lock:
-            return self._state.written()
+            arrays, holding = self._state.written()
+        numbers, halves = holding.written()
+        return {**arrays, "numbers": numbers, "halves": halves}
 
     def _learned(self) -> tuple[State, int]:
         """Read what was recorded since; return the state, and the number of columns to use."""

@@ -92,19 +92,18 @@ class State:
             if answer.law is not None and column.height:
                 self.relevance.add(number, column, answer.law.variance)
 
-    def written(self) -> Arrays:
-        """The arrays computed from the releases so far, for `resume`."""
-        numbers, halves = self._holding.written()
-        return {
+    def written(self) -> tuple[Arrays, Holding]:
+        """The arrays computed from the releases so far, and a copy of the index of rows, which
+        takes longer to write: `resume` needs both."""
+        arrays = {
             "first": np.array(self._first),
             "release_of": np.array(self._release_of),
             "starts": np.array(self._starts),
             "drawn": np.array([*self._drawn], dtype=np.int64),
             "multiples": np.array([n for n in self._multiples if n >= 0], dtype=np.int64),
-            "numbers": numbers,
-            "halves": halves,
             **self.relevance.written(),
         }
+        return arrays, self._holding.copy()
 
     def resume(self, written: Arrays) -> int:
         """Load the arrays of the first releases, which `learn` must still get; return how many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import stat
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -151,6 +152,7 @@ def test_a_crash_leaves_few_charges_to_work_out(
     crashing = opened(cubes, tmp_path / "ledger")
     for number in range(30):
         ask(crashing, release(number), "alice")
+        crashing._background.wait()
         for file in (tmp_path / "ledger", beside(tmp_path / "ledger")):
             if file.exists():
                 shutil.copy(file, tmp_path / file.name.replace("ledger", "left"))
@@ -159,6 +161,33 @@ def test_a_crash_leaves_few_charges_to_work_out(
         most.append(len(worked_out))
     assert max(most[:12]) == 2
     assert max(most) == 5
+
+
+def test_no_statement_waits_for_a_summary_to_be_written(
+    cubes: Any, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one is being written, others are charged, and no second one is written."""
+    monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 2)
+    write, writing, go_on = summary.write_summary, threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        assert not writing.is_set()
+        writing.set()
+        assert go_on.wait(60)
+        write(*arguments)
+
+    monkeypatch.setattr("tallyveil.accountant.accountant.write_summary", slowly)
+    accountant = opened(cubes, tmp_path / "ledger")
+    for number in range(2):
+        ask(accountant, release(number), "alice")
+    assert writing.wait(60)
+    for number in range(2, 6):
+        ask(accountant, release(number), "alice")
+    assert not beside(tmp_path / "ledger").exists()
+    go_on.set()
+    accountant._background.wait()
+    assert beside(tmp_path / "ledger").exists()
 
 
 @pytest.mark.parametrize(

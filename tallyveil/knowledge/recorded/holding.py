@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import itertools
 import sys
 from collections.abc import Sequence
@@ -87,6 +88,12 @@ class Holding:
             if place < len(self._sorted) and self._sorted[place] == half:
                 return True
         return False
+
+    def copy(self) -> Holding:
+        """A copy, which takes little time."""
+        result = copy.copy(self)
+        result._others = self._others.copy()
+        return result
 
     def written(self) -> tuple[IntArray, _Halves]:
         """A column number and the halves of a key for each row, in the order of the first halves:
