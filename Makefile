@@ -12,7 +12,7 @@ BI_PYTHON ?= $(shell for python in python3.12 python3.11 python3.10 $(PYTHON); d
 
 JOBS ?= 3
 
-.PHONY: help demo test run check docs audit test-clients test-bi test-slow fuzz-sql fuzz-wire fixtures bench clean
+.PHONY: help demo test run check docs audit test-clients test-bi test-slow mutants fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -76,6 +76,10 @@ $(BI)/stamp: tests/bi/requirements.txt
 test-slow: $(VENV)/stamp  ## Run long statistical and fuzz tests, and more examples of each property
 	@HYPOTHESIS_PROFILE=explore $(RUN)/pytest -q -m 'slow or hypothesis'
 
+mutants: $(VENV)/stamp  ## See which faults the tests find (ROOM=… SAMPLED=300 SEED=1)
+	@$(RUN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) $(if $(SAMPLED),--sampled $(SAMPLED)) \
+		$(if $(SEED),--seed $(SEED)) --jobs $(or $(JOBS),2)
+
 fuzz-sql: $(VENV)/stamp  ## Compare generated SQL with databases (STATEMENTS=200000 SEED=… SIZE=0: all)
 	@FUZZ_STATEMENTS=$(or $(STATEMENTS),200000) FUZZ_SEED=$(or $(SEED),$(shell date +%s)) \
 		FUZZ_SIZE=$(or $(SIZE),0) $(RUN)/pytest -q -x -m slow tests/corpora/test_generated_sql.py
@@ -95,7 +99,7 @@ bench: $(VENV)/stamp  ## Measure: make bench NAME=…, a module of bench/; print
 	@$(RUN)/python -m bench.$(NAME)
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) $(BI) demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BI) .mutants demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/stamp: pyproject.toml
