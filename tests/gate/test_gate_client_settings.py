@@ -11,7 +11,8 @@ import pytest
 
 import tallyveil
 from tallyveil.gate.settings import Settings
-from tallyveil.gate.settings.postgres import KEPT
+from tallyveil.gate.settings.parameters import WITHOUT_EFFECT
+from tallyveil.gate.settings.postgres import FIXED, KEPT
 from tallyveil.policy import Defaults
 from tests.gate.asking import Connect
 
@@ -37,15 +38,9 @@ TRUTHS = [
     "",
     "banana",
 ]
+BLOCK = ("isolation", "read_only", "deferrable")
 CASES = {
     "statement_timeout": DURATIONS,
-    "lock_timeout": DURATIONS,
-    "idle_session_timeout": DURATIONS,
-    "idle_in_transaction_session_timeout": DURATIONS,
-    "transaction_timeout": DURATIONS,
-    "jit": TRUTHS,
-    "row_security": TRUTHS,
-    "synchronize_seqscans": TRUTHS,
     "standard_conforming_strings": TRUTHS,
     "default_transaction_read_only": TRUTHS,
     "default_transaction_deferrable": TRUTHS,
@@ -72,10 +67,20 @@ CASES = {
     ],
     "application_name": ["x", "", "a b", "x" * 63, "x" * 64],
 }  # fmt: skip
+SAMPLES = {
+    "bool": TRUTHS,
+    "integer": [
+        "0", "-1", "7", "100", "1.5", "4MB", "100kB", "4000B", "30.1GB", "0.3MB", "12kb", "3TB",
+        "5s", "1d", "500us", "2147483648", "x", "",
+    ],
+    "real": ["0", "1", "-1", "2.5", "1.23456789", "1.75", "0.0001", "1500us", "7ms", "5s", "x", ""],
+    "enum": ["banana", ""],
+    "string": ["", "x", "C", "heap"],
+}  # fmt: skip
 
 
 def test_values_are_postgresqls_or_refused(postgres_uri: str) -> None:
-    assert CASES.keys() == KEPT.keys()
+    assert CASES.keys() == KEPT.keys() - WITHOUT_EFFECT.keys()
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("SET datestyle = 'ISO, MDY'")
         for name, values in CASES.items():
@@ -84,6 +89,33 @@ def test_values_are_postgresqls_or_refused(postgres_uri: str) -> None:
                 theirs, _ = _postgresqls(connection, name, value)
                 assert sqlstate in (None, "22023", "0A000")
                 assert taken is None or _spelled(name, taken) == theirs, (name, value)
+
+
+def test_parameters_without_effect_are_postgresqls(postgres_uri: str) -> None:
+    """All that PostgreSQL 18 lets a user set, with its types, units, limits and defaults."""
+    listed = """SELECT lower(name), vartype, enumvals, context = 'user' FROM pg_settings"""
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        theirs = {name: (kind, words, own) for name, kind, words, own in connection.execute(listed)}
+        others = KEPT.keys() | FIXED.keys() | {f"transaction_{mode}" for mode in BLOCK}
+        if connection.info.server_version < 190_000:
+            assert {name for name, (_, _, own) in theirs.items() if own} - others == set()
+        for name in WITHOUT_EFFECT.keys() & theirs.keys():
+            kind, words, own = theirs[name]
+            assert own, name
+            shown = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+            default = WITHOUT_EFFECT[name].default
+            tuned = {"default_text_search_config", "lc_monetary", "lc_numeric", "lc_time"}
+            assert name in tuned or shown == (default,), name
+            accepted = 0
+            # What the kernel keeps of a connection is 0 on a unix socket.
+            values = [] if name.startswith("tcp_") else [default, *SAMPLES[kind], *(words or ())]
+            for value in values:
+                taken, sqlstate = _ours(name, value)
+                assert sqlstate in (None, "22023")
+                if taken is not None:
+                    accepted += 1
+                    assert _postgresqls(connection, name, value)[0] == taken, (name, value)
+            assert accepted or not values, name
 
 
 def _ours(name: str, value: str) -> tuple[str | None, str | None]:
@@ -126,8 +158,8 @@ def test_a_zone_may_be_given_in_hours(value: str, zone: str) -> None:
 def test_the_guide_says_of_each_setting_what_it_does() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "analyst.md").read_text()
     table = re.findall(r"^\| `([a-z_]+)` \| .+ \| .+ \|$", guide, re.MULTILINE)
-    block = {"transaction_isolation", "transaction_read_only", "transaction_deferrable"}
-    assert set(table) == KEPT.keys() | block
+    block = {f"transaction_{mode}" for mode in BLOCK}
+    assert set(table) == KEPT.keys() - WITHOUT_EFFECT.keys() | block
 
 
 def test_messages_below_the_clients_level_are_not_sent(connect: Connect) -> None:

@@ -216,9 +216,6 @@ def test_pools_may_set_the_user_to_who_connected(connect: Connect, statement: st
 
 
 MEANINGLESS = [
-    ("begin isolation level serializable", "0A000"),
-    ("set transaction isolation level serializable", "0A000"),
-    ("set default_transaction_isolation = 'serializable'", "0A000"),
     ("set default_transaction_isolation = 'banana'", "22023"),
     ("set transaction snapshot '1'", "0A000"),
     ("commit and chain", "0A000"),

@@ -35,6 +35,13 @@ def test_a_statement_ends_at_its_timeout(house: Any) -> None:
         ("-c dp.epsilon=0.5 --dp.source=history", "dp.epsilon", "0.5"),
         ("-c TimeZone=europe/paris", "timezone", "Europe/Paris"),
         ("-csearch_path=public", "search_path", "public"),
+        (
+            "-c idle_in_transaction_session_timeout=60000",
+            "idle_in_transaction_session_timeout",
+            "1min",
+        ),
+        ("--work-mem=65536 -c enable_seqscan=0", "work_mem", "64MB"),
+        ("-c default_transaction_isolation=serializable", "transaction_isolation", "serializable"),
     ],
 )
 def test_connection_options_are_settings(house: Any, options: str, name: str, value: str) -> None:
@@ -45,7 +52,7 @@ def test_connection_options_are_settings(house: Any, options: str, name: str, va
 @pytest.mark.parametrize(
     "options",
     ["-c dp.epsilon=1 0", r"-c dp.epsilon=1\ 0", "-c statement_timeout=banana", "-c search_path=dp",
-     "-c dp.epsilon=0x10", "-c dp.epsilon=1_0", "-c default_transaction_isolation=serializable"],
+     "-c dp.epsilon=0x10", "-c dp.epsilon=1_0", "-c default_transaction_isolation=banana"],
 )  # fmt: skip
 def test_wrong_connection_options_are_refused(house: Any, options: str) -> None:
     with pytest.raises(psycopg.OperationalError, match=r"invalid|not answered"):
@@ -56,6 +63,17 @@ def test_a_client_is_told_of_a_long_name_in_a_short_message(house: Any) -> None:
     with house.connect() as connection:
         connection.execute("SET application_name = '" + 40_000 * "é" + "'")
         assert connection.execute("SHOW application_name").fetchone() == (31 * "é",)
+
+
+def test_a_transaction_is_of_the_level_asked(house: Any) -> None:
+    """As pgx, lib/pq, tokio-postgres and Sequelize begin one."""
+    with house.connect() as connection:
+        for begin in ("BEGIN ISOLATION LEVEL", "START TRANSACTION READ ONLY, ISOLATION LEVEL"):
+            for level in ("serializable", "repeatable read", "read committed", "read uncommitted"):
+                connection.execute(f"{begin} {level.upper()}".encode())
+                shown = connection.execute("SHOW transaction_isolation").fetchone()
+                assert shown == (level,)
+                connection.execute("COMMIT")
 
 
 def test_a_savepoint_is_known_by_its_name(house: Any) -> None:
@@ -83,6 +101,38 @@ def test_a_value_is_a_string_in_each_way_of_writing_one(
             assert shown(connection) == shown(postgres)
         finally:
             postgres.execute("RESET ALL")
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "'+00:00' HOUR TO MINUTE",
+        "'-08:00' HOUR TO MINUTE",
+        "'+02:00:00'",
+        "'2 hours'",
+        "'3' HOUR",
+        "'180' HOUR TO MINUTE",
+        "'-3600'",
+    ],
+)
+def test_a_time_zone_may_be_an_interval(
+    free_house: Any, postgres: psycopg.Connection[Any], interval: str
+) -> None:
+    """As Sequelize sets one when it connects."""
+    instant = b"SELECT CAST(timestamptz '2020-01-01 12:00+00' AS timestamp)"
+    with free_house.connect() as connection:
+        for session in (connection, postgres):
+            session.execute(f"SET TIME ZONE INTERVAL {interval}".encode())
+        assert connection.execute(instant).fetchone() == postgres.execute(instant).fetchone()
+    postgres.execute("SET TIME ZONE 'UTC'")
+
+
+@pytest.mark.parametrize("interval", ["'+05:30' HOUR TO MINUTE", "'1 day'", "'1 month'"])
+def test_a_time_zone_that_is_not_of_whole_hours_is_refused(free_house: Any, interval: str) -> None:
+    with free_house.connect() as connection:
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            connection.execute(f"SET TIME ZONE INTERVAL {interval}".encode())
+        assert connection.execute("SHOW timezone").fetchone() == ("UTC",)
 
 
 @pytest.mark.parametrize(

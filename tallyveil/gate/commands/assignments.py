@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from tallyveil.errors import (
@@ -17,6 +18,7 @@ from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.commands.transactions import parse_modes
 from tallyveil.gate.interface import Change, ColumnType, Notice, Statement
 from tallyveil.gate.settings import DESCRIPTIONS, LISTS, REPORTED, Settings
+from tallyveil.interval import quantities_of
 from tallyveil.quoting import identifier
 
 __all__ = [
@@ -172,13 +174,35 @@ def _zone(reader: TokenReader) -> str | None:
     reader.usage = "SET TIME ZONE 'Europe/Paris'"
     if reader.take("DEFAULT") or reader.take("LOCAL"):
         return None
-    if reader.word() == "INTERVAL":
-        raise FeatureNotSupported(
-            "a time zone given by an interval is not answered",
-            hint="Write its name, such as 'Europe/Paris', or its hours.",
-            position=reader.position(),
-        )
+    if reader.take("INTERVAL"):
+        return _hours(reader)
     return _value(reader, "timezone")
+
+
+# The units of an interval that gives a time zone, in hours.
+_CLOCK: Final = {"hour": Fraction(1), "minute": Fraction(1, 60), "second": Fraction(1, 3600)}
+
+
+def _hours(reader: TokenReader) -> str:
+    """The hours east of Greenwich in ``'+02:00' HOUR TO MINUTE``, or the text of the interval if
+    these are not whole."""
+    reader.usage = "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE"
+    text = reader.string()
+    if text is None:
+        raise reader.error()
+    unit = "second"
+    if reader.take("HOUR"):
+        unit = "hour"
+        if reader.take("TO"):
+            reader.expect("MINUTE")
+            unit = "minute"
+    bare = re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text, re.ASCII)
+    try:
+        quantities = quantities_of(f"{text} {unit}" if bare else text)
+        hours = sum(Fraction(amount) * _CLOCK[unit] for amount, unit in quantities)
+    except (ValueError, KeyError):
+        return text
+    return str(hours) if hours.denominator == 1 else text
 
 
 def _encoding(reader: TokenReader) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.commands.reader import TokenReader
 from tallyveil.gate.interface import Change, Statement, StatementKind
-from tallyveil.gate.settings import LEVELS, refuse_serializable
+from tallyveil.gate.settings import LEVELS
 
 __all__ = ["TRANSACTION_WORDS", "parse_modes", "parse_transaction"]
 
@@ -26,7 +26,7 @@ _ENDS: Final[Mapping[str, tuple[StatementKind, str]]] = MappingProxyType(
 TRANSACTION_WORDS: Final = frozenset({"BEGIN", "START", "SAVEPOINT", "RELEASE", *_ENDS})
 
 _MODES_USAGE: Final = (
-    "ISOLATION LEVEL { REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED }, "
+    "ISOLATION LEVEL { SERIALIZABLE | REPEATABLE READ | READ COMMITTED | READ UNCOMMITTED }, "
     "READ ONLY, READ WRITE or [ NOT ] DEFERRABLE"
 )
 
@@ -75,7 +75,7 @@ def _end(reader: TokenReader, kind: StatementKind, tag: str) -> Statement:
 def parse_modes(reader: TokenReader) -> dict[str, str]:
     """Read at least one mode, to the end: isolation, read only or read write, deferrable.
 
-    Raises SQLSyntaxError, and FeatureNotSupported for SERIALIZABLE.
+    Raises SQLSyntaxError.
     """
     reader.usage = _MODES_USAGE
     modes: dict[str, str] = {}
@@ -88,10 +88,8 @@ def parse_modes(reader: TokenReader) -> dict[str, str]:
 
 def _mode(reader: TokenReader) -> dict[str, str]:
     if reader.take("ISOLATION", "LEVEL"):
-        position = reader.position()
         for level in LEVELS:
             if reader.take(*level.upper().split()):
-                refuse_serializable("transaction_isolation", level, position)
                 return {"transaction_isolation": level}
         raise reader.error()
     if reader.take("NOT"):

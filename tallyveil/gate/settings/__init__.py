@@ -3,7 +3,7 @@
 from tallyveil.gate.settings.dp import DESCRIPTIONS
 from tallyveil.gate.settings.postgres import LISTS, REPORTED, SERVER_VERSION
 from tallyveil.gate.settings.session import Answers, Settings, Target
-from tallyveil.gate.settings.values import LEVELS, refuse_serializable
+from tallyveil.gate.settings.values import LEVELS
 
 __all__ = [
     "DESCRIPTIONS",
@@ -14,5 +14,4 @@ __all__ = [
     "Answers",
     "Settings",
     "Target",
-    "refuse_serializable",
 ]

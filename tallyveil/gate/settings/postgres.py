@@ -1,6 +1,7 @@
 """PostgreSQL's own settings: what may be set, and what that does.
 
-Each is applied, or cannot change an answer, or has one value only; docs/analyst.md has the table.
+Each is applied, or has the values only that are offered, or is one of the `parameters` without
+effect; docs/analyst.md has the table.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tallyveil.gate.settings import values as read
+from tallyveil.gate.settings.parameters import WITHOUT_EFFECT
 from tallyveil.gate.settings.values import Setting
 
 __all__ = ["FIXED", "KEPT", "LISTS", "REPORTED", "SERVER_VERSION"]
@@ -33,6 +35,7 @@ FIXED: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _APPLIED: Final = {
+    "application_name": Setting("", read.label),
     "client_min_messages": Setting("notice", read.severity),
     "default_transaction_deferrable": Setting("off", read.switch),
     "default_transaction_isolation": Setting("read committed", read.isolation),
@@ -41,27 +44,11 @@ _APPLIED: Final = {
     "timezone": Setting("UTC", read.time_zone),
 }
 
-_WITHOUT_INFLUENCE: Final = {
-    "application_name": Setting("", read.label),
-    "jit": Setting("off", read.switch),
-    "lock_timeout": Setting("0", read.duration),
-    "row_security": Setting("on", read.switch),
-    "synchronize_seqscans": Setting("on", read.switch),
-}
-
-_NO_LIMIT: Final = Setting(
-    "0", read.only("0", read.duration, "; statement_timeout limits each statement")
-)
-
 _OFFERED: Final = {
     "bytea_output": Setting("hex", read.only("hex", read.one_of("hex", "escape"))),
     "client_encoding": Setting("UTF8", read.encoding),
     "datestyle": Setting("ISO, MDY", read.date_style),
-    "extra_float_digits": Setting(
-        "1", read.whole(1, 3, "Numbers are written with all the digits they have.")
-    ),
-    "idle_in_transaction_session_timeout": _NO_LIMIT,
-    "idle_session_timeout": _NO_LIMIT,
+    "extra_float_digits": Setting("1", read.number("1", "3")),
     "intervalstyle": Setting(
         "postgres",
         read.only(
@@ -70,10 +57,9 @@ _OFFERED: Final = {
     ),
     "search_path": Setting('"$user", public', read.search_path),
     "standard_conforming_strings": Setting("on", read.only("on", read.switch)),
-    "transaction_timeout": _NO_LIMIT,
 }
 
-KEPT: Final[Mapping[str, Setting]] = MappingProxyType(_APPLIED | _WITHOUT_INFLUENCE | _OFFERED)
+KEPT: Final[Mapping[str, Setting]] = MappingProxyType({**_APPLIED, **_OFFERED, **WITHOUT_EFFECT})
 
 # Settings that take several values.
 LISTS: Final = frozenset({"datestyle", "search_path"})

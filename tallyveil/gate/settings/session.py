@@ -12,6 +12,7 @@ from tallyveil.errors import InvalidParameterValue, UndefinedSetting
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.settings import dp
 from tallyveil.gate.settings.dp import DESCRIPTIONS, TARGETS
+from tallyveil.gate.settings.parameters import WITHOUT_EFFECT
 from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED, SERVER_VERSION
 from tallyveil.gate.settings.values import SEVERITIES, milliseconds
 from tallyveil.mechanisms import AUTO, StatementCalibration, chart_of, family_of
@@ -56,8 +57,7 @@ class Settings:
         major, minor = map(int, version.split("."))
         versions = {"server_version": version, "server_version_num": str(10_000 * major + minor)}
         self._fixed = {**FIXED, **versions, "session_authorization": user}
-        self._state = _State(self._defaults, {}, None)
-        self._all, self._now = _joined(self._state, self._fixed)
+        self.restore(_State(self._defaults, {}, None))
 
     @property
     def target(self) -> Target:
@@ -134,8 +134,8 @@ class Settings:
         return dict(sorted(self._all.items()))
 
     def values(self) -> tuple[str, ...]:
-        """The values of all settings, in a fixed order."""
-        return tuple(self._all.values())
+        """The values of all settings that can change an answer, in a fixed order."""
+        return self._values
 
     def reportable(self) -> dict[str, str]:
         """What PostgreSQL reports by ParameterStatus, with the current values."""
@@ -187,6 +187,7 @@ class Settings:
         if isinstance(snapshot, _State):
             self._state = snapshot
             self._all, self._now = _joined(snapshot, self._fixed)
+            self._values = tuple(v for name, v in self._all.items() if name not in WITHOUT_EFFECT)
 
     def begin(self, modes: Mapping[str, str | None]) -> None:
         """Begin a block with these modes. If there is one already, it takes the modes."""

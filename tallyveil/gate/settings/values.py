@@ -7,14 +7,13 @@ they parse: '1e999999999' as a number would take minutes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue
 from tallyveil.rewriter import zone_by_name
 from tallyveil.truth import truth
 
@@ -30,14 +29,13 @@ __all__ = [
     "isolation",
     "label",
     "milliseconds",
+    "number",
     "one_of",
     "only",
-    "refuse_serializable",
     "search_path",
     "severity",
     "switch",
     "time_zone",
-    "whole",
 ]
 
 ReadSetting: TypeAlias = Callable[[str, str, str], str]
@@ -118,64 +116,83 @@ def label(name: str, value: str, now: str = "") -> str:
     return cut(value)
 
 
-def whole(least: int, most: int, hint: str) -> ReadSetting:
+# The sizes of units of memory, in bytes, and of time, in microseconds; the largest first.
+_UNITS: Final = (
+    {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "kB": 1 << 10, "B": 1},
+    {
+        "d": 86_400_000_000,
+        "h": 3_600_000_000,
+        "min": 60_000_000,
+        "s": 1_000_000,
+        "ms": 1_000,
+        "us": 1,
+    },
+)
+_BASE: Final = re.compile(r"(\d*)(\w+)")
+_QUANTITY: Final = re.compile(
+    r"\s*+([+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d{0,15})?|\.\d{1,15}))\s*+([a-zA-Z]{0,9})\s*+", re.ASCII
+)
+
+
+def number(least: str, most: str, base: str = "", *, whole: bool = True) -> ReadSetting:
+    """A number between two; with ``base``, such as ms or 8kB, one that may have a unit of memory or
+    time, and that counts ``base`` without one. It is shown in the largest unit that it is whole in.
+    """
+    units = _in_units_of(base)
+    ends = tuple(f"{end} {base}".strip() for end in (least, most))
+
     def read(name: str, value: str, now: str = "") -> str:
-        if not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", value, re.ASCII):
-            raise wrong(name, value, hint)
-        if not least <= int(value) <= most:
+        match = _QUANTITY.fullmatch(value)
+        if match is None or not (match[2] == "" or match[2] in units):
+            listed = f", perhaps with a unit: {', '.join(units)}" if units else ""
+            raise wrong(name, value, f"Give a number{listed}.")
+        found = Fraction(match[1])
+        if match[2]:
+            found = _rounded(found * units[match[2]], match[2], units)
+        if whole:
+            found = Fraction(round(found))
+        if not Fraction(least) <= found <= Fraction(most):
             raise InvalidParameterValue(
-                f'{int(value)} is outside the valid range for parameter "{name}" '
-                f"({least} .. {most})",
-                hint=hint,
+                f"{_plain(found)}{base and ' '}{base} is outside the valid range for parameter "
+                f'"{name}" ({ends[0]} .. {ends[1]})'
             )
-        return str(int(value))
+        if found <= 0 or not units:
+            return _plain(found)
+        unit = next((u for u, size in units.items() if found % size == 0), [*units][-1])
+        return f"{_plain(found / units[unit])}{unit}"
 
     return read
 
 
-# In milliseconds, the longest first.
-_UNITS: Final = MappingProxyType(
-    {
-        "d": Fraction(86_400_000),
-        "h": Fraction(3_600_000),
-        "min": Fraction(60_000),
-        "s": Fraction(1_000),
-        "ms": Fraction(1),
-        "us": Fraction(1, 1_000),
-    }
-)
-_DURATION: Final = re.compile(
-    r"\s*+([+-]?(?:(?:0|[1-9]\d{0,14})(?:\.\d{0,15})?|\.\d{1,15}))\s*+([a-zA-Z]{0,9})\s*+", re.ASCII
-)
-_LONGEST: Final = 2**31 - 1
-
-
-def duration(name: str, value: str, now: str = "") -> str:
-    """Milliseconds, or a number with one of PostgreSQL's units; shown in the longest unit."""
-    match = _DURATION.fullmatch(value)
+def _in_units_of(base: str) -> dict[str, Fraction]:
+    """Each unit of memory or time, as a multiple of ``base``."""
+    match = _BASE.fullmatch(base)
     if match is None:
-        raise wrong(name, value, "Give milliseconds, or a time such as '5s' or '2min'.")
-    unit = match[2] or "ms"
-    if unit not in _UNITS:
-        raise wrong(
-            name,
-            value,
-            'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
-        )
-    time = round(Fraction(match[1]) * _UNITS[unit])
-    if not 0 <= time <= _LONGEST:
-        raise InvalidParameterValue(
-            f'{time} ms is outside the valid range for parameter "{name}" (0 ms .. {_LONGEST} ms)'
-        )
-    shown = next(u for u in _UNITS if time % _UNITS[u] == 0)
-    return f"{time // _UNITS[shown]}{shown}" if time else "0"
+        return {}
+    sizes = next(sizes for sizes in _UNITS if match[2] in sizes)
+    one = int(match[1] or 1) * sizes[match[2]]
+    return {unit: Fraction(size, one) for unit, size in sizes.items()}
+
+
+def _rounded(found: Fraction, unit: str, units: Mapping[str, Fraction]) -> Fraction:
+    """A number that was given in a unit, as PostgreSQL rounds it: to the next smaller unit."""
+    smaller = [*units][[*units].index(unit) + 1 :]
+    return round(found / units[smaller[0]]) * units[smaller[0]] if smaller else found
+
+
+def _plain(value: Fraction) -> str:
+    return str(value) if value.denominator == 1 else format(float(value), "g")
+
+
+duration: Final = number("0", str(2**31 - 1), "ms")
+"""A time in milliseconds or with a unit."""
 
 
 @lru_cache(maxsize=256)
 def milliseconds(shown: str) -> int:
     """The milliseconds of a text that `duration` returned."""
-    match = _DURATION.fullmatch(shown)
-    return 0 if match is None else int(Fraction(match[1]) * _UNITS[match[2] or "ms"])
+    match = _QUANTITY.fullmatch(shown)
+    return 0 if match is None else int(Fraction(match[1]) * _in_units_of("ms")[match[2] or "ms"])
 
 
 def encoding(name: str, value: str, now: str = "") -> str:
@@ -223,19 +240,8 @@ LEVELS: Final = ("serializable", "repeatable read", "read committed", "read unco
 
 
 def isolation(name: str, value: str, now: str = "") -> str:
-    level = one_of(*LEVELS)(name, " ".join(value.split()), now)
-    refuse_serializable(name, level)
-    return level
-
-
-def refuse_serializable(name: str, level: str, position: int | None = None) -> None:
-    if level == "serializable":
-        raise FeatureNotSupported(
-            f'{name} = "{level}" is not answered',
-            detail="All sessions see at once what a statement is charged.",
-            hint="Use REPEATABLE READ: the records asked about do not change.",
-            position=position,
-        )
+    """The level is shown, and all levels are the same: see transactions in docs/analyst.md."""
+    return one_of(*LEVELS)(name, " ".join(value.split()), now)
 
 
 # The values of client_min_messages in PostgreSQL's order; INFO is always sent.
