@@ -73,6 +73,11 @@ class Accountant(Balances):
         self._background = Background(self.summarise)
         self.summarise()
 
+    @property
+    def rows_key(self) -> bytes:
+        """The key by which rows of a privacy unit are chosen."""
+        return self._ledger.key("rows")
+
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Bind the table's answers for good to the data whose digest is given.
 

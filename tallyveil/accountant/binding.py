@@ -2,15 +2,14 @@
 
 Charges add up, and answers may be combined, only while both stay the same. The data is identified
 by a digest of the table's counts, from which all answers are computed: the same rows in another
-order or another file have the same digest, and one more record changes it. The digest is keyed by
-random bytes, so that ledgers of the same data cannot be linked. Still, a reader of the ledger can
-test guesses of a small table. The digest is in no message and no log.
+order or another file have the same digest, and one more record changes it. Its key is the ledger's
+own, so that ledgers of the same data cannot be linked. Still, a reader of the ledger can test
+guesses of a small table. The digest is in no message and no log.
 """
 
 from __future__ import annotations
 
 import hmac
-import secrets
 from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
@@ -18,8 +17,6 @@ from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.errors import LedgerMismatch
 
 __all__ = ["bind", "check_data", "check_tables", "remember_data"]
-
-_KEY_BYTES = 32
 
 
 def bind(ledger: Ledger, accounts: Mapping[str, Account]) -> None:
@@ -61,18 +58,13 @@ def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) 
 
     Raises LedgerMismatch.
     """
-    with ledger.reading():
-        known = ledger.snapshot(table)
-    key = secrets.token_bytes(_KEY_BYTES) if known is None else known.key
-    mine = digest(key)
+    mine = digest(ledger.key("data"))
     with ledger.writing():
         known = ledger.snapshot(table)
         if known is None:
-            ledger.add_snapshot(table, key, mine)
+            ledger.add_snapshot(table, mine)
             return
-    if known.key != key:  # another process was faster
-        mine = digest(known.key)
-    _compare(ledger, table, known.digest, mine)
+    _compare(ledger, table, known, mine)
 
 
 def check_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
@@ -80,7 +72,7 @@ def check_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> 
     with ledger.reading():
         known = ledger.snapshot(table)
     if known is not None:
-        _compare(ledger, table, known.digest, digest(known.key))
+        _compare(ledger, table, known, digest(ledger.key("data")))
 
 
 def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:

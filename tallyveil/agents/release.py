@@ -47,7 +47,8 @@ def release(
     Raises PolicyError, SourceError, LedgerError, BudgetExceeded and InvalidParameterValue.
     """
     place, counted = plan.place(agent), plan.counted(policy)
-    cube = load_cubes(replace(policy, tables={plan.table: counted.table}), source)[plan.table]
+    declared = replace(policy, tables={plan.table: counted.table})
+    cube = load_cubes(declared, source, key=accountant.rows_key)[plan.table]
     accountant.remember_data(plan.table, cube.digest)
     words = f"part {agent} of release {number} of {plan.name} {counted.fingerprint[:16]}"
     if not secret.knows(number) and any(one.sql == words for one in ledger.history(plan.table)):

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.spending import read_accountants
 from tallyveil.cli.text import Output
-from tallyveil.cube import check_files, check_public
+from tallyveil.cube import check_files, check_public, rows_left_out
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
 from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
 from tallyveil.invariants import DisclosedCount
-from tallyveil.policy import load_policy, summary
+from tallyveil.policy import Policy, load_policy, summary
 
 __all__ = ["check"]
 
@@ -36,11 +36,13 @@ def check(path: Path, *, source: bool) -> Output:
     check_files(policy)
     check_public(policy)
     exact: dict[str, _Examined] = {}
+    left_out: dict[str, tuple[int, int]] = {}
     if source:
-        with closing(Gate(replace(policy, ledger=Path(":memory:")))) as gate:
+        with closing(_gate_in_memory(policy)) as gate:
             exact = _examined(gate, policy.ledger)
             policy = replace(gate.policy, ledger=policy.ledger)
-    lines = [*summary(policy), *_described(exact)]
+        left_out = rows_left_out(policy)
+    lines = [*summary(policy), *_left_out(policy, left_out), *_described(exact)]
     found = []
     if source:
         found.append("The source can be read, and has every column the policy names.")
@@ -48,7 +50,32 @@ def check(path: Path, *, source: bool) -> Output:
         found.append("The public tables can be read.")
     if source and policy.ledger.exists():
         found.append("The ledger belongs to these tables and this data.")
-    return Output({"summary": lines, "invariants": _as_json(exact)}, [*lines, *found])
+    document = {
+        "summary": lines,
+        "invariants": _as_json(exact),
+        "max_rows": {t: {"rows": n, "left_out": lost} for t, (n, lost) in left_out.items()},
+    }
+    return Output(document, [*lines, *found])
+
+
+def _gate_in_memory(policy: Policy) -> Gate:
+    """A gate that records nothing, and counts the rows that the ledger's would."""
+    secret = None
+    if policy.ledger.exists():
+        with closing(Ledger(policy.ledger, create=False)) as ledger:
+            secret = ledger.secret
+    return Gate(replace(policy, ledger=Path(":memory:")), secret=secret)
+
+
+def _left_out(policy: Policy, tables: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """Yield how many rows ``max_rows`` leaves out, which is for the custodian alone."""
+    for name, (rows, lost) in tables.items():
+        unit = policy.tables[name].privacy_unit
+        share = f" ({lost / rows:.1%})" if lost else ""
+        yield (
+            f"max_rows of {name}: {lost:,} of {rows:,} rows{share} are left out, since their"
+            f" {unit.column} has more than {unit.max_rows}; do not publish these numbers"
+        )
 
 
 class _Examined(NamedTuple):

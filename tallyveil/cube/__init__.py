@@ -5,11 +5,12 @@ It holds only counts of whole cells, and its interface shows none of them: a `Cu
 policy makes it public; a digest under a secret key is only for the ledger. Loading is total: no
 record, however malformed, makes it fail or changes a message. Tables that the policy declares
 public are read here too, since they may be in the same source, and returned unchanged. `reading`
-and `coding` define the rule that assigns a record to its cell.
+and `coding` define the rule that assigns a record to its cell, and `bounding` which rows of a
+privacy unit are counted.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import as_read, load_cubes, relations_read
+from tallyveil.cube.load import as_read, load_cubes, relations_read, rows_left_out
 from tallyveil.cube.public import check_public, load_public
 from tallyveil.cube.sources import Given, check_files, connected
 
@@ -23,4 +24,5 @@ __all__ = [
     "load_cubes",
     "load_public",
     "relations_read",
+    "rows_left_out",
 ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tallyveil.cube.bounding import kept_rows, left_out, row_hash
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
@@ -13,7 +14,7 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Table
 from tallyveil.quoting import identifier
 
-__all__ = ["counting", "origin", "select_of"]
+__all__ = ["counting", "counting_left_out", "origin", "select_of"]
 
 _SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
 
@@ -36,17 +37,15 @@ def select_of(text: str) -> str:
     return text if _SELECT.match(text) else f"SELECT * FROM {text}"
 
 
-def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def counting(table: Table, columns: Mapping[str, str], key: bytes) -> tuple[str, dict[str, Any]]:
     """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
     Where rows stand for several records, they also return whether some number of records is
     ``missing``, ``negative`` or ``excessive``.
 
     ``columns`` are the source's columns, lower case, with their DuckDB types.
 
-    A privacy unit keeps at most ``max_rows`` of its rows that have a cell: the first in the order
-    of their codes. Which are kept depends only on the unit's own rows, so adding or removing a unit
-    changes the counts by at most ``max_rows`` in the L1 norm; rows without a cell do not count
-    towards ``max_rows``. A row whose unit is NULL belongs to no unit and is left out.
+    A privacy unit keeps at most ``max_rows`` of its rows, chosen under ``key`` before they are
+    coded (`bounding`). A row whose unit is NULL belongs to no unit and is left out.
 
     Raises SourceError for a column that is missing or of a type that cannot be read.
     """
@@ -55,27 +54,30 @@ def counting(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, A
     codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
     cells = [f"c{axis}" for axis in range(len(attributes))]
     coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
-    kept, share, counted = [f"{cell} IS NOT NULL" for cell in cells], "", "count(*) AS n"
+    kept, counted = [f"{cell} IS NOT NULL" for cell in cells], "count(*) AS n"
+    parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
         reads.append(f"{_weight(table, columns)} AS weight")
         coded.append("weight")
         counted = _WEIGHTED
     if table.privacy_unit.column is not None:
-        reads.append(f"{_unit(table, columns)} AS unit")
-        coded.append("unit")
-        kept.append("unit IS NOT NULL")
-        share = (
-            f" QUALIFY row_number() OVER (PARTITION BY unit ORDER BY {', '.join(cells)})"
-            f" <= {table.privacy_unit.max_rows}"
-        )
+        reads += [f"{_unit(table, columns)} AS unit", f"{row_hash(columns)} AS hash"]
+        parameters["key"] = key
     # Line breaks end a comment at the end of the custodian's SELECT.
     record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
+    if table.privacy_unit.column is not None:
+        values = [f"v{axis}" for axis in range(len(attributes))]
+        record = kept_rows(record, values, table.privacy_unit.max_rows)
     joins = " ".join(c.join for c in codings)
     coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept)}{share}"
+    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept)}"
     sql = f"SELECT {', '.join(cells)}, {counted} FROM ({records}) GROUP BY ALL"
-    parameters = {k: v for c in codings for k, v in c.parameters.items()}
     return sql, parameters
+
+
+def counting_left_out(table: Table, columns: Mapping[str, str]) -> str:
+    """SQL that returns how many rows units have, and how many of them ``max_rows`` leaves out."""
+    return left_out(origin(table), _unit(table, columns), table.privacy_unit.max_rows)
 
 
 def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from tallyveil.cube.counting import counting, origin
+from tallyveil.cube.counting import counting, counting_left_out, origin
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
 from tallyveil.cube.sources import Given, opened
@@ -19,11 +19,14 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
 from tallyveil.policy.source_kinds import source_kind
 
-__all__ = ["as_read", "load_cubes", "relations_read"]
+__all__ = ["as_read", "load_cubes", "relations_read", "rows_left_out"]
 
 
-def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) -> dict[str, Cube]:
+def load_cubes(
+    policy: Policy, source: duckdb.DuckDBPyConnection | None = None, *, key: bytes
+) -> dict[str, Cube]:
     """Count the cells of every table, from the policy's source or the given open connection.
+    ``key`` chooses the rows of a unit that are counted (`bounding`), and must never change.
 
     No record makes it fail or changes a message: errors depend only on the schema and on the
     custodian's own SELECT. Where that SELECT itself fails on a record (by an unguarded CAST, for
@@ -36,7 +39,21 @@ def load_cubes(policy: Policy, source: duckdb.DuckDBPyConnection | None = None) 
         if source is not None or (policy.source is not None and policy.source.kind.several):
             for table in policy.tables.values():
                 _check_whole(table, cursor)
-        return {name: _load(table, cursor) for name, table in policy.tables.items()}
+        return {name: _load(table, cursor, key) for name, table in policy.tables.items()}
+
+
+def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
+    """For each table with a ``max_rows``, how many rows its units have and how many of them are not
+    counted. These are exact, confidential numbers, for the custodian alone. Raises SourceError.
+    """
+    found = {}
+    with opened(policy, None) as cursor:
+        for name, table in policy.tables.items():
+            if table.privacy_unit.column is not None:
+                sql = counting_left_out(table, _columns(table, cursor))
+                ((rows, lost),) = cursor.execute(sql).fetchall()
+                found[name] = int(rows), int(lost)
+    return found
 
 
 def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
@@ -78,9 +95,9 @@ def _relations(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str
     return frozenset({" ".join(table.origin.split()).casefold()})
 
 
-def _load(table: Table, cursor: duckdb.DuckDBPyConnection) -> Cube:
+def _load(table: Table, cursor: duckdb.DuckDBPyConnection, key: bytes) -> Cube:
     columns = _columns(table, cursor)
-    sql, parameters = counting(table, columns)
+    sql, parameters = counting(table, columns, key)
     try:
         found = cursor.execute(sql, parameters).fetchnumpy()
     except duckdb.Error as error:

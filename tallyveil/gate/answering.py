@@ -31,11 +31,11 @@ class OuterInputs:
 
 @dataclass(eq=False)
 class Answering:
-    """Answers one session's plans; used by one thread at a time. ``guaranteed`` are the tables
-    whose guarantees were sent."""
+    """Answers one session's plans; used by one thread at a time. ``introduced`` are the tables
+    about which the session was told what holds for all answers."""
 
     planner: Planner
-    guaranteed: frozenset[str] = frozenset()
+    introduced: frozenset[str] = frozenset()
 
     def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> OuterInputs:
         """Return all that the statement over the noisy rows needs. This is where budget is spent.
@@ -66,18 +66,21 @@ class Answering:
         if not (plan.private and settings.notices):
             return tables, ()
         own = notice(request, answered, gate.accountant, looks)
-        return tables, (own, *self._guarantees(plan))
+        return tables, (own, *self._introductions(plan))
 
-    def _guarantees(self, plan: Plan) -> tuple[Notice, ...]:
-        """The guarantees to send: with the session's first answer about each table that has
-        invariants, or has the records of one that does."""
-        every, sent = self.planner.gate.guarantees, self.guaranteed
-        tables = [t for t in plan.workloads if every[t].agreeing and t not in sent]
-        self.guaranteed = sent.union(tables)
-        balance = self.planner.gate.accountant.balance
-        return tuple(
-            Notice(f"{table}: {every[table].sentence(balance(table))}") for table in tables
-        )
+    def _introductions(self, plan: Plan) -> tuple[Notice, ...]:
+        """What to say with the session's first answer about a table: that not all rows of a unit
+        are counted, and what is guaranteed where it has invariants, or has the records of one that
+        does."""
+        gate, said = self.planner.gate, []
+        for table in (name for name in plan.workloads if name not in self.introduced):
+            capped, guarantee = gate.policy.tables[table].capped, gate.guarantees[table]
+            if capped is not None:
+                said.append((table, capped))
+            if guarantee.agreeing:
+                said.append((table, guarantee.sentence(gate.accountant.balance(table))))
+        self.introduced = self.introduced.union(table for table, _ in said)
+        return tuple(Notice(f"{table}: {text}") for table, text in said)
 
     def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
         """Run the statement over the noisy rows: its columns, and how many rows were forwarded."""

@@ -175,10 +175,13 @@ def _expected(
 
 
 def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
-    """The sensitivity in the norm that the noise is fitted to."""
+    """The sensitivity in the norm that the noise is fitted to, for all rows of a unit."""
     squared, relation = noise.mechanism.needs_delta, account.relation
     step = float(column.multiplier) * reach(column, relation, squared)
-    return f"{'L2 ' if squared else ''}sensitivity {number(step)} ({relation.neighbours})"
+    rows = relation.max_rows
+    product = "" if rows == 1 else f": {number(step)} × {rows} rows"
+    of = f"{number(step * rows)}{product} ({relation.neighbours})"
+    return f"{'L2 ' if squared else ''}sensitivity {of}"
 
 
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:

@@ -105,6 +105,7 @@ class Gate(Shared):
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
     ``source`` is read instead of the policy's source: an open DuckDB connection or a data frame.
+    ``secret`` is that of another ledger, so that a new one counts the same rows.
     Raises PolicyError, LedgerError, LedgerMismatch, SourceError, and TypeError for any other
     ``source``.
     """
@@ -115,11 +116,12 @@ class Gate(Shared):
         source: Given = None,
         *,
         time_limit: float = STATEMENT_TIMEOUT,
+        secret: bytes | None = None,
     ) -> None:
         check_mechanisms(policy)
         self.policy = policy
         with connected(policy, source) as given, ExitStack() as opened:
-            self._ledger = Ledger(policy.ledger)
+            self._ledger = Ledger(policy.ledger, secret=secret)
             opened.callback(self._ledger.close)
             self.accounts = accounts(policy, relations_read(policy, source))
             self._load(policy, given, time_limit, opened)
@@ -135,7 +137,7 @@ class Gate(Shared):
         opened: ExitStack,
     ) -> None:
         # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
-        cubes = load_cubes(policy, source)
+        cubes = load_cubes(policy, source, key=self._ledger.key("rows"))
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts)
         self.digests = {name: cube.digest for name, cube in cubes.items()}

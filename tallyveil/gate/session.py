@@ -170,7 +170,7 @@ class GateSession:
         position = self._gate.accountant.position()
         if position is None:
             return None
-        planner, sent = self._planner, self._answering.guaranteed
+        planner, sent = self._planner, self._answering.introduced
         own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
         return own, position
 

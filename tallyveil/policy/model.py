@@ -53,8 +53,8 @@ class PrivacyUnit(Declaration):
     """The unit of protection: one row, written ``"row"``, or all rows that share a value of
     ``column``.
 
-    At most ``max_rows`` rows of a unit are counted, so one unit moves the cube by at most
-    ``max_rows`` in the L1 norm under add/remove.
+    At most ``max_rows`` rows of a unit are counted, whether they have a cell or not, so one unit
+    moves the cube by at most ``max_rows`` in the L1 norm under add/remove.
     """
 
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
@@ -199,6 +199,21 @@ class Table:
     def unit_words(self) -> str:
         """A short name of one privacy unit, for messages."""
         return self.privacy_unit.column or ("row" if self.count is None else f"one of {self.count}")
+
+    @property
+    def capped(self) -> str | None:
+        """How many rows of a privacy unit are counted, for messages; None where all are."""
+        unit = self.privacy_unit
+        if unit.column is None:
+            return None
+        rows = (
+            "1 row of each {} is"
+            if unit.max_rows == 1
+            else f"{unit.max_rows} rows of each {{}} are"
+        )
+        return (
+            f"at most {rows.format(unit.column)} counted, and totals are too low where one has more"
+        )
 
     @property
     def whole(self) -> bool:

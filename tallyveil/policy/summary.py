@@ -110,8 +110,7 @@ def _unit(table: Table) -> str:
     change = "added or removed" if table.neighbours == "add_remove" else "exchanged for another"
     if unit.column is None:
         return f"one {'row' if table.count is None else 'record'}, {change}"
-    rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
-    return f"all rows of one {unit.column}, {change}; at most {rows} of each are counted"
+    return f"all rows of one {unit.column}, {change}; {table.capped}"
 
 
 def _axis(attribute: Attribute) -> str:

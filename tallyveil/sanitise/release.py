@@ -48,7 +48,8 @@ def sanitise(
     """
     with _draft(out) as draft:
         table = plan.table
-        cubes = load_cubes(replace(policy, tables={table.name: table}), source)
+        declared = replace(policy, tables={table.name: table})
+        cubes = load_cubes(declared, source, key=accountant.rows_key)
         records = cubes[table.name].records(plan.workload)
         accountant.remember_data(table.name, cubes[table.name].digest)
         charge = Charge(plan.workload, Sanitiser.name, plan.scales, _words(plan))

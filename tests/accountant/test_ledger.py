@@ -132,14 +132,14 @@ def test_a_missing_ledger_is_made_only_if_wanted(path: Path, tmp_path: Path) -> 
     Ledger(path, create=False).close()
 
 
-@pytest.mark.parametrize("version", [0, 7, 99])
+@pytest.mark.parametrize("version", [0, 8, 99])
 def test_another_format_is_refused_and_left_as_it_is(
     accountant: Accountant, path: Path, version: int
 ) -> None:
     with raw(path) as db:
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 8"):
+    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 9"):
         Ledger(path)
     assert path.read_bytes() == before
 

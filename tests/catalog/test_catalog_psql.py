@@ -97,6 +97,24 @@ def test_the_comment_of_numbers_beside_others_speaks_sql(tmp_path: Path) -> None
     assert person.columns[0].comment == "1 to 12; others as NULL"
 
 
+def test_the_comment_of_a_table_says_that_not_all_rows_are_counted(tmp_path: Path) -> None:
+    table = {
+        "budget": {"epsilon": 1.0},
+        "privacy_unit": {"column": "pid", "max_rows": 3},
+        "attributes": {"county": {"range": [1, 12]}},
+    }
+    query = "CREATE TABLE person AS SELECT 5 AS county, 1 AS pid"
+    with (
+        duckdb.connect(":memory:").execute(query) as source,
+        closing(Gate(parse_policy({"tables": {"person": table}}, base=tmp_path), source)) as gate,
+    ):
+        comments = {relation.name: relation.comment for relation in relations_shown(gate)}
+    assert comments["person"] == (
+        "protected: counts and sums are answered; at most 3 rows of each pid are counted, and"
+        " totals are too low where one has more"
+    )
+
+
 def test_looking_costs_nothing(catalogued: Any, plain: str) -> None:
     spent = catalogued.spent()
     psql(plain, r"\d+ patients", r"\dt+", r"\l+", r"\dp")

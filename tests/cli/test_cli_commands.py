@@ -302,6 +302,27 @@ def test_a_ledger_of_another_policy_without_charges_may_be_deleted(policy: Path)
     assert shell("sql", policy, "SELECT 1").exit_code == 0
 
 
+def test_only_check_tells_how_many_rows_max_rows_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "visit.csv").write_text("pid,ward\n" + "p,1\n" * 5 + "q,2\n,2\n")
+    policy = tmp_path / "visit.toml"
+    policy.write_text(
+        'source.url = "visit.csv"\n[tables.visit]\nbudget = { epsilon = 1.0 }\n'
+        'privacy_unit = { column = "pid", max_rows = 3 }\n'
+        "attributes.ward = { range = [1, 2] }\n"
+    )
+    asked = shell("sql", policy, "SELECT ward, count(*) FROM visit GROUP BY ward")
+    found = shell("check", policy, "--source")
+    assert (asked.exit_code, found.exit_code) == (0, 0)
+    assert (
+        "max_rows of visit: 2 of 6 rows (33.3%) are left out, since their pid has more than 3"
+    ) in found.stdout
+    assert found.stdout.endswith("The ledger belongs to these tables and this data.\n")
+    document = json.loads(shell("check", policy, "--source", "--json").stdout)
+    assert document["max_rows"] == {"visit": {"rows": 6, "left_out": 2}}
+    for other in (asked, shell("check", policy), shell("budget", policy)):
+        assert "left out, since" not in other.stdout + other.stderr
+
+
 def test_check_compares_data_and_ledger(policy: Path) -> None:
     shell("sql", policy, "SELECT count(*) FROM person")
     ledger = policy.with_suffix(".ledger.sqlite")

@@ -46,7 +46,7 @@ def test_the_example_policy_counts_everybody(folder: Path) -> None:
     assert person.budget.epsilon == 3
     assert policy.defaults.epsilon == Fraction(1, 20)
     assert policy.ledger == folder / "people.ledger.sqlite"
-    cube = load_cubes(policy)["person"]
+    cube = load_cubes(policy, key=b"key")["person"]
     assert repr(cube).startswith("Cube(person: state, county, age, sex, education, income; ")
 
 

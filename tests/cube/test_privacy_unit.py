@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,9 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tallyveil.cube import load_cubes
+from tallyveil.cube import load_cubes, rows_left_out
 from tallyveil.errors import SourceError
+from tallyveil.policy import parse_policy
 
+KEY = bytes(range(32))
 Load = Callable[[list[Any], Any], Any]
 AXES: dict[str, Any] = {"a": {"range": [0, 2]}, "b": {"values": ["x", "y"], "nullable": True}}
 rows = st.lists(
@@ -26,6 +31,9 @@ rows = st.lists(
 )
 
 
+Record = tuple[str | None, int | None, str | None]
+
+
 @pytest.fixture
 def load(database: duckdb.DuckDBPyConnection) -> Load:
     def load(records: list[Any], policy: Any) -> Any:
@@ -34,25 +42,37 @@ def load(database: duckdb.DuckDBPyConnection) -> Load:
         if records:
             rows = ", ".join(["(?, ?, ?)"] * len(records))
             database.execute(f"INSERT INTO t VALUES {rows}", [x for row in records for x in row])
-        return load_cubes(policy, database)["t"]
+        return load_cubes(policy, database, key=KEY)["t"]
 
     return load
 
 
-def cell(record: tuple[Any, ...]) -> tuple[int, int] | None:
+def cell(record: Record) -> tuple[int, int] | None:
     _, a, b = record
     b_cell = {"x": 0, "y": 1, None: 2}.get(b)
-    return (a, b_cell) if 0 <= a <= 2 and b_cell is not None else None
+    return (a, b_cell) if a is not None and 0 <= a <= 2 and b_cell is not None else None
 
 
-def oracle(records: list[Any], most: int) -> list[int]:
-    """The first ``most`` cells of each unit, in the order of the cells."""
-    by_unit: dict[str, list[tuple[int, int]]] = {}
+def places(records: list[Record]) -> list[tuple[bytes, Record]]:
+    """The rows, each with its place in the order of its unit, from the definition."""
+    seen: Counter[Record] = Counter()
+    found = []
     for record in records:
-        found = cell(record)
-        if record[0] is not None and found is not None:
-            by_unit.setdefault(record[0], []).append(found)
-    kept = Counter(c for cells in by_unit.values() for c in sorted(cells)[:most])
+        seen[record] += 1
+        unit, a, b = ("-" if x is None else f"{len(str(x))}:{x}" for x in record)
+        text = hashlib.sha256(KEY + f"{a}{b}{unit}".encode()).digest()
+        found.append((hashlib.sha256(text + str(seen[record]).encode()).digest(), record))
+    return sorted(found)
+
+
+def oracle(records: list[Record], most: int) -> list[int]:
+    """The first ``most`` rows of each unit, then those of them that have a cell."""
+    left: Counter[str | None] = Counter()
+    kept: Counter[tuple[int, int] | None] = Counter()
+    for _, record in places(records):
+        left[record[0]] += 1
+        if record[0] is not None and left[record[0]] <= most:
+            kept[cell(record)] += 1
     return [kept[a, b] for a in range(3) for b in range(3)]
 
 
@@ -87,6 +107,55 @@ def test_removing_a_unit_moves_at_most_max_rows(
     without = counts(load([r for r in records if r[0] != unit], policy))
     assert all(x >= y for x, y in zip(with_unit, without, strict=True))
     assert sum(with_unit) - sum(without) <= most
+
+
+def test_the_choice_depends_on_nothing_but_the_rows_and_the_key(
+    make_policy: Callable[..., Any], counts: Callable[..., list[int]]
+) -> None:
+    policy = make_policy({"a": {"range": [0, 99]}}, privacy_unit={"column": "unit", "max_rows": 2})
+    stamp = "TIMESTAMPTZ '2020-01-01 00:00:00+00' + range * INTERVAL 1 HOUR"
+    rows = f"SELECT range % 50 AS unit, range // 40 AS a, {stamp} AS seen FROM range(4000)"
+
+    def counted(setting: str, columns: str, order: str, key: bytes) -> list[int]:
+        with duckdb.connect() as database:
+            database.execute(setting)
+            query = f"SELECT {columns} FROM ({rows}) ORDER BY {order}"
+            database.execute(f"CREATE TABLE t AS {query}")
+            return counts(load_cubes(policy, database, key=key)["t"])
+
+    expected = counted("SET threads = 2", "unit, a, seen", "seen", KEY)
+    assert expected == counted("SET threads = 1", "unit, a, seen", "hash(seen)", KEY)
+    assert expected == counted("SET TimeZone = 'Asia/Kolkata'", "seen, a, unit", "seen", KEY)
+    assert expected != counted("SET threads = 2", "unit, a, seen", "seen", KEY[::-1])
+    assert sum(expected) == 100
+
+
+def test_equal_rows_are_as_likely_to_be_kept_as_others(
+    make_policy: Callable[..., Any], counts: Callable[..., list[int]]
+) -> None:
+    """Each of 4,000 units has three equal rows and three that differ: 2 of 6 are kept, so 4,000 of
+    each kind; the deviation is below 5.3 standard deviations of √(0.4 · 4000) with a probability
+    of 1 − 1.2e-7."""
+    policy = make_policy({"a": {"range": [0, 3]}}, privacy_unit={"column": "unit", "max_rows": 2})
+    with duckdb.connect() as database:
+        rows = "SELECT range // 6 AS unit, greatest(range % 6 - 2, 0) AS a FROM range(24000)"
+        database.execute(f"CREATE TABLE t AS {rows}")
+        equal, *others = counts(load_cubes(policy, database, key=secrets.token_bytes(32))["t"])
+    assert equal + sum(others) == 8000
+    assert abs(equal - 4000) < 5.3 * 1600**0.5
+
+
+def test_what_max_rows_leaves_out_is_counted(
+    tmp_path: Path, make_policy: Callable[..., Any]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("unit,a\np,1\np,7\np,\nq,2\n,1\n")
+    unit = {"column": "unit", "max_rows": 2}
+    declared = {"budget": {"epsilon": 1}, "attributes": AXES | {"b": AXES["a"]}}
+    policy = parse_policy(
+        {"source": {"url": str(path)}, "tables": {"t": {**declared, "privacy_unit": unit}}}
+    )
+    assert rows_left_out(policy) == {"t": (4, 1)}
 
 
 def test_the_unit_needs_its_column(make_policy: Callable[..., Any], load: Load) -> None:

@@ -196,7 +196,7 @@ def test_every_record_goes_where_the_rule_says(
         cells = [cell_of(attribute, row) for row in rows]
         assert not (attribute.complete and None in cells), axis
         expected = [cells.count(cell) for cell in range(attribute.size)]
-        assert counts(load_cubes(policy, database)["t"]) == expected, axis
+        assert counts(load_cubes(policy, database, key=b"key")["t"]) == expected, axis
 
 
 HOSTILE = ["inf", "-inf", "nan", "1e400", "9" * 60, "2020-99-99", "'; DROP TABLE t; --", "\t", "é"]
@@ -214,5 +214,5 @@ def test_hostile_records_change_nothing_but_their_own_count(
         policy = make_policy({"a": {**axis, "column": "v"}})
         domain = policy.tables["t"].domain
         cells = [cell_of(domain["a"], v) for v in records]
-        found = counts(load_cubes(policy, database)["t"])
+        found = counts(load_cubes(policy, database, key=b"key")["t"])
         assert found == [cells.count(i) for i in range(domain.size)]

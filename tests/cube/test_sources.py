@@ -62,7 +62,7 @@ SELECT = "SELECT sex, age FROM people WHERE age <> '99' -- not the oldest"
 @pytest.mark.parametrize("url", ["people.parquet", "people.csv", "people.duckdb"])
 @pytest.mark.parametrize("origin", ["people", "PEOPLE", SELECT, "FROM people SELECT *", '"people"'])
 def test_kinds(folder: Path, url: str, origin: str, counts: Callable[..., list[int]]) -> None:
-    cubes = load_cubes(policy_for(url, folder, **{"from": origin}))
+    cubes = load_cubes(policy_for(url, folder, **{"from": origin}), key=b"key")
     assert counts(cubes["person"]) == EXPECTED
 
 
@@ -70,7 +70,7 @@ def test_kinds(folder: Path, url: str, origin: str, counts: Callable[..., list[i
 def test_a_file_goes_by_the_tables_name_too(
     folder: Path, origin: str, counts: Callable[..., list[int]]
 ) -> None:
-    cubes = load_cubes(policy_for("it's.csv.gz", folder, **{"from": origin}))
+    cubes = load_cubes(policy_for("it's.csv.gz", folder, **{"from": origin}), key=b"key")
     assert counts(cubes["person"]) == EXPECTED
 
 
@@ -80,7 +80,9 @@ def test_an_open_connection(tmp_path: Path, counts: Callable[..., list[int]]) ->
         before = connection.execute("SELECT name, value FROM duckdb_settings()").fetchall()
         objects = connection.execute("FROM duckdb_views() SELECT view_name").fetchall()
         pending = connection.execute("FROM people")
-        cubes = load_cubes(policy_for(None, tmp_path, **{"from": "main.people"}), connection)
+        cubes = load_cubes(
+            policy_for(None, tmp_path, **{"from": "main.people"}), connection, key=b"key"
+        )
         assert len(pending.fetchall()) == len(ROWS)  # the caller's own result is untouched
         assert connection.execute("SELECT name, value FROM duckdb_settings()").fetchall() == before
         assert connection.execute("FROM duckdb_views() SELECT view_name").fetchall() == objects
@@ -93,12 +95,12 @@ def test_a_connection_comes_before_the_file(
     with duckdb.connect() as connection:
         fill(connection)
         policy = policy_for("absent.parquet", tmp_path, **{"from": "people"})
-        assert counts(load_cubes(policy, connection)["person"]) == EXPECTED
+        assert counts(load_cubes(policy, connection, key=b"key")["person"]) == EXPECTED
 
 
 def test_a_duckdb_file_is_left_as_it_was(folder: Path) -> None:
     before = (folder / "people.duckdb").read_bytes()
-    load_cubes(policy_for("people.duckdb", folder, **{"from": "people"}))
+    load_cubes(policy_for("people.duckdb", folder, **{"from": "people"}), key=b"key")
     assert (folder / "people.duckdb").read_bytes() == before
 
 
@@ -132,7 +134,7 @@ def test_a_malformed_line_takes_nobody_with_it(
     bad = line if isinstance(line, bytes) else line.encode()
     body = [bad, GOOD.encode()] if place == "first" else [GOOD.encode(), bad]
     (tmp_path / "person.csv").write_bytes(b"sex,age\n" + b"".join(body))
-    found = counts(load_cubes(policy_for("person.csv", tmp_path))["person"])
+    found = counts(load_cubes(policy_for("person.csv", tmp_path), key=b"key")["person"])
     own = [x - y for x, y in zip(found, [2, 0, 0, 1, 0, 0], strict=True)]
     assert min(own) >= 0
     assert sum(own) <= 1
@@ -146,7 +148,7 @@ def test_a_short_line_is_a_record(
     lines.insert(place, "M\n")
     (tmp_path / "person.csv").write_text("sex,age\n" + "".join(lines))
     axes = {**AXES, "age": {"range": [30, 31], "nullable": True}}
-    cubes = load_cubes(policy_for("person.csv", tmp_path, attributes=axes))
+    cubes = load_cubes(policy_for("person.csv", tmp_path, attributes=axes), key=b"key")
     assert counts(cubes["person"], "sex") == [2, 1, 0]
     assert counts(cubes["person"], "age") == [2, 0, 1]
 
@@ -155,7 +157,7 @@ def test_csv_fields(tmp_path: Path, counts: Callable[..., list[int]]) -> None:
     text = '\ufeffage,"sex"\r\n30.0,"F"\r\n" 31 ",M\r\n31,\r\n30.5,F\r\n,F\r\n31,""\r\n'
     with gzip.open(tmp_path / "person.csv.gz", "wt", encoding="utf-8", newline="") as file:
         file.write(text)
-    cubes = load_cubes(policy_for("person.csv.gz", tmp_path))
+    cubes = load_cubes(policy_for("person.csv.gz", tmp_path), key=b"key")
     assert counts(cubes["person"]) == [1, 0, 0, 1, 0, 2]
 
 
@@ -163,13 +165,13 @@ def test_csv_fields(tmp_path: Path, counts: Callable[..., list[int]]) -> None:
 def test_a_csv_file_names_its_columns(tmp_path: Path, header: str) -> None:
     (tmp_path / "person.csv").write_text(header)
     with pytest.raises(SourceError, match="must name every column"):
-        load_cubes(policy_for("person.csv", tmp_path))
+        load_cubes(policy_for("person.csv", tmp_path), key=b"key")
 
 
 def test_a_record_in_the_place_of_the_header_is_not_told(tmp_path: Path) -> None:
     (tmp_path / "person.csv").write_text(f"{SECRET},30\nF,30\n")
     with pytest.raises(SourceError) as caught:
-        load_cubes(policy_for("person.csv", tmp_path))
+        load_cubes(policy_for("person.csv", tmp_path), key=b"key")
     assert "tables.person.attributes.sex" in str(caught.value)
     assert SECRET not in told(caught.value)
 
@@ -202,7 +204,7 @@ FAILING = {
 def test_the_custodian_is_told_what_does_not_fit(folder: Path, name: str) -> None:
     origin, says, hint = FAILING[name]
     with pytest.raises(SourceError) as caught:
-        load_cubes(policy_for("people.duckdb", folder, **{"from": origin}))
+        load_cubes(policy_for("people.duckdb", folder, **{"from": origin}), key=b"key")
     assert caught.value.message.startswith("tables.person.")
     assert says in caught.value.message
     assert hint is None or hint in (caught.value.hint or "")
@@ -217,7 +219,7 @@ def test_an_error_about_a_record_does_not_quote_it(tmp_path: Path) -> None:
             None, tmp_path, **{"from": "SELECT CAST(sex AS INTEGER) AS sex, age FROM people"}
         )
         with pytest.raises(SourceError) as caught:
-            load_cubes(policy, connection)
+            load_cubes(policy, connection, key=b"key")
     assert "ConversionException" in str(caught.value)
     assert SECRET not in told(caught.value)
     assert caught.value.__cause__ is None
@@ -225,15 +227,15 @@ def test_an_error_about_a_record_does_not_quote_it(tmp_path: Path) -> None:
 
 def test_no_source_no_file_no_database(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="names no source"):
-        load_cubes(policy_for(None, tmp_path))
+        load_cubes(policy_for(None, tmp_path), key=b"key")
     with pytest.raises(SourceError, match=r"no file .*absent\.parquet"):
-        load_cubes(policy_for("absent.parquet", tmp_path))
+        load_cubes(policy_for("absent.parquet", tmp_path), key=b"key")
     for name in ("broken.parquet", "broken.db"):
         (tmp_path / name).write_text(SECRET * 100)
         with pytest.raises(SourceError, match=r"source\.url: .* cannot be opened") as caught:
-            load_cubes(policy_for(name, tmp_path))
+            load_cubes(policy_for(name, tmp_path), key=b"key")
         assert SECRET not in told(caught.value)
     closed = duckdb.connect()
     closed.close()
     with pytest.raises(SourceError, match="is closed"):
-        load_cubes(policy_for(None, tmp_path), closed)
+        load_cubes(policy_for(None, tmp_path), closed, key=b"key")

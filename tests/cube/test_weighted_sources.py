@@ -47,7 +47,7 @@ def loaded(database: duckdb.DuckDBPyConnection, counts: Callable[..., list[int]]
         database.execute(f"CREATE OR REPLACE TABLE town ({columns})")
         for row in rows:
             database.execute("INSERT INTO town VALUES (?, ?, ?)", list(row))
-        return counts(load_cubes(policy_for(), database)["town"])
+        return counts(load_cubes(policy_for(), database, key=b"key")["town"])
 
     return load
 
@@ -130,7 +130,7 @@ def test_columns_that_hold_no_numbers(column_type: str, mistake: str, loaded: Lo
 def test_the_column_has_to_be_there(database: duckdb.DuckDBPyConnection) -> None:
     database.execute("CREATE TABLE town (state VARCHAR, urban BOOLEAN)")
     with pytest.raises(SourceError, match=r"town\.count: the source has no column persons"):
-        load_cubes(policy_for(), database)
+        load_cubes(policy_for(), database, key=b"key")
 
 
 @pytest.mark.parametrize("url", ["town.parquet", "town.csv", "town.duckdb"])
@@ -140,7 +140,7 @@ def test_every_kind_of_file(url: str, tmp_path: Path, counts: Callable[..., list
         connection.executemany("INSERT INTO town VALUES (?, ?, ?)", ROWS)
         connection.execute(f"COPY town TO '{tmp_path / 'town.parquet'}'")
         connection.execute(f"COPY town TO '{tmp_path / 'town.csv'}'")
-    assert counts(load_cubes(policy_for(url, tmp_path))["town"]) == [12, 0, 0, 0, 0, 9]
+    assert counts(load_cubes(policy_for(url, tmp_path), key=b"key")["town"]) == [12, 0, 0, 0, 0, 9]
 
 
 def frames() -> dict[str, Any]:
@@ -201,10 +201,10 @@ def test_the_same_records_in_other_rows_are_the_same_data(
     database: duckdb.DuckDBPyConnection,
 ) -> None:
     database.execute("CREATE TABLE town AS SELECT 'AL' AS state, true AS urban, 12 AS persons")
-    before = load_cubes(policy_for(), database)["town"].digest(b"key")
+    before = load_cubes(policy_for(), database, key=b"key")["town"].digest(b"key")
     database.execute("UPDATE town SET persons = 5")
     database.execute("INSERT INTO town VALUES ('AL', true, 7), ('AK', true, 0)")
-    assert load_cubes(policy_for(), database)["town"].digest(b"key") == before
+    assert load_cubes(policy_for(), database, key=b"key")["town"].digest(b"key") == before
 
 
 def test_what_is_protected_is_one_record() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tallyveil
@@ -78,9 +83,88 @@ def test_a_unit_of_several_rows_costs_as_many_times(connect: Connect) -> None:
     connection = connect(
         privacy_unit={"column": "age", "max_rows": 3}, attributes={"sex": {"values": ["F", "M"]}}
     )
-    assert "scale 30," in connection.explain("SELECT count(*) FROM person")
+    plan = connection.explain("SELECT count(*) FROM person")
+    assert "sensitivity 3: 1 × 3 rows (add_remove), scale 30," in plan
     connection.execute("SELECT count(*) FROM person")
     assert spent(connection) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (1, "person: at most 1 row of each age is counted, and totals are too low where one has"),
+        (3, "person: at most 3 rows of each age are counted, and totals are too low where one has"),
+    ],
+)
+def test_a_session_is_told_once_that_not_all_rows_are_counted(
+    connect: Connect, most: int, said: str
+) -> None:
+    connection = connect(
+        privacy_unit={"column": "age", "max_rows": most}, attributes={"sex": {"values": ["F", "M"]}}
+    )
+    connection.execute("SELECT count(*) FROM person")
+    assert [n.message for n in connection.notices[1:]] == [f"{said} more"]
+    connection.execute("SELECT sex, count(*) FROM person GROUP BY sex")
+    assert len(connection.notices) == 1
+
+
+def test_max_rows_keeps_a_trend_and_the_share_of_each_ward(
+    tmp_path: Path,
+) -> None:
+    """A unit's rows are in the order of time, there are more of them each year, and max_rows leaves
+    out most.
+
+    The oracle is the share max_rows / n of the rows of a unit that has n > max_rows, spread evenly:
+    what a year or a ward is expected to keep. By Hoeffding's inequality the sum of what units keep,
+    each between 0 and max_rows, is within √(units · max_rows² · ln(2 · 10⁸) / 2) of it with a
+    probability of 1 − 10⁻⁸; the noise has an interval at 1 − 10⁻⁷.
+    """
+    units, most = 2000, 3
+    years, wards = range(2020, 2026), range(5)
+    # Unit i has 4 to 12 visits; the k-th from the end is in year 2025 − k(k + 1)/8, cut at 2020.
+    visits = [
+        (unit, max(2020, 2025 - k * (k + 1) // 8), (unit + k) % 5)
+        for unit in range(units)
+        for k in range(4 + unit % 9)[::-1]
+    ]
+    table = pa.table(dict(zip(("patient", "year", "ward"), zip(*visits, strict=True), strict=True)))
+    rows = Counter(unit for unit, _, _ in visits)
+    expected: Counter[tuple[str, int]] = Counter()
+    for unit, year, ward in visits:
+        for key in (("year", year), ("ward", ward)):
+            expected[key] += min(1, Fraction(most, rows[unit]))
+    policy = tallyveil.parse_policy(
+        {
+            "tables": {
+                "visit": {
+                    "budget": {"epsilon": 10},
+                    "privacy_unit": {"column": "patient", "max_rows": most},
+                    "attributes": {
+                        "year": {"range": [years[0], years[-1]]},
+                        "ward": {"values": list(wards)},
+                    },
+                }
+            },
+            "defaults": {"epsilon": 5, "confidence": 1 - 1e-7},
+        },
+        base=tmp_path,
+    )
+    spread = (units * most**2 * math.log(2e8) / 2) ** 0.5
+    with tallyveil.connect(policy, source=table) as connection:
+        for axis, values in (("year", years), ("ward", wards)):
+            query = (
+                f"SELECT {axis}, count(*) AS n, dp_interval_high(n) AS high"
+                f" FROM visit GROUP BY {axis} ORDER BY {axis}"
+            )
+            answers = connection.execute(query).fetchall()
+            assert [value for value, _, _ in answers] == list(values)
+            for value, n, high in answers:
+                assert abs(n - expected[axis, value]) < spread + (high - n)
+            if axis == "year":
+                trend = [n for _, n, _ in answers]
+    # The years differ by far more than that, so a trend that is turned round would be noticed.
+    assert expected["year", 2025] > expected["year", 2022] + 3 * spread
+    assert trend[-1] > trend[2]
 
 
 def test_more_precision_is_bought_and_less_is_free(connect: Connect) -> None:

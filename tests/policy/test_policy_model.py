@@ -241,7 +241,10 @@ def test_inference_control_is_told(tmp_path: Path) -> None:
 def test_summary(tmp_path: Path) -> None:
     lines = summary(read(tmp_path))
     assert lines[0] == "table person: 12,528 cells, budget ε = 0.1"
-    assert "at most 3 rows of each are counted" in lines[1]
+    assert lines[1] == (
+        "  protects: all rows of one pid, exchanged for another; at most 3 rows of each pid are"
+        " counted, and totals are too low where one has more"
+    )
     assert lines[2:7] == [
         "  state: 2 values, VARCHAR; other values go to 'elsewhere'; NULLs go to the NULL cell",
         "  sex: 2 values, VARCHAR; records with other values are left out; "

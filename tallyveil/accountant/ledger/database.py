@@ -39,8 +39,9 @@ _RESTORE = "Restore it from its backup."
 class Database:
     """An open ledger file; ``path`` is None for a ledger in memory."""
 
-    def __init__(self, path: str | Path, *, create: bool = True) -> None:
-        """Open ``path``, or create it if it is missing; ":memory:" is a ledger in memory.
+    def __init__(self, path: str | Path, *, create: bool, secret: bytes | None) -> None:
+        """Open ``path``, or create it with a ``secret`` (`create_tables`) if it is missing;
+        ":memory:" is a ledger in memory.
 
         Raises LedgerError if it is missing and not ``create``, if it is corrupt, or no ledger.
         """
@@ -56,7 +57,7 @@ class Database:
             if self.path is not None and not self.path.exists():
                 if not create:
                     raise LedgerError(f"there is no ledger {self.name}")
-                create_file(self.path)
+                create_file(self.path, secret)
             self._identity = self._stat()
             self._connection = sqlite3.connect(
                 path if self.path is None else f"{self.path.as_uri()}?mode=rw",
@@ -68,7 +69,7 @@ class Database:
             with contextlib.ExitStack() as opened:
                 opened.callback(self._connection.close)
                 if self.path is None:
-                    create_tables(self._connection)
+                    create_tables(self._connection, secret)
                 else:
                     self._check_format()
                     self._header = Header(self.path)

@@ -14,10 +14,13 @@ only if nothing was asked since.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.ledger.chain import FIELDS, START, Position, StoredCharge, linked
@@ -26,7 +29,7 @@ from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import from_units
 
-__all__ = ["Ledger", "Snapshot", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
+__all__ = ["Ledger", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class _Table:
     columns: tuple[str, ...]
 
 
+_SECRET = _Table("secret", ("key",))
 _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
-_SNAPSHOT = _Table("snapshot", ("table_name", "key", "digest", "added"))
+_SNAPSHOT = _Table("snapshot", ("table_name", "digest", "added"))
 _CHARGE = _Table("charge", FIELDS[1:])
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
 _INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns", "added"))
@@ -63,14 +67,6 @@ class StoredInvariant:
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The keyed digest of a table's counts (`binding`); as confidential as they are."""
-
-    key: bytes = field(repr=False)
-    digest: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
 class StoredDerivation:
     """``body`` is as `derivation.encode_derivation` writes it."""
 
@@ -82,6 +78,24 @@ class StoredDerivation:
 
 class Ledger(Database):
     """An open ledger, used by one `Accountant`, whose lock serialises threads."""
+
+    def __init__(
+        self, path: str | Path, *, create: bool = True, secret: bytes | None = None
+    ) -> None:
+        """As `Database`. A new ledger has a random ``secret`` unless one is given."""
+        super().__init__(path, create=create, secret=secret)
+        with contextlib.ExitStack() as opened:
+            opened.callback(self.close)
+            with self.reading():
+                keys = [row[1] for row, _ in self._after(_SECRET, START)]
+            if len(keys) != 1:
+                raise self._tampered()
+            opened.pop_all()
+        (self.secret,) = keys
+
+    def key(self, purpose: Literal["data", "rows"]) -> bytes:
+        """A secret key for one purpose, the same in every process and for ever."""
+        return hashlib.blake2b(purpose.encode(), key=self.secret, digest_size=32).digest()
 
     def holds_charge(self, position: Position) -> bool:
         """Whether this is the position of a charge in the ledger; inside `reading`."""
@@ -103,14 +117,15 @@ class Ledger(Database):
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
         return dict(self._execute(query).fetchall())
 
-    def snapshot(self, table: str) -> Snapshot | None:
-        """The data that the table's answers are about, if bound already; inside `reading`."""
+    def snapshot(self, table: str) -> bytes | None:
+        """The keyed digest of the data that the table's answers are about (`binding`), if bound
+        already; inside `reading`. As confidential as the data."""
         rows = [row for row, _ in self._after(_SNAPSHOT, START) if row[1] == table]
-        return Snapshot(*rows[-1][2:4]) if rows else None
+        return rows[-1][2] if rows else None
 
-    def add_snapshot(self, table: str, key: bytes, digest: bytes) -> None:
+    def add_snapshot(self, table: str, digest: bytes) -> None:
         """Bind a table to its data, once; inside `writing`."""
-        self._add(_SNAPSHOT, (table, key, digest, _now()), self._end(_SNAPSHOT))
+        self._add(_SNAPSHOT, (table, digest, _now()), self._end(_SNAPSHOT))
 
     def invariants(self, table: str) -> list[StoredInvariant]:
         """A table's declared and published counts, oldest first; inside `reading`."""

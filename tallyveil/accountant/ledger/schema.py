@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tallyveil.accountant.ledger.chain import START, linked
 from tallyveil.files import flush
 
 __all__ = [
@@ -27,10 +28,17 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
+_SECRET_BYTES: Final = 32
 
 _TABLES: Final = MappingProxyType(
     {
+        "secret": """
+CREATE TABLE secret (                             -- one row, made with the ledger
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key BLOB NOT NULL,                            -- random; other keys are derived from it
+    chain BLOB NOT NULL
+) STRICT""",
         "protected_table": """
 CREATE TABLE protected_table (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -43,8 +51,7 @@ CREATE TABLE protected_table (
 CREATE TABLE snapshot (                           -- the data that a table's answers are about
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     table_name TEXT NOT NULL UNIQUE REFERENCES protected_table (name),
-    key BLOB NOT NULL,                            -- random
-    digest BLOB NOT NULL,                         -- of the table's counts, under the key
+    digest BLOB NOT NULL,                         -- of the table's counts, under a key
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
@@ -96,12 +103,15 @@ CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
-    """Create all tables, inside a transaction if one is open."""
+def create_tables(connection: sqlite3.Connection, secret: bytes | None = None) -> None:
+    """Create all tables, inside a transaction if one is open, with a random secret if none is
+    given."""
     for table, statement in _TABLES.items():
         connection.execute(statement)
         for verb in ("UPDATE", "DELETE"):
             connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
+    key = secrets.token_bytes(_SECRET_BYTES) if secret is None else secret
+    connection.execute("INSERT INTO secret VALUES (1, ?, ?)", (key, linked(START.chain, 1, key)))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -122,7 +132,7 @@ def whole_schema() -> frozenset[tuple[str, ...]]:
         return schema_of(connection)
 
 
-def create_file(path: Path) -> None:
+def create_file(path: Path, secret: bytes | None = None) -> None:
     """Create an empty ledger at ``path``, unless another process has just done so.
 
     It is written under another name, readable only by its owner, and then linked into place. So a
@@ -135,7 +145,7 @@ def create_file(path: Path) -> None:
         try:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
-            create_tables(connection)
+            create_tables(connection, secret)
             connection.execute("COMMIT")
         finally:
             connection.close()

@@ -58,7 +58,10 @@ def relations_shown(gate: Gate) -> tuple[Shown, ...]:
 
 def _protected(table: Table) -> Shown:
     columns = tuple(map(_attribute, table.domain.attributes))
-    return Shown("public", table.name, columns, "protected: counts and sums are answered")
+    comment = "protected: counts and sums are answered"
+    if table.capped is not None:
+        comment += f"; {table.capped}"
+    return Shown("public", table.name, columns, comment)
 
 
 def _attribute(attribute: Attribute) -> ShownColumn:
