@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -178,6 +179,22 @@ class Accountant(Balances):
         for charge in charges:
             self._books.pricing.price(charge)
 
+    @contextmanager
+    def answering(self) -> Iterator[list[int]]:
+        """Yield a list for `sell`: until the end, or that of this process, other processes see that
+        the charges in it are still being answered or reported (`bought_elsewhere`)."""
+        held = list[int]()
+        try:
+            yield held
+        finally:
+            for charge_id in held:
+                self._ledger.let_go(charge_id)
+
+    def _hold(self, ends: Sequence[Position], held: list[int]) -> None:
+        for end in ends:
+            self._ledger.hold(end.number)
+            held.append(end.number)
+
     def sell(
         self,
         charges: Sequence[Charge],
@@ -187,6 +204,7 @@ class Accountant(Balances):
         custodian: bool = False,
         decided_on: Mapping[str, int] | None = None,
         taken_in: int | None = None,
+        held: list[int] | None = None,
     ) -> Sale:
         """As `charge`; with ``draw``, charges and noisy answers become durable in one commit.
 
@@ -197,7 +215,8 @@ class Accountant(Balances):
         and no answer is returned. docs/guarantees.md has the argument.
 
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since the
-        charges were decided on; nor may `taken_in` have changed.
+        charges were decided on; nor may `taken_in` have changed. The charges are added to those
+        ``held`` by `answering`, if given.
 
         Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
         charged: once the charges are written, they cannot be stopped. Raises what `charge` raises;
@@ -209,7 +228,7 @@ class Accountant(Balances):
             # Others wait for the lock, so its holder must not wait for a turn.
             with deadline.taking(None), self._lock:
                 sale = self._sell(
-                    priced, analyst, custodian, decided_on or {}, taken_in, draw, durable
+                    priced, analyst, custodian, decided_on or {}, taken_in, draw, held, durable
                 )
         finally:
             for end, one in zip(durable, priced, strict=False):
@@ -226,6 +245,7 @@ class Accountant(Balances):
         decided_on: Mapping[str, int],
         taken_in: int | None,
         draw: Draw | None,
+        held: list[int] | None,
         durable: list[Position],
     ) -> Sale:
         """Add the positions of the charges in the ledger to ``durable``, also if it raises."""
@@ -249,6 +269,8 @@ class Accountant(Balances):
                 deadline.check()
                 with deadline.unlimited():
                     ends = books.append(priced, analyst)
+                    if held is not None:
+                        self._hold(ends, held)
                     receipts = tuple(
                         issue_receipt(end.number, one.charge.key, one.charge.scales)
                         for end, one in zip(ends, priced, strict=True)

@@ -50,12 +50,11 @@ class Books:
         self._accounts = accounts
         self.pricing = Pricing(accounts)
         self.recomposition = Recomposition(ledger, self.pricing, accounts)
-        self._opened = False
         try:
             self._open(read_summary(ledger.path, accounts) or _NOTHING)
         except _OfAnother:
             self._open(_NOTHING)
-        self._opened, self._covered = True, _NOTHING
+        self._covered = _NOTHING
 
     def _open(self, summary: Summary) -> None:
         """Read the whole ledger, using the summary for the rows it covers.
@@ -114,6 +113,13 @@ class Books:
             asked = [(one.charge.table, one.amount) for one in priced]
             self.recording.check(quote, asked, analyst)
         return quote, steps[1:]
+
+    @property
+    def going_on(self) -> dict[int, Charge]:
+        """Charges read from the ledger that some process is still answering or reporting."""
+        known = self.memory.elsewhere
+        self.memory.elsewhere = {n: one for n, one in known.items() if self._ledger.is_held(n)}
+        return self.memory.elsewhere
 
     # Writing
 
@@ -286,8 +292,8 @@ class Books:
         self._admit(stored.id, copy(charge), self.recomposition.after(self.filters, *about))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
-        if self._opened:  # processes that died before will not answer any more
-            self.memory.expect_elsewhere(stored.id, charge)
+        if self._ledger.is_held(stored.id):
+            self.memory.elsewhere = self.going_on | {stored.id: charge}
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""

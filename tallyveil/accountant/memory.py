@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -23,7 +22,6 @@ Noisy: TypeAlias = tuple[tuple[int, ...], ...]
 
 # The most bytes of derivations by table and analyst: about those of half a million rows.
 _DERIVED_BYTES: Final = 1 << 22
-_JUST_ANSWERED: Final = 1_000  # the most charges of other processes that are kept as answered
 
 
 class Release:
@@ -86,10 +84,8 @@ class Memory:
     def __init__(self) -> None:
         self.asked: dict[int, Release] = {}
         """Unanswered charges, by number."""
-        self.elsewhere: dict[int, tuple[float, Charge]] = {}
-        """Those of other processes, each with the time when it became known here."""
-        self.just_answered = deque[tuple[float, int, Charge]](maxlen=_JUST_ANSWERED)
-        """As ``elsewhere``, once they are answered, with their numbers: the last few."""
+        self.elsewhere: dict[int, Charge] = {}
+        """Those that other processes may still be answering or reporting, by number."""
         self.recorded: dict[str, list[Release]] = defaultdict(list)
         """Answered charges by table, in the order of their answers in the ledger."""
         self.states: Counter[str] = Counter()
@@ -102,31 +98,9 @@ class Memory:
         self.asked[asked.charge_id] = asked
         self.states[asked.table] += 1
 
-    def expect_elsewhere(self, charge_id: int, charge: Charge) -> None:
-        """Note that the charge is another process's, unless it is of a kind never answered."""
-        if answered(charge.mechanism):
-            self.elsewhere[charge_id] = time.monotonic(), charge
-
-    def charged_elsewhere(self, since: float) -> list[Charge]:
-        """Charges that other processes may be answering, if known only since then; forget the
-        others."""
-        self.elsewhere = {n: one for n, one in self.elsewhere.items() if one[0] > since}
-        return [charge for _, charge in self.elsewhere.values()]
-
-    def answered_elsewhere(self, since: float) -> list[tuple[int, Charge]]:
-        """Charges with their numbers that other processes have answered, if known only since then;
-        forget the others."""
-        kept = (one for one in self.just_answered if one[0] > since)
-        self.just_answered = deque(kept, maxlen=_JUST_ANSWERED)
-        return [(number, charge) for _, number, charge in self.just_answered]
-
     def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
         """Add the answer of an expected charge."""
         asked = self.asked.pop(charge_id)
-        other = self.elsewhere.pop(charge_id, None)
-        if other is not None:
-            known, charge = other
-            self.just_answered.append((known, charge_id, charge))
         asked.noisy = noisy
         self.recorded[asked.table].append(asked)
         self.states[asked.table] += 1

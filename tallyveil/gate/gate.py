@@ -175,7 +175,7 @@ class Gate(Shared):
         control = Control(self.accountant, policy.tables, knowledge)
         tables = {name: self._exact(name, knowledge[name]) for name in self.published}
         by_invariants = ByInvariants(choice, control, tables)
-        elsewhere = Elsewhere(self.accountant, knowledge)
+        elsewhere = Elsewhere(self.accountant)
         self.decision = Decision(
             self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
         )

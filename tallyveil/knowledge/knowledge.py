@@ -89,12 +89,6 @@ class Knowledge:
         """How much is recorded; it grows with every answer and every estimate reported."""
         return self._accountant.extent(self._table)
 
-    def reported(self, charge_id: int, columns: Sequence[Column]) -> bool:
-        """Whether an estimate of a row of these columns was reported that is made from the answer
-        to this charge, or from later ones."""
-        state, _ = self._learned()
-        return state.reported_since(columns, state.of_charge(charge_id, 0))
-
     def find(
         self,
         columns: Sequence[Column],

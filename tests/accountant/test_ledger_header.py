@@ -13,6 +13,7 @@ import pytest
 from tallyveil.accountant import Ledger
 from tallyveil.accountant.ledger.header import Header
 from tallyveil.errors import LedgerError
+from tests.programs import run, start
 
 WRITE = """
 import sqlite3, sys
@@ -122,3 +123,67 @@ def test_a_descriptor_is_closed_with_its_last_header(path: Path) -> None:
     two.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         two.read()
+
+
+HOLDS = """
+import sys
+from tallyveil.accountant import Ledger
+ledger = Ledger(sys.argv[1])
+ledger.hold(7)
+print("holds", flush=True)
+sys.stdin.readline()
+ledger.let_go(7)
+print("let go", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("how", ["lets go", "is killed"])
+def test_a_charge_is_held_until_its_process_lets_go_or_dies(path: Path, how: str) -> None:
+    """Also while another ledger of the same file is closed here and there."""
+    ledger, pipe = Ledger(path), subprocess.PIPE
+    with start(HOLDS, path, stdin=pipe, stdout=pipe) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "holds\n"
+        Ledger(path).close()
+        assert [ledger.is_held(number) for number in (6, 7, 8)] == [False, True, False]
+        with ledger.writing():
+            assert ledger.is_held(7)
+        if how == "lets go":
+            other.stdin.write("\n")
+            other.stdin.flush()
+            assert other.stdout.readline() == "let go\n"
+        else:
+            other.kill()
+            other.wait(60)
+        assert not ledger.is_held(7)
+        other.kill()
+    ledger.close()
+
+
+def test_a_charge_held_by_another_ledger_of_this_process_is_seen(path: Path) -> None:
+    one, two = Ledger(path), Ledger(path)
+    for ledger in (one, two):
+        ledger.hold(3)
+    one.let_go(3)
+    assert one.is_held(3)
+    two.close()  # lets go of all that it holds
+    assert not one.is_held(3)
+    one.close()
+
+
+def test_what_a_ledger_holds_stays_held_when_another_of_its_file_is_closed(path: Path) -> None:
+    one, two = Ledger(path), Ledger(path)
+    one.hold(3)
+    two.close()
+    found = run(IS_HELD, path, timeout=60)
+    assert found.stdout == "True\n"
+    one.close()
+
+
+IS_HELD = """
+import sys
+from tallyveil.accountant import Ledger
+print(Ledger(sys.argv[1]).is_held(3))
+"""

@@ -95,6 +95,57 @@ def test_many_sessions_of_two_processes_on_one_ledger_come_to_an_end(tmp_path: P
     two_processes(tmp_path, 8, 50)
 
 
+DRAWS_LONG = """
+import sys
+from pathlib import Path
+from tests.gate import many_sessions
+gate = many_sessions.gate(Path(sys.argv[1]), 1000.0)
+drawing = gate.decision._drawing
+def slowly(purchases):
+    draw = drawing(purchases)
+    def drawn(*arguments):
+        print("drawing", flush=True)
+        sys.stdin.readline()
+        return draw(*arguments)
+    return drawn
+gate.decision._drawing = slowly
+gate.decision._quickly_drawn = lambda purchases: False
+session = gate.session("alice", "people", "duckdb")
+session.query(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("ends", ["draws", "dies"])
+def test_what_another_process_draws_is_waited_for_as_long_as_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """However long that takes; if it is killed meanwhile, the rows are bought at once."""
+    sql, pauses = f"SELECT count(*) FROM person WHERE age < 9{SEXES[0]}", list[int]()
+    gate = many_sessions.gate(tmp_path, 1000.0)
+    pipe = subprocess.PIPE
+    with start(DRAWS_LONG, tmp_path, sql, stdin=pipe, stdout=pipe) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "drawing\n"
+
+        def pause() -> None:
+            pauses.append(len(gate.accountant.history("person")))
+            if len(pauses) == 100:
+                if ends == "dies":
+                    other.kill()
+                else:
+                    other.stdin.write("go on\n")
+                    other.stdin.flush()
+                other.wait(PATIENCE)
+
+        monkeypatch.setattr(gate.decision.elsewhere, "_pause", pause)
+        session = gate.session("bob", "people", "duckdb")
+        session.query(sql)
+    assert pauses == [1] * 100
+    assert len(gate.accountant.history("person")) == (1 if ends == "draws" else 2)
+    gate.close()
+
+
 @pytest.mark.parametrize("source", ["auto", "fresh"])
 def test_the_same_questions_at_once_are_paid_once_unless_fresh(tmp_path: Path, source: str) -> None:
     gate = many_sessions.gate(tmp_path, 1000.0)

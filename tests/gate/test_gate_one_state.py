@@ -234,7 +234,6 @@ def test_an_interval_bought_with_the_help_of_history_is_bought_once(
         return other
 
     monkeypatch.setattr(knowledge, "after", reports)
-    monkeypatch.setattr("tallyveil.gate.deciding.elsewhere.PATIENCE", 20)
     monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", pause)
     monkeypatch.setattr(two._gate.decision.reservations, "_take", taken)
     first = threading.Thread(target=rows, args=(one, sql))

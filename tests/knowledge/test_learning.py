@@ -96,7 +96,7 @@ def test_who_waits_for_what_is_known_can_be_cancelled(
 
     def ask() -> None:
         with deadline.entered(), pytest.raises(QueryCanceled) as error:
-            knowledge.reported(1, [])
+            knowledge._learned()
         raised.append(error.value)
 
     waiting = threading.Thread(target=ask)

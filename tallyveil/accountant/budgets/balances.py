@@ -234,23 +234,14 @@ class Balances:
         """The number of charges and answers of other processes read from the ledger so far."""
         return self._books.taken_in
 
-    @property
-    def awaits_others(self) -> bool:
-        """Whether other processes may still be answering charges that this process knows of, or
-        reporting what follows from the answers."""
-        memory = self._books.memory
-        return bool(memory.elsewhere or memory.just_answered)
-
-    def charged_by_others(self, since: float) -> list[Charge]:
-        """Unanswered charges of other processes that this process has known only since then, by
-        `time.monotonic`."""
+    def bought_elsewhere(self) -> list[tuple[Charge, bool]]:
+        """Charges that other processes are still answering or reporting, each with whether it is
+        answered."""
+        if not self._books.memory.elsewhere:
+            return []
         with self._taken_in() as books:
-            return books.memory.charged_elsewhere(since)
-
-    def answered_by_others(self, since: float) -> list[tuple[int, Charge]]:
-        """As `charged_by_others`, once they are answered, with the numbers of the charges."""
-        with self._taken_in() as books:
-            return books.memory.answered_elsewhere(since)
+            asked = books.memory.asked
+            return [(charge, number not in asked) for number, charge in books.going_on.items()]
 
     def position(self) -> Hashable:
         """A value that stays equal until any process charges or records something; None if that

@@ -98,6 +98,25 @@ class Database:
         except OSError:
             return None
 
+    def hold(self, charge_id: int) -> None:
+        """Mark a charge as being answered (`Header.hold`). No error is raised where files cannot be
+        locked: then nobody waits for the answer."""
+        if self._header is not None:
+            with contextlib.suppress(OSError):
+                self._header.hold(charge_id)
+
+    def let_go(self, charge_id: int) -> None:
+        if self._header is not None:
+            with contextlib.suppress(OSError):
+                self._header.let_go(charge_id)
+
+    def is_held(self, charge_id: int) -> bool:
+        """Whether any process may still be answering the charge."""
+        try:
+            return self._header is not None and self._header.is_held(charge_id)
+        except OSError:
+            return False
+
     def _execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute a query, inside `reading` or `writing`."""
         return self._connection.execute(query, values)

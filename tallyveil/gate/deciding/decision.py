@@ -95,12 +95,12 @@ class Decision:
         whole = self.control.state(request.workloads)
         try:
             # Until the report, since others may know the rows less precisely before it.
-            with self.reservations.of(rows, whole):
+            with self.reservations.of(rows, whole), self.accountant.answering() as held:
                 now = self._others_settled(request, purchases)
                 if self._recorded(request) != state:
                     seen = now
                     found, purchases = self._decide(request, wanted)
-                settled = self._settle(request, wanted, found, purchases, seen)
+                settled = self._settle(request, wanted, found, purchases, seen, held)
                 return self._report(request, wanted, settled)
         except BudgetExceeded as error:
             error.hint = self._hint(error, request, wanted, purchases)
@@ -219,6 +219,7 @@ class Decision:
         found: Mapping[str, Found],
         purchases: list[Purchase],
         taken_in: int,
+        held: list[int],
     ) -> _Settled:
         """Pay for the purchases and receive their answers, if what the control examined has not
         changed. If other processes have charged or been answered since ``taken_in``, decide again
@@ -236,7 +237,7 @@ class Decision:
             self.accountant.price(purchase.charge for purchase in purchases)
             deadline.check()
             try:
-                quote, bought = self._buy(request, purchases, decided_on, others)
+                quote, bought = self._buy(request, purchases, decided_on, others, held)
             except Overtaken:
                 seen = self._others_settled(request, purchases)
                 retries += 1
@@ -251,6 +252,7 @@ class Decision:
         purchases: Sequence[Purchase],
         decided_on: Mapping[str, int],
         taken_in: int | None,
+        held: list[int],
     ) -> tuple[Quote, dict[str, Bought]]:
         """Pay for all purchases, and draw and record their answers: few in the transaction of the
         charges, many without the ledger's lock, once the charges are durable."""
@@ -262,6 +264,7 @@ class Decision:
             custodian=request.custodian,
             decided_on=decided_on,
             taken_in=taken_in,
+            held=held,
         )
         noisy = list(sale.answers)
         # What is charged is drawn and recorded even if the statement is cancelled meanwhile.

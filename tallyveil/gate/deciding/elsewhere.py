@@ -5,26 +5,24 @@ half-width may meet it only together with history. Then its buyer records how it
 made, right after the answer. Whoever still lacks such rows waits for that too: by itself it might
 use other answers, and find less.
 
-As with `reservations`, a waiting thread holds nothing that others wait for. A process may die
-before it answers or reports, so waiting for a charge ends once it has been known for `PATIENCE`
-seconds.
+As with `reservations`, a waiting thread holds nothing that others wait for, and can be cancelled.
+It waits for as long as the buyer lives and is at work (`Accountant.answering`): a process that dies
+is not waited for, and a long draw is not bought twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Charge
-from tallyveil.knowledge import Knowledge
+from tallyveil.accountant import Accountant
 from tallyveil.rewriter import Workload
 
-__all__ = ["PATIENCE", "Elsewhere"]
+__all__ = ["Elsewhere"]
 
-PATIENCE: Final = 2.0
 _PAUSE: Final = 0.005  # seconds between two readings of the ledger
 
 
@@ -33,37 +31,25 @@ class Elsewhere:
     """For one accountant's ledger. Threads may share it."""
 
     accountant: Accountant
-    knowledge: Mapping[str, Knowledge]
 
     def settled(self, workloads: Sequence[Workload], *, reported: bool) -> int:
-        """Wait until no other process is known to have charged any of these rows without an answer
-        yet or, with ``reported``, without a report of what follows from the answer. Return how much
-        was `taken_in` then: later look-ups are at least as recent.
+        """Wait until no other process is known to have charged any of these rows and to be about to
+        answer or, if ``reported``, to report what follows from the answer. Return how much was
+        `taken_in` then: later look-ups are at least as recent.
 
         Raises what `deadline.check` raises.
         """
         rows: set[tuple[str, bytes]] = set()
         while True:
             seen = self.accountant.taken_in
-            if not self.accountant.awaits_others:
-                return seen
-            since = time.monotonic() - PATIENCE
-            charged = self.accountant.charged_by_others(since)
-            answered = self.accountant.answered_by_others(since)
-            if not charged and not (reported and answered):
+            going_on = self.accountant.bought_elsewhere()
+            awaited = [charge for charge, answered in going_on if reported or not answered]
+            if not awaited:
                 return seen
             rows = rows or {row for workload in workloads for row in _rows(workload)}
-            if all(rows.isdisjoint(_rows(charge.workload)) for charge in charged) and not any(
-                self._unreported(number, charge, rows) for number, charge in answered if reported
-            ):
+            if all(rows.isdisjoint(_rows(charge.workload)) for charge in awaited):
                 return seen
             self._pause()
-
-    def _unreported(self, number: int, charge: Charge, rows: set[tuple[str, bytes]]) -> bool:
-        """Whether the answer to this charge has some of the rows, and none was reported yet."""
-        if rows.isdisjoint(_rows(charge.workload)):
-            return False
-        return not self.knowledge[charge.table].reported(number, charge.workload.columns)
 
     def _pause(self) -> None:
         """Pause before the ledger is read again: processes do not announce their commits."""
