@@ -62,6 +62,15 @@ class Phase(Enum):
         "Ask for fewer groups or aggregates in one statement. What has been paid for is"
         " remembered.",
     )
+    OTHERS = (
+        "waiting for another statement that buys the same counts",
+        "Ask again: what it has bought is answered from history, free.",
+    )
+    LEDGER = (
+        "waiting for the ledger",
+        "Another statement or another program has locked the ledger's file. Ask again, and tell the"
+        " custodian if that goes on.",
+    )
     ROWS = (
         "the query over the noisy rows",
         "Simplify what is done with the aggregates: joins, windows and sorting. What has been"

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from types import TracebackType
 from typing import Final
@@ -36,6 +36,7 @@ from tallyveil import deadline
 __all__ = ["CheckedLock", "Rank", "check_none_held", "ranked_lock"]
 
 _CHECKED: Final = bool(os.environ.get("TALLYVEIL_CHECK_LOCKS"))
+_LEDGER: Final = deadline.Phase.LEDGER
 # Seconds between two checks of the deadline.
 _PAUSE: Final = 0.05
 
@@ -80,8 +81,10 @@ class CheckedLock:
         if outer >= self._rank:
             raise RuntimeError(f"a {self._rank.name} lock is taken under a {Rank(outer).name} one")
         if self._rank != Rank.LEAF:
+            ledger = self._rank == Rank.ACCOUNTANT
             while not self._lock.acquire(timeout=_PAUSE):
-                deadline.check()
+                with deadline.doing(_LEDGER) if ledger else nullcontext():
+                    deadline.check()
         else:
             self._lock.acquire()
         self._outer = outer

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from tallyveil.agents.plan import Counted, written
+from tallyveil.agents.plan import Counted, Written, fingerprint, written
 from tallyveil.errors import SourceError
 from tallyveil.policy.checks import Declaration
 
 __all__ = ["AgentPart", "Combined", "combined"]
 
 
-_Key: TypeAlias = list[str | bool | int | float | None]
+_Key: TypeAlias = list[Written]
 
 
 class AgentPart(Declaration):
     """One agent's part of a release. ``counts`` are the released counts, for ``keys``, the values
-    of ``count_by``. ``fingerprint`` is that of `Counted`."""
+    of ``count_by``. ``fingerprint`` is that of `Counted`: the rest of the part follows from it,
+    except its counts, its agent and its number."""
 
     plan: str
+    table: str
     fingerprint: str
     release: int
     agent: str
@@ -38,6 +41,7 @@ class AgentPart(Declaration):
         plan, names = counted.plan, [one.name for one in counted.attributes]
         return cls(
             plan=plan.name,
+            table=plan.table,
             fingerprint=counted.fingerprint,
             release=number,
             agent=agent,
@@ -54,16 +58,36 @@ class AgentPart(Declaration):
 
     @classmethod
     def read(cls, path: Path) -> AgentPart:
-        """Read a part from its file. Raises SourceError if it is not a part, or unreadable."""
+        """Read a part from its file. Raises SourceError if it is not a part, or unreadable, or if
+        anything that agents agree on was changed in it."""
         try:
             part = cls.model_validate_json(path.read_bytes())
             if len(part.keys) != len(part.counts) or part.agent not in part.agents:
                 raise ValueError
-            return part
+            altered = part._fingerprint != part.fingerprint
         except OSError as error:
             raise SourceError(f"the part {path} cannot be read: {error.strerror}") from None
         except ValueError:
             raise SourceError(f"{path} is not a part of a release") from None
+        if altered:
+            raise SourceError(
+                f"{path} was changed after it was released: its plan, agents, attributes or values"
+                " do not fit its fingerprint",
+                hint=f'Ask agent "{part.agent}" to release it again, which is free.',
+            )
+        return part
+
+    @property
+    def _fingerprint(self) -> str:
+        """The fingerprint that follows from the rest. Raises ValueError if the keys are not all
+        combinations of values, each once and in order."""
+        texts = [[json.dumps(value) for value in key] for key in self.keys]
+        values = [list(dict.fromkeys(own)) for own in zip(*texts, strict=True)]
+        if [list(key) for key in itertools.product(*values)] != texts:
+            raise ValueError
+        read = [[json.loads(value) for value in own] for own in values]
+        cells = list(zip(self.count_by, read, strict=True))
+        return fingerprint(self.plan, self.table, cells, self.totals, self.scale, self.agents)
 
 
 @dataclass(frozen=True)

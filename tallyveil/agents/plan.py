@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -24,7 +24,10 @@ from tallyveil.policy.mistakes import mistakes, refusal
 from tallyveil.strategies.strategy import marginal
 from tallyveil.workload.workload import Workload
 
-__all__ = ["Counted", "ReleasePlan", "load_plan", "written"]
+__all__ = ["Counted", "ReleasePlan", "Written", "fingerprint", "load_plan", "written"]
+
+Written: TypeAlias = str | bool | int | float | None
+"""A value as JSON has it."""
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -121,12 +124,24 @@ class Counted:
     def fingerprint(self) -> str:
         """A digest of everything that agents must agree on."""
         plan = self.plan
-        cells = [[one.name, [written(cell) for cell in one.cells]] for one in self.attributes]
-        common = [plan.name, plan.table, cells, sorted(plan.totals), self.scale.hex(), plan.agents]
-        return hashlib.sha256(json.dumps(common).encode()).hexdigest()
+        cells = [(one.name, [written(cell) for cell in one.cells]) for one in self.attributes]
+        return fingerprint(plan.name, plan.table, cells, plan.totals, self.scale, plan.agents)
 
 
-def written(value: Value) -> str | int | float | None:
+def fingerprint(
+    name: str,
+    table: str,
+    cells: Sequence[tuple[str, Sequence[Written]]],
+    totals: Sequence[str],
+    scale: float,
+    agents: Sequence[str],
+) -> str:
+    """The digest of a plan and of its attributes' ``cells``."""
+    common = [name, table, cells, sorted(totals), scale.hex(), agents]
+    return hashlib.sha256(json.dumps(common).encode()).hexdigest()
+
+
+def written(value: Value) -> Written:
     """Return the value as JSON can represent it; dates become text."""
     return value if value is None or isinstance(value, str | int | float) else str(value)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil import events
-from tallyveil.errors import FeatureNotSupported, TallyveilError
+from tallyveil.errors import FeatureNotSupported, QueryCanceled, TallyveilError
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.login import Login
 from tallyveil.proxy.admission.tls import Channel, Tls
@@ -60,6 +60,7 @@ class Conversation:
         self._interruption = interruption
         self._holding = host.holding()
         self._executor: Executor | None = None
+        self._stopped: QueryCanceled | None = None
 
     @property
     def authenticated(self) -> bool:
@@ -101,8 +102,11 @@ class Conversation:
         self.login.channel = tls.channel(direct=True)
 
     def farewell(self, error: TallyveilError) -> bytes:
-        """The last message when the server ends the connection; empty if it is closed already."""
+        """The last message when the server ends the connection; empty if it is closed already. If
+        that stopped a statement, it reports what the statement was charged."""
         silent = self.phase is ProtocolPhase.CLOSED
+        if self._stopped is not None:
+            error = type(error)(error.message, detail=self._stopped.detail)
         self.phase = ProtocolPhase.CLOSED
         return b"" if silent else backend.error_response(error, fatal=True)
 
@@ -128,7 +132,10 @@ class Conversation:
             self.phase = step.done or self.phase
         except TallyveilError as error:
             self._report(error)
-            yield backend.error_response(error, fatal=fatal)
+            if isinstance(error, QueryCanceled) and self._interruption.gone:
+                self._stopped = error  # not by a user: `farewell` says why
+            else:
+                yield backend.error_response(error, fatal=fatal)
             self._fail(step)
         except Exception as error:  # noqa: BLE001
             # A defect of ours. The exception's arguments may hold anything, so only its type is
@@ -136,7 +143,7 @@ class Conversation:
             _log.error("internal error: %s in %s", type(error).__name__, type(message).__name__)
             yield backend.internal_error(fatal=fatal)
             self._fail(step)
-        if step.ready and self.phase is ProtocolPhase.READY:
+        if step.ready and self.phase is ProtocolPhase.READY and self._stopped is None:
             yield self._ready()
 
     def _report(self, error: TallyveilError) -> None:

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Accountant, Charge, Ledger
 from tallyveil.accountant.ledger.chain import linked
 from tallyveil.accountant.ledger.codec import decode_answers, encode_answers, encode_charge
-from tallyveil.errors import LedgerError
+from tallyveil.deadline import Deadline
+from tallyveil.errors import LedgerError, StatementTooComplex
 from tallyveil.mechanisms import Adjacency
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import altered, asked, raw, read, recorded_answers
@@ -189,11 +190,20 @@ def test_a_locked_ledger_is_an_error_and_not_a_charge(
     accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = accountant.balance("person")
+    accountant.price([charge])
     monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 0.02)
     with raw(path) as db:
         db.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerError, match="cannot be written"):
+        with pytest.raises(LedgerError, match="cannot be written") as locked:
             accountant.charge([charge], "alice")
+        assert str(locked.value.hint).startswith("Another program has locked the file.")
+        monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 60)
+        with (
+            Deadline(limit=0).entered(),
+            pytest.raises(StatementTooComplex, match="waiting for the ledger took longer") as late,
+        ):
+            accountant.charge([charge], "alice")
+        assert "another program has locked the ledger" in str(late.value.hint)
         db.execute("ROLLBACK")
     assert accountant.balance("person") == before
     accountant.charge([charge], "alice")

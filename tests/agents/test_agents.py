@@ -11,6 +11,7 @@ import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -273,6 +274,33 @@ def test_what_is_no_part_is_not_combined(agents: list[Agent]) -> None:
         path.write_text(json.dumps({**part, key: wrong}))
         found = shell("agent", "combine", path)
         assert (found.exit_code, "is not a part of a release" in found.output) == (1, True), key
+
+
+def test_a_part_in_which_something_was_changed_is_not_combined(agents: list[Agent]) -> None:
+    """All that agents agree on follows from its fingerprint, so even one part shows it."""
+    north, *_ = agents
+    north.release()
+    path, part = north.folder / "part.json", north.part
+    keys: Any = part["keys"]
+    changes = {
+        "plan": "discharges",
+        "table": "person",
+        "agents": ["north"],
+        "count_by": ["band", "sex"],
+        "totals": [],
+        "scale": 1.0,
+        "keys": [[key[0], key[1] + 1] for key in keys],
+        "fingerprint": "0" * 64,
+    }
+    for key, value in changes.items():
+        assert part[key] != value
+        path.write_text(json.dumps({**part, key: value}))
+        found = shell("agent", "combine", path)
+        assert (found.exit_code, "was changed after it was released" in found.output) == (1, True)
+    path.write_text(json.dumps({**part, "keys": keys[1::-1] + keys[2:]}))
+    assert "is not a part of a release" in shell("agent", "combine", path).output
+    path.write_text(json.dumps(part))
+    assert shell("agent", "combine", path).exit_code == 0
 
 
 def test_agents_that_agree_read_the_same_word(agents: list[Agent]) -> None:

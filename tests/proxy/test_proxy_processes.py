@@ -189,8 +189,18 @@ def test_a_signal_ends_all_processes_soon() -> None:
         assert time.monotonic() - start < 25  # 5 on a machine that is not busy
         for client in made:
             (error,) = [fields for kind, fields in client.until("E") if kind == "E"]
-            assert error["C"] in ("57014", "57P01")
+            assert (error["C"], error["S"]) == ("57P01", "FATAL")
         assert not any(map(runs, house.pids.values()))
+
+
+def test_a_statement_that_ends_with_its_supervisor_was_not_cancelled_by_its_user() -> None:
+    with supervised(1) as house, clients(house, 1) as (client,):
+        client.send(m.Query(b"select wait"))
+        os.kill(house.process.pid, signal.SIGKILL)
+        (error,) = [fields for kind, fields in client.until("E") if kind == "E"]
+        assert (error["C"], error["S"]) == ("57P01", "FATAL")
+        assert "administrator command" in error["M"]
+        assert client.at_end()
 
 
 def serves(house: House, numbers: set[int]) -> bool:

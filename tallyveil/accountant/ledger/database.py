@@ -34,6 +34,19 @@ _BUSY_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 _COUNTS = 1 << 32  # the number of different positions
 _RESTORE = "Restore it from its backup."
+_UNREADABLE = (
+    "Nothing is answered without a ledger. See that the file, its directory and the disk are in"
+    " order, and restore a damaged ledger from its backup."
+)
+_LOCKED = (
+    "Another program has locked the file. Find out which, for example a backup or an open sqlite3"
+    " shell, and end its transaction."
+)
+
+
+def _is_busy(error: Exception) -> bool:
+    """Whether another process has the file locked. Python's own errors have no code."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
 class Database:
@@ -186,7 +199,8 @@ class Database:
         try:
             for statement in statements:
                 while not self._executed(statement, last=time.monotonic() >= end):
-                    deadline.check()
+                    with deadline.doing(deadline.Phase.LEDGER):
+                        deadline.check()
         finally:
             self._wait(_BUSY_SECONDS)
 
@@ -194,8 +208,7 @@ class Database:
         try:
             self._connection.execute(statement)
         except sqlite3.OperationalError as error:
-            # Python's own errors have no code.
-            if last or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
+            if last or not _is_busy(error):
                 raise
             return False
         return True
@@ -222,8 +235,7 @@ class Database:
             raise LedgerError(
                 f"the ledger {self.label} cannot be {doing}",
                 detail=(error.strerror if isinstance(error, OSError) else None) or str(error),
-                hint="Nothing is answered without a ledger. See that the file, its directory and"
-                " the disk are in order, and restore a damaged ledger from its backup.",
+                hint=_LOCKED if _is_busy(error) else _UNREADABLE,
             ) from error
 
     def _check_format(self) -> None:

@@ -62,7 +62,8 @@ class Reservations:
         mine = _Reservation(workloads, frozenset(whole))
         while (other := self._take(mine)) is not None:
             while not other.ended.wait(_PAUSE):
-                deadline.check()
+                with deadline.doing(deadline.Phase.OTHERS):
+                    deadline.check()
         try:
             yield
         finally:
