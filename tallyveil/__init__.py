@@ -13,23 +13,66 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tallyveil.errors import BudgetExceeded, PolicyError, StatementError, TallyveilError
+from tallyveil.dbapi import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    DatabaseError,
+    DataError,
+    Date,
+    DateFromTicks,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    TallyveilError,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+    Warning,
+)
+from tallyveil.errors import BudgetExceeded, PolicyError, StatementError
 
 if TYPE_CHECKING:
     from tallyveil.policy import Policy, load_policy, parse_policy
-    from tallyveil.proxy.inprocess import Connection, Cursor, InterfaceError, connect
+    from tallyveil.proxy.inprocess import Connection, Cursor, connect
 
 __all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
     "BudgetExceeded",
     "Connection",
     "Cursor",
+    "DataError",
     "DatabaseError",
+    "Date",
+    "DateFromTicks",
     "Error",
+    "IntegrityError",
     "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
     "Policy",
     "PolicyError",
+    "ProgrammingError",
     "StatementError",
     "TallyveilError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
     "__version__",
     "apilevel",
     "connect",
@@ -46,13 +89,11 @@ apilevel = "2.0"
 threadsafety = 1
 paramstyle = "qmark"
 Error = TallyveilError
-DatabaseError = TallyveilError
 
 # Imported on first use: the shell's --help needs no DuckDB.
 _HOMES = {
     "Connection": "tallyveil.proxy.inprocess",
     "Cursor": "tallyveil.proxy.inprocess",
-    "InterfaceError": "tallyveil.proxy.inprocess",
     "Policy": "tallyveil.policy",
     "connect": "tallyveil.proxy.inprocess",
     "load_policy": "tallyveil.policy",

@@ -1,8 +1,9 @@
 """Every error tallyveil raises, with the SQLSTATE a PostgreSQL client receives.
 
-All are subclasses of `TallyveilError`. Errors in a statement are subclasses of `StatementError`;
-after one, nothing was charged. `tallyveil.proxy.errors` has the errors that only PostgreSQL's
-protocol has, such as a malformed message or an unknown portal, under the same root.
+All are subclasses of `TallyveilError`, and of one of DB-API's classes in `tallyveil.dbapi`. Errors
+in a statement are subclasses of `StatementError`; after one, nothing was charged.
+`tallyveil.proxy.errors` has the errors that only PostgreSQL's protocol has, such as a malformed
+message or an unknown portal, under the same root.
 
 The text of an error depends only on the SQL, the policy and the ledger, never on a record.
 """
@@ -11,7 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+
+from tallyveil.dbapi import (
+    DatabaseError,
+    DataError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    TallyveilError,
+)
 
 __all__ = [
     "AmbiguousColumn",
@@ -19,7 +29,7 @@ __all__ = [
     "BudgetExceeded",
     "CannotCoerce",
     "CardinalityViolation",
-    "DataError",
+    "DataException",
     "DatatypeMismatch",
     "DatetimeFieldOverflow",
     "DivisionByZero",
@@ -64,45 +74,6 @@ __all__ = [
 ]
 
 
-class TallyveilError(Exception):
-    """An error with the fields a PostgreSQL ErrorResponse carries.
-
-    ``position`` counts characters of the statement from 1, as PostgreSQL does.
-    """
-
-    sqlstate: ClassVar[str] = "XX000"
-
-    def __init_subclass__(cls, *, sqlstate: str | None = None) -> None:
-        """Set the class's SQLSTATE, by default that of its base class."""
-        cls.sqlstate = sqlstate or cls.sqlstate
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        detail: str | None = None,
-        hint: str | None = None,
-        position: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.detail = detail
-        self.hint = hint
-        self.position = position
-
-    def explain(self, sentence: str) -> None:
-        """Add a sentence to the detail."""
-        self.detail = f"{self.detail.rstrip('.')}. {sentence}" if self.detail else sentence
-
-    def __str__(self) -> str:
-        parts = [self.message]
-        if self.detail:
-            parts.append(f"DETAIL: {self.detail}")
-        if self.hint:
-            parts.append(f"HINT: {self.hint}")
-        return "\n".join(parts)
-
-
 @contextmanager
 def positions_from(offset: int) -> Iterator[None]:
     """Inside, the SQL that is read starts at ``offset`` of a longer text. Adds the offset to the
@@ -116,7 +87,7 @@ def positions_from(offset: int) -> Iterator[None]:
         raise
 
 
-class PolicyError(TallyveilError, sqlstate="F0000"):
+class PolicyError(OperationalError, sqlstate="F0000"):
     """The policy is wrong. Each of ``mistakes`` gives the key, the value and what is expected."""
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
@@ -124,7 +95,7 @@ class PolicyError(TallyveilError, sqlstate="F0000"):
         self.mistakes = tuple(mistakes)
 
 
-class LedgerError(TallyveilError, sqlstate="58030"):
+class LedgerError(OperationalError, sqlstate="58030"):
     """The ledger cannot be read or written."""
 
 
@@ -132,23 +103,23 @@ class LedgerMismatch(LedgerError, sqlstate="55000"):
     """The ledger belongs to another policy or table."""
 
 
-class SourceError(TallyveilError, sqlstate="58030"):
+class SourceError(OperationalError, sqlstate="58030"):
     """The confidential source cannot be loaded."""
 
 
-class OutputError(TallyveilError, sqlstate="58030"):
+class OutputError(OperationalError, sqlstate="58030"):
     """A file cannot be written."""
 
 
-class ReceiptError(TallyveilError):
+class ReceiptError(InternalError):
     """A release was attempted without a valid receipt."""
 
 
-class UnprovenPrivacy(TallyveilError):
+class UnprovenPrivacy(InternalError):
     """A law is not as private as it claims, or is not a probability law. Nothing is drawn."""
 
 
-class BudgetExceeded(TallyveilError, sqlstate="53400"):
+class BudgetExceeded(OperationalError, sqlstate="53400"):
     """The charge would exceed the table's budget in some cell, or an analyst's share of it.
     Nothing was charged.
 
@@ -173,7 +144,7 @@ class BudgetExceeded(TallyveilError, sqlstate="53400"):
         self.unit = unit
 
 
-class StatementError(TallyveilError):
+class StatementError(DatabaseError):
     """The statement is wrong or cannot be answered. Nothing was charged.
 
     ``about`` is the column or table at fault, if its position has yet to be found.
@@ -182,119 +153,119 @@ class StatementError(TallyveilError):
     about: str | None = None
 
 
-class SQLSyntaxError(StatementError, sqlstate="42601"):
+class SQLSyntaxError(StatementError, ProgrammingError, sqlstate="42601"):
     """The statement does not parse."""
 
 
-class UndefinedTable(StatementError, sqlstate="42P01"): ...
+class UndefinedTable(StatementError, ProgrammingError, sqlstate="42P01"): ...
 
 
-class UndefinedColumn(StatementError, sqlstate="42703"): ...
+class UndefinedColumn(StatementError, ProgrammingError, sqlstate="42703"): ...
 
 
-class AmbiguousColumn(StatementError, sqlstate="42702"): ...
+class AmbiguousColumn(StatementError, ProgrammingError, sqlstate="42702"): ...
 
 
-class UndefinedFunction(StatementError, sqlstate="42883"): ...
+class UndefinedFunction(StatementError, ProgrammingError, sqlstate="42883"): ...
 
 
-class UndefinedParameter(StatementError, sqlstate="42P02"): ...
+class UndefinedParameter(StatementError, ProgrammingError, sqlstate="42P02"): ...
 
 
-class UndefinedObject(StatementError, sqlstate="42704"): ...
+class UndefinedObject(StatementError, ProgrammingError, sqlstate="42704"): ...
 
 
 class UndefinedSetting(UndefinedObject):
     """No session setting has that name."""
 
 
-class DatatypeMismatch(StatementError, sqlstate="42804"): ...
+class DatatypeMismatch(StatementError, ProgrammingError, sqlstate="42804"): ...
 
 
-class CannotCoerce(StatementError, sqlstate="42846"):
+class CannotCoerce(StatementError, ProgrammingError, sqlstate="42846"):
     """No cast exists from one type to the other."""
 
 
-class InvalidCursorDefinition(StatementError, sqlstate="42P11"): ...
+class InvalidCursorDefinition(StatementError, ProgrammingError, sqlstate="42P11"): ...
 
 
-class InvalidColumnReference(StatementError, sqlstate="42P10"): ...
+class InvalidColumnReference(StatementError, ProgrammingError, sqlstate="42P10"): ...
 
 
-class DuplicateAlias(StatementError, sqlstate="42712"): ...
+class DuplicateAlias(StatementError, ProgrammingError, sqlstate="42712"): ...
 
 
-class GroupingError(StatementError, sqlstate="42803"): ...
+class GroupingError(StatementError, ProgrammingError, sqlstate="42803"): ...
 
 
-class WindowingError(StatementError, sqlstate="42P20"): ...
+class WindowingError(StatementError, ProgrammingError, sqlstate="42P20"): ...
 
 
-class FeatureNotSupported(StatementError, sqlstate="0A000"):
+class FeatureNotSupported(StatementError, NotSupportedError, sqlstate="0A000"):
     """The statement is understood but refused. The hint says what to ask instead."""
 
 
-class InvalidParameterValue(StatementError, sqlstate="22023"): ...
+class InvalidParameterValue(StatementError, DataError, sqlstate="22023"): ...
 
 
 class BinCut(InvalidParameterValue):
     """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp."""
 
 
-class InvalidLimit(StatementError, sqlstate="2201W"): ...
+class InvalidLimit(StatementError, DataError, sqlstate="2201W"): ...
 
 
-class InvalidOffset(StatementError, sqlstate="2201X"): ...
+class InvalidOffset(StatementError, DataError, sqlstate="2201X"): ...
 
 
-class InvalidTextRepresentation(StatementError, sqlstate="22P02"): ...
+class InvalidTextRepresentation(StatementError, DataError, sqlstate="22P02"): ...
 
 
-class InvalidEncoding(StatementError, sqlstate="22021"):
+class InvalidEncoding(StatementError, DataError, sqlstate="22021"):
     """A text is not UTF-8, or contains a NUL."""
 
 
-class InvalidDatetimeFormat(StatementError, sqlstate="22007"): ...
+class InvalidDatetimeFormat(StatementError, DataError, sqlstate="22007"): ...
 
 
-class DatetimeFieldOverflow(StatementError, sqlstate="22008"):
+class DatetimeFieldOverflow(StatementError, DataError, sqlstate="22008"):
     """A date, time or interval is out of its type's range."""
 
 
-class InvalidRegularExpression(StatementError, sqlstate="2201B"): ...
+class InvalidRegularExpression(StatementError, DataError, sqlstate="2201B"): ...
 
 
-class InvalidTimeZoneDisplacement(StatementError, sqlstate="22009"): ...
+class InvalidTimeZoneDisplacement(StatementError, DataError, sqlstate="22009"): ...
 
 
-class DivisionByZero(StatementError, sqlstate="22012"): ...
+class DivisionByZero(StatementError, DataError, sqlstate="22012"): ...
 
 
-class NumericValueOutOfRange(StatementError, sqlstate="22003"): ...
+class NumericValueOutOfRange(StatementError, DataError, sqlstate="22003"): ...
 
 
-class CardinalityViolation(StatementError, sqlstate="21000"):
+class CardinalityViolation(StatementError, ProgrammingError, sqlstate="21000"):
     """A subquery used as an expression returned more than one row."""
 
 
-class DataError(StatementError, sqlstate="22000"): ...
+class DataException(StatementError, DataError, sqlstate="22000"): ...
 
 
-class InsufficientPrivilege(StatementError, sqlstate="42501"): ...
+class InsufficientPrivilege(StatementError, ProgrammingError, sqlstate="42501"): ...
 
 
-class TransactionAborted(StatementError, sqlstate="25P02"): ...
+class TransactionAborted(StatementError, InternalError, sqlstate="25P02"): ...
 
 
-class StatementTooComplex(StatementError, sqlstate="54001"): ...
+class StatementTooComplex(StatementError, OperationalError, sqlstate="54001"): ...
 
 
-class RecordingLimitExceeded(StatementError, sqlstate="53400"):
+class RecordingLimitExceeded(StatementError, OperationalError, sqlstate="53400"):
     """The statement would record more for a table than its policy allows."""
 
 
-class EvaluationFailed(StatementError):
+class EvaluationFailed(StatementError, InternalError):
     """DuckDB failed internally."""
 
 
-class QueryCanceled(StatementError, sqlstate="57014"): ...
+class QueryCanceled(StatementError, OperationalError, sqlstate="57014"): ...

@@ -7,7 +7,7 @@ carries it out, and reports what it cost. Sockets, files and dialects of the wir
 
 from tallyveil.cube import Given
 from tallyveil.gate.gate import STATEMENT_TIMEOUT, Gate
-from tallyveil.gate.interface import ColumnType, Notice, Result
+from tallyveil.gate.interface import ColumnType, Notice, Parameters, Result
 from tallyveil.gate.posterior import RowPosterior
 from tallyveil.gate.session import GateSession
 
@@ -18,6 +18,7 @@ __all__ = [
     "GateSession",
     "Given",
     "Notice",
+    "Parameters",
     "Result",
     "RowPosterior",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "CursorOptions",
     "Move",
     "Notice",
+    "Parameters",
     "Receive",
     "Result",
     "Statement",
@@ -36,6 +37,7 @@ StatementKind: TypeAlias = Literal[
     "explain",
     "set",  # SET, RESET, DISCARD ALL and their like
     "show",
+    "describe",  # DuckDB's SHOW TABLES, or DESCRIBE of the relation ``target``
     "begin",
     "commit",
     "rollback",
@@ -152,6 +154,10 @@ class Notice:
     sqlstate: str = "00000"
     severity: Literal["NOTICE", "WARNING", "INFO"] = "NOTICE"
     position: int | None = None  # in the text the statement was parsed from, from 1
+
+
+Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""Values by place, or by name."""
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,23 @@ from typing import Any
 import pyarrow as pa
 
 from tallyveil.cache import exact_key
-from tallyveil.errors import FeatureNotSupported, UndefinedFunction
+from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction
 from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Dialect, Plan, PublicCursor, Query, local_now, types_of
+from tallyveil.rewriter import (
+    Dialect,
+    Plan,
+    PublicCursor,
+    Query,
+    local_now,
+    read_query,
+    split,
+    types_of,
+)
 
 __all__ = ["Planner"]
 
@@ -102,7 +111,17 @@ class Planner:
 
     def relations(self, plan: Plan) -> dict[str, pa.Table]:
         """The relations of schema dp that the plan reads, as they are now."""
-        return relation_tables(plan.relations, Viewer(self.gate, self.settings, self.user))
+        return relation_tables(plan.relations, self.viewer())
+
+    def viewer(self) -> Viewer:
+        return Viewer(self.gate, self.settings, self.user, self.database, self._described_query)
+
+    def _described_query(self, sql: str) -> tuple[ColumnType, ...]:
+        """The columns of a query; none if it is refused."""
+        try:
+            return self.columns(self.plan(read_query(split(sql, self.dialect)[0], self.dialect)))
+        except TallyveilError:
+            return ()
 
     def columns(self, plan: Plan) -> tuple[ColumnType, ...]:
         """The columns of the outer statement, before its tables exist."""

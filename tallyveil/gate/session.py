@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -13,13 +13,21 @@ from tallyveil import deadline
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
 from tallyveil.gate.answering import Answering
-from tallyveil.gate.commands import apply, parse_piece, shown_columns, shown_rows
+from tallyveil.gate.commands import (
+    apply,
+    described_columns,
+    described_rows,
+    parse_piece,
+    shown_columns,
+    shown_rows,
+)
 from tallyveil.gate.explaining import explanation
 from tallyveil.gate.interface import (
     Aside,
     Change,
     ColumnType,
     Notice,
+    Parameters,
     Receive,
     Result,
     Statement,
@@ -29,9 +37,10 @@ from tallyveil.gate.interface import (
 from tallyveil.gate.notices import warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
+from tallyveil.gate.relations.shown import Shown
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Dialect, Plan, Query, first_named, split
+from tallyveil.rewriter import Dialect, Plan, Query, by_number, first_named, split
 
 __all__ = ["GateSession"]
 
@@ -83,6 +92,8 @@ class GateSession:
         """The types of the parameters (inferred where None) and of the result, free of charge."""
         if statement.kind == "show":
             return StatementDescription((), shown_columns(statement))
+        if statement.kind == "describe":
+            return StatementDescription((), described_columns(statement))
         if statement.kind == "declare" and statement.inner is not None:
             return replace(self.describe(statement.inner, parameter_types), columns=None)
         if statement.kind not in ("select", "explain"):
@@ -126,8 +137,15 @@ class GateSession:
             return result
         return replace(result, notices=self.settings.wanted(result.notices))
 
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
+    def by_number(self, sql: str, parameters: Parameters) -> tuple[str, Sequence[Any]]:
+        """The statement with its parameters numbered, if their values are given by name."""
+        if not isinstance(parameters, Mapping):
+            return sql, parameters
+        return by_number(sql, parameters, self._planner.dialect)
+
+    def query(self, sql: str, parameters: Parameters = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; the rows of a query as an Arrow table. For the in-process face."""
+        sql, parameters = self.by_number(sql, parameters)
         statements = self.parse(sql)
         if len(statements) != 1:
             raise FeatureNotSupported(
@@ -173,6 +191,11 @@ class GateSession:
         planner, sent = self._planner, self._answering.introduced
         own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
         return own, position
+
+    def relations(self) -> tuple[Shown, ...]:
+        """The relations that can be queried."""
+        with self.limited():
+            return self._planner.viewer().relations()
 
     def set(self, name: str, value: str) -> None:
         self.settings.set(name, value)
@@ -240,6 +263,9 @@ class GateSession:
             case "show":
                 rows = shown_rows(statement, self.settings)
                 return Result(shown_columns(statement), rows, "SHOW")
+            case "describe":
+                found = described_rows(statement, self.relations())
+                return Result(described_columns(statement), found, "SHOW")
             case "begin":
                 self._before = self._before or self.settings.snapshot()
                 self.settings.begin(change.block or {})
@@ -280,7 +306,6 @@ def _placed(query: Query) -> Iterator[None]:
 def _as_arrow(result: Result) -> pa.Table | None:
     if result.columns is None:
         return None
-    names = [column.name for column in result.columns]
-    return pa.table(
-        {name: pa.array([row[i] for row in result.rows]) for i, name in enumerate(names)}
-    )
+    texts = ([row[n] for row in result.rows] for n in range(len(result.columns)))
+    arrays = [pa.array(each, pa.string()) for each in texts]
+    return pa.table(arrays, [column.name for column in result.columns])

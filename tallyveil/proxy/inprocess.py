@@ -16,13 +16,16 @@ from typing import Any, Final, Self
 import duckdb
 import pyarrow as pa
 
-from tallyveil.errors import SQLSyntaxError, StatementError, TallyveilError
-from tallyveil.gate import ColumnType, Gate, Given, Notice, Result
+from tallyveil import dbapi
+from tallyveil.dbapi import InterfaceError
+from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.errors import SQLSyntaxError
+from tallyveil.gate import ColumnType, Gate, Given, Notice, Parameters, Result
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
-from tallyveil.proxy.relation import InterfaceError, Relation, arrow_table, require
+from tallyveil.proxy.relation import Relation, arrow_table, require
 
-__all__ = ["Connection", "Cursor", "InterfaceError", "connect", "login_name"]
+__all__ = ["Connection", "Cursor", "connect", "login_name"]
 
 _NO_RESULT: Final = "the last statement returned no rows: execute a query first"
 
@@ -64,10 +67,16 @@ class Connection:
     nothing. Use a connection from one thread at a time.
     """
 
-    Error = TallyveilError
-    DatabaseError = TallyveilError
-    ProgrammingError = StatementError
-    InterfaceError = InterfaceError
+    Warning = dbapi.Warning
+    Error = dbapi.TallyveilError
+    InterfaceError = dbapi.InterfaceError
+    DatabaseError = dbapi.DatabaseError
+    DataError = dbapi.DataError
+    OperationalError = dbapi.OperationalError
+    IntegrityError = dbapi.IntegrityError
+    InternalError = dbapi.InternalError
+    ProgrammingError = dbapi.ProgrammingError
+    NotSupportedError = dbapi.NotSupportedError
 
     def __init__(self, gate: Gate, user: str | None = None) -> None:
         self._gate = gate
@@ -81,20 +90,20 @@ class Connection:
         self._open()
         return Cursor(self)
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
+    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
         """Execute the statement on a new cursor and return the cursor."""
         return self.cursor().execute(sql, parameters)
 
-    def sql(self, query: str, parameters: Sequence[Any] = ()) -> Relation:
+    def sql(self, query: str, params: Parameters = ()) -> Relation:
         """Answer a query; the relation holds the noisy rows (`.df()`, `.arrow()`, `.show()`, …)."""
-        table, _ = self._query(query, parameters)
+        table, _ = self._query(query, params)
         if table is None:
             raise InterfaceError(
                 "sql() takes a statement that returns rows", hint="Use execute() for SET and RESET."
             )
         return Relation(self._duckdb().from_arrow(table), self.notices)
 
-    def _query(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[pa.Table | None, Result]:
+    def _query(self, sql: str, parameters: Parameters = ()) -> tuple[pa.Table | None, Result]:
         self._open()
         self.notices = ()
         table, result = self._session.query(sql, parameters)
@@ -104,7 +113,7 @@ class Connection:
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB database for rows already answered; it holds nothing else."""
         if self._local is None:
-            self._local = duckdb.connect(":memory:")
+            self._local = duckdb_connection()
         return self._local
 
     def explain(self, query: str) -> str:
@@ -160,12 +169,13 @@ class Cursor:
         self._rows: Iterator[tuple[Any, ...]] | None = None
         self._closed = False
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
-        """Execute one statement; write its parameters as ``?`` or ``$1``."""
+    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
+        """Execute one statement; write its parameters as ``?``, ``$1``, or ``$name``."""
         self._open()
         self.description, self.rowcount, self._rows, self.notices = None, -1, None, ()
         self.connection.notices = ()
         session = self.connection._session
+        sql, values = session.by_number(sql, parameters)
         statements = session.parse(sql)
         if not statements:
             raise SQLSyntaxError(
@@ -176,7 +186,7 @@ class Cursor:
                 f"execute() takes one statement, not {len(statements)}",
                 hint="Send them one by one.",
             )
-        result = session.execute(statements[0], parameters)
+        result = session.execute(statements[0], values)
         self.notices = self.connection.notices = result.notices
         if result.columns is not None:
             self.description = [
@@ -187,7 +197,7 @@ class Cursor:
             self._columns, self._rows = result.columns, iter(result.rows)
         return self
 
-    def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+    def executemany(self, sql: str, parameters: Sequence[Parameters]) -> None:
         for each in parameters:
             self.execute(sql, each)
 

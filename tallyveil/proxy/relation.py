@@ -10,18 +10,14 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from tallyveil.errors import TallyveilError
+from tallyveil.dbapi import InterfaceError
 from tallyveil.gate import ColumnType, Notice
 from tallyveil.interval import Interval
 
-__all__ = ["InterfaceError", "Relation", "arrow_table", "require"]
+__all__ = ["Relation", "arrow_table", "require"]
 
 _SHOWN: Final = 20
 """The rows shown in a notebook."""
-
-
-class InterfaceError(TallyveilError, sqlstate="08003"):
-    """The connection or cursor was used in a way it does not offer, such as after close."""
 
 
 def require(package: str) -> None:

@@ -6,9 +6,10 @@ so every expression has DuckDB's exact meaning. Statements that it cannot analys
 """
 
 from tallyveil.rewriter.engine.cursor import PublicCursor
-from tallyveil.rewriter.engine.database import PublicDatabase
+from tallyveil.rewriter.engine.database import PublicDatabase, relation_name
 from tallyveil.rewriter.plan import Caution, Claim, Item, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
+from tallyveil.rewriter.sql.named_parameters import by_number
 from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
 from tallyveil.rewriter.sql.query import Query, first_named, read_query
 from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
@@ -19,6 +20,6 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = [
     "QUERY_WORDS", "Caution", "Claim", "Column", "Dialect", "Item", "NoisyTable", "Output", "Piece",
     "Plan", "Projection", "PublicCursor", "PublicDatabase", "Query", "Rewriter", "Workload",
-    "duckdb_name", "first_named", "local_now", "parse_query", "read_query", "split", "types_of",
-    "zone_by_name",
+    "by_number", "duckdb_name", "first_named", "local_now", "parse_query", "read_query",
+    "relation_name", "split", "types_of", "zone_by_name",
 ]  # fmt: skip

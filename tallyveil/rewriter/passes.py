@@ -20,7 +20,7 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from tallyveil.errors import StatementTooComplex, UndefinedFunction
 from tallyveil.rewriter.domain.parts import ComponentParts
 from tallyveil.rewriter.engine.cursor import PublicCursor
-from tallyveil.rewriter.engine.database import public_table
+from tallyveil.rewriter.engine.database import public_table, relation_name
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
@@ -199,9 +199,10 @@ def _read_public(planning: Planning) -> None:
         if kind not in ("public", "dp"):
             continue
         if kind == "dp":
-            used.add(table.name)
+            used.add(f"{table.db}.{table.name}")
         alias = own_alias(table)
-        name = public_table(table.name) if kind == "public" else f"__dp_{table.name}"
+        own = relation_name(f"{table.db}.{table.name}")
+        name = public_table(table.name) if kind == "public" else own
         table.set("this", exp.to_identifier(name, quoted=True))
         table.set("db", None)
         table.set("alias", alias)

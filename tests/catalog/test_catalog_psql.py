@@ -13,7 +13,6 @@ import pytest
 
 from bench.postgres import program
 from tallyveil.gate import Gate
-from tallyveil.gate.relations.shown import relations_shown
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Server, ServerThread
 from tests.catalog.conftest import PASSWORD
@@ -93,7 +92,7 @@ def test_the_comment_of_numbers_beside_others_speaks_sql(tmp_path: Path) -> None
         duckdb.connect(":memory:").execute("CREATE TABLE person AS SELECT 5 AS county") as source,
         closing(Gate(parse_policy({"tables": {"person": table}}, base=tmp_path), source)) as gate,
     ):
-        person = next(relation for relation in relations_shown(gate) if relation.name == "person")
+        person = next(one for one in gate.session().relations() if one.name == "person")
     assert person.columns[0].comment == "1 to 12; others as NULL"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -76,7 +78,8 @@ def test_parameters_of_both_kinds(connect: Connect) -> None:
     ("value", "sqlstate"),
     [
         *[(one, "42804") for one in ({"a": 1}, [{"a": 1}], {1, 2}, bytearray(b"F"), object())],
-        *[(one, "42804") for one in (np.int64(3), np.array([1, 2]), [np.bool_(True)])],
+        *[(one, "42804") for one in (np.array([1, 2]), np.complex64(1), np.longdouble(1))],
+        *[(one, "42804") for one in (np.datetime64(1, "ns"), np.timedelta64(1, "M"))],
         *[(one, "22003") for one in (2**127, -(2**130), 2**200, [1, 2**200])],
     ],
 )
@@ -90,13 +93,133 @@ def test_a_parameter_that_is_no_constant_is_refused_with_the_way_out(
     assert caught.value.hint
 
 
-def test_a_float_of_numpy_is_a_number(connect: Connect) -> None:
-    sql = "SELECT count(*) FROM person WHERE age < ?"
-    connection = connect()
-    assert (
-        connection.execute(sql, [np.float64(2.5)]).fetchone()
-        == connection.execute(sql, [2.5]).fetchone()
+@pytest.mark.parametrize(
+    ("scalar", "plain"),
+    [
+        (np.int64(3), 3),
+        (np.uint8(200), 200),
+        (np.float64(2.5), 2.5),
+        (np.float32(0.1), float(np.float32(0.1))),
+        (np.bool_(True), True),
+        (np.str_("AL"), "AL"),
+        (np.datetime64("2020-01-02"), dt.date(2020, 1, 2)),
+        (np.datetime64("2020-01-02T03:04:05", "ns"), dt.datetime(2020, 1, 2, 3, 4, 5)),
+        (np.timedelta64(90, "s"), dt.timedelta(seconds=90)),
+        (np.datetime64("NaT"), None),
+    ],
+)
+def test_a_scalar_of_numpy_is_the_value_it_equals(
+    connect: Connect, scalar: Any, plain: object
+) -> None:
+    found, equal = (
+        connect().execute("SELECT ?, ? = ANY(?)", [scalar, plain, [scalar]]).fetchall()[0]
     )
+    assert (found, type(found)) == (plain, type(plain))
+    assert equal is (None if plain is None else True)
+
+
+def test_a_parameter_has_its_value_by_name(connect: Connect) -> None:
+    connection = connect()
+    sql = "SELECT count(*) FROM person WHERE age < $age AND (sex = $s OR age = $age - 1)"
+    expected = connection.execute(sql.replace("$age", "30").replace("$s", "'F'")).fetchall()
+    values = {"s": "F", "age": 30}
+    assert connection.execute(sql, values).fetchall() == expected
+    assert connection.sql(sql, params=values).fetchall() == expected
+    assert connection.sql(sql.replace("$age", "$1").replace("$s", "$2"), [30, "F"]).fetchall() == (
+        expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "says", "position"),
+    [
+        ("SELECT $a, $b", {"a": 1}, "there is no value for parameter $b", 12),
+        ("SELECT $a", {"a": 1, "c": 2}, "the statement has no parameter $c", None),
+        ("SELECT $a, ?", {"a": 1}, "? has no name", 12),
+        ("SELECT $a", [1], "there is no parameter $a", None),
+        ("SELECT $a + nothing", {"a": 1}, 'column "nothing" does not exist', 13),
+    ],
+)
+def test_names_and_values_of_parameters_match(
+    connect: Connect, sql: str, values: Any, says: str, position: int | None
+) -> None:
+    with pytest.raises(tallyveil.ProgrammingError) as refused:
+        connect().execute(sql, values)
+    assert refused.value.message == says
+    assert refused.value.position == position
+
+
+def test_tables_and_their_columns_are_listed_as_by_duckdb(
+    connect: Connect, source: duckdb.DuckDBPyConnection
+) -> None:
+    """The oracle is a table of the declared types in DuckDB."""
+    source.execute("CREATE TABLE person (state VARCHAR, age INTEGER, sex VARCHAR NOT NULL)")
+    connection = connect()
+    assert connection.sql("SHOW TABLES").fetchall() == [("person",)]
+    theirs = source.execute("DESCRIBE person")
+    names = [column[0] for column in theirs.description]
+    for sql in ("DESCRIBE person", "DESC main.person", "DESCRIBE public.person"):
+        ours = connection.execute(sql)
+        assert [column[0] for column in ours.description or ()] == names
+        rows = ours.fetchall()
+        assert [row[:5] for row in rows] == [row[:5] for row in theirs.fetchall() or rows]
+    assert "0 to 99; others clamped" in rows[1][5]
+    columns = (
+        "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+        " WHERE table_name = 'person' ORDER BY ordinal_position"
+    )
+    assert connection.execute(columns).fetchall() == source.execute(columns).fetchall()
+    kinds = "SELECT table_type FROM information_schema.tables WHERE table_name = 'person'"
+    assert connection.execute(kinds).fetchall() == source.execute(kinds).fetchall()
+    every = connection.execute("SELECT table_schema, table_name FROM information_schema.tables")
+    for schema, table in every.fetchall():
+        described = connection.execute(f"DESCRIBE {schema}.{table}").fetchall()
+        if schema == "dp":
+            shown = connection.execute(f"SELECT * FROM dp.{table}").description
+            assert [row[:2] for row in described] == [column[:2] for column in shown or ()]
+    for sql, says in [
+        ("DESCRIBE people", 'relation "people" does not exist'),
+        ("DESCRIBE SELECT 1", 'syntax error at or near "1"'),
+        ("SELECT count(*) FROM person, information_schema.tables", "cannot read both"),
+    ]:
+        with pytest.raises(tallyveil.StatementError, match=says):
+            connection.execute(sql)
+    assert connection.budget()[0]["spent"] == 0
+
+
+NOTEBOOK = """
+import sys, types
+# How DuckDB finds out that it runs in a notebook; ipywidgets are missing.
+kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: kernel)
+sys.modules["ipywidgets"] = None
+import tallyveil
+with tallyveil.connect(sys.argv[1]) as connection:
+    print(connection.sql("SELECT count(*) AS n FROM person").columns)
+"""
+
+
+def test_a_notebook_without_widgets_connects(tmp_path: Path) -> None:
+    """DuckDB refuses there even to turn its progress bar off."""
+    (tmp_path / "person.csv").write_text("age\n1\n2\n")
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        'source.url = "person.csv"\n[tables.person]\nbudget = { epsilon = 1 }\n'
+        "attributes.age = { range = [0, 99] }\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK, policy], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("['n']\n", "")
+
+
+def test_a_refusal_in_a_notebook_is_the_callers_line_and_the_message(connect: Connect) -> None:
+    connection = connect()
+    with pytest.raises(tallyveil.Error) as refused:
+        connection.sql("SELECT * FROM person")
+    first, *others = refused.value._render_traceback_()
+    assert first.endswith(': connection.sql("SELECT * FROM person")')
+    assert others == [f"FeatureNotSupported: {refused.value}"]
 
 
 def test_one_statement_at_a_time(connect: Connect) -> None:

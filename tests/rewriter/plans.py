@@ -23,7 +23,7 @@ def describe(plan: Plan) -> str:
         lines.append(f"noisy    {noisy.height} rows; {types or 'keys only'}")
         lines += [f"asks     the standard deviation of c{number}" for number in noisy.deviations]
         lines += [f"asks     whether {c.low} ≤ c{c.output} ≤ {c.high}" for c in noisy.claims]
-    lines += [f"reads    dp.{name}" for name in sorted(plan.relations)]
+    lines += [f"reads    {name}" for name in sorted(plan.relations)]
     return "\n".join([*lines, f"outer    {plan.sql}"])
 
 

@@ -89,7 +89,7 @@ class World:
         self.cursor = self.database.cursor()
         columns = {name: self.database.columns(name) for name in PUBLIC}
         self.rewriter = Rewriter(
-            {"person": DOMAIN, "visit": VISIT}, frozenset({"budget"}), columns, VIEWS
+            {"person": DOMAIN, "visit": VISIT}, frozenset({"dp.budget"}), columns, VIEWS
         )
         source = random.Random(seed)
         self.rows = {

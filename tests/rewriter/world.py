@@ -133,7 +133,7 @@ class World:
         self.domain = domain
         self.database = PublicDatabase([domain], time_limit=60.0)  # beside other tests' work
         self.cursor = self.database.cursor()
-        self.rewriter = Rewriter({domain.table: domain}, frozenset({"budget", "attributes"}))
+        self.rewriter = Rewriter({domain.table: domain}, frozenset({"dp.budget", "dp.attributes"}))
         self.set_rows(rows)
 
     def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -50,7 +50,7 @@ ROUTES = [
     "SELECT * FROM duckdb_tables",
     "SELECT * FROM duckdb_tables()",
     "SELECT * FROM sqlite_master",
-    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM information_schema.views",
     "SELECT * FROM pg_catalog.pg_class",
     "SELECT * FROM pg_tables",
     'SELECT * FROM "__domain_person.age"',

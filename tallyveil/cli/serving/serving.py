@@ -25,7 +25,6 @@ from tallyveil.cli.serving.security import authentication, encryption, reloaded,
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.events import report
 from tallyveil.gate import STATEMENT_TIMEOUT, Gate
-from tallyveil.gate.relations.shown import relations_shown
 from tallyveil.policy import CatalogChoice, Serving, load_policy, read_policy, serving_options
 from tallyveil.proxy import (
     Authentication,
@@ -83,7 +82,8 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket 
         yield None
         return
     gate.server_version = binaries.version
-    supervisor = CatalogSupervisor(binaries, tuple(setup(relations_shown(gate), sql_type)))
+    with closing(gate.session()) as session:
+        supervisor = CatalogSupervisor(binaries, tuple(setup(session.relations(), sql_type)))
     policy = gate.policy
     names = {*policy.tables, *policy.public, *policy.views}
     with closing(supervisor), closing(CatalogSocket(supervisor.address, names)) as catalog:

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.cube.sources.file_kind import CONFIG
+from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy
 from tallyveil.policy.names import is_table_reference
@@ -54,7 +55,7 @@ def connected(policy: Policy, source: Given) -> Iterator[duckdb.DuckDBPyConnecti
             "aside",
             hint="Rename one of them.",
         )
-    with duckdb.connect(":memory:", config=CONFIG) as memory:
+    with duckdb_connection(config=CONFIG) as memory:
         try:
             memory.register(_FRAME, frame)
             for name in _names(policy):

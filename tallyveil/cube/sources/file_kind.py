@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import duckdb
 
+from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.quoting import identifier
 
 __all__ = ["CONFIG", "FileKind", "Open", "public_views", "views"]
@@ -34,7 +35,7 @@ class FileKind:
 
 def views(
     relation: Callable[[Path], str],
-    connected: Callable[[], duckdb.DuckDBPyConnection] = lambda: duckdb.connect(config=CONFIG),
+    connected: Callable[[], duckdb.DuckDBPyConnection] = lambda: duckdb_connection(config=CONFIG),
 ) -> Open:
     """Opens a file that is one relation: a connection with a view of it by every name."""
 
@@ -56,4 +57,4 @@ def public_views(relation: Callable[[Path], str]) -> Open:
 
 @functools.cache
 def _shared() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={**CONFIG, "enable_external_file_cache": False})
+    return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})

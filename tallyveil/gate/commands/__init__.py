@@ -21,6 +21,12 @@ from tallyveil.gate.commands.assignments import (
 )
 from tallyveil.gate.commands.copying import parse_copy
 from tallyveil.gate.commands.cursors import parse_close, parse_declare, parse_fetch
+from tallyveil.gate.commands.describing import (
+    described_columns,
+    described_rows,
+    parse_describe,
+    parse_show_tables,
+)
 from tallyveil.gate.commands.explain import parse_explain
 from tallyveil.gate.commands.prepared import parse_deallocate, parse_execute, parse_prepare
 from tallyveil.gate.commands.reader import TokenReader, as_statement, set_aside
@@ -28,7 +34,14 @@ from tallyveil.gate.commands.transactions import TRANSACTION_WORDS, parse_transa
 from tallyveil.gate.interface import Aside, Statement, nothing_aside
 from tallyveil.rewriter import QUERY_WORDS, Dialect, Piece, read_query
 
-__all__ = ["apply", "parse_piece", "shown_columns", "shown_rows"]
+__all__ = [
+    "apply",
+    "described_columns",
+    "described_rows",
+    "parse_piece",
+    "shown_columns",
+    "shown_rows",
+]
 
 _REFUSED: Final = MappingProxyType(
     {
@@ -71,10 +84,11 @@ def parse_piece(piece: Piece, dialect: Dialect, aside: Aside = nothing_aside) ->
     if aside(piece):
         return set_aside(piece)
     first = piece.words[0]
-    if first in _COMMANDS:
+    commands = _DUCKDBS if dialect == "duckdb" else _COMMANDS
+    if first in commands:
         reader = TokenReader(piece, dialect, aside)
         reader.expect(first)
-        return _COMMANDS[first](reader)
+        return commands[first](reader)
     if first in _REFUSED:
         raise FeatureNotSupported(f"{first} is not answered", hint=_REFUSED[first], position=1)
     if first not in QUERY_WORDS:
@@ -115,5 +129,13 @@ _COMMANDS: Final[Mapping[str, Callable[[TokenReader], Statement]]] = MappingProx
         "COPY": parse_copy,
         "UNLISTEN": _unlisten,
         "CHECKPOINT": _checkpoint,
+    }
+)
+_DUCKDBS: Final = MappingProxyType(
+    {
+        **_COMMANDS,
+        "SHOW": lambda reader: parse_show_tables(reader) or parse_show(reader),
+        "DESCRIBE": parse_describe,
+        "DESC": parse_describe,
     }
 )

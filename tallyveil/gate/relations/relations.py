@@ -1,9 +1,11 @@
-"""The public relations of schema dp: what can be asked, what it has cost, what was asked."""
+"""The public relations of schema dp (what can be asked, what it has cost, what was asked) and of
+information_schema.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -11,14 +13,17 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from tallyveil.accountant import Balance
+from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations.copies import DEBIASED, LAWS, debiased_counts, laws_of
+from tallyveil.gate.relations.shown import Shown, domain_of, outside_of, relations_shown
 from tallyveil.gate.settings import DESCRIPTIONS, Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.mechanisms import mechanism, mechanism_names
 from tallyveil.mechanisms.spec import PARAMETERS
-from tallyveil.policy import Attribute, Table
+from tallyveil.policy import Table
+from tallyveil.rewriter import relation_name
 
-__all__ = ["RELATIONS", "Viewer", "domain_of", "outside_of", "relation_tables"]
+__all__ = ["RELATIONS", "Viewer", "relation_tables"]
 
 _Row: TypeAlias = dict[str, Any]
 
@@ -27,11 +32,18 @@ _TEXT, _FLOAT, _INT, _BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who reads the relations, in which session."""
+    """Who reads the relations, in which session. ``described`` returns the columns of a query."""
 
     gate: Shared
     settings: Settings
     user: str
+    database: str
+    described: Callable[[str], tuple[ColumnType, ...]]
+
+    def relations(self) -> tuple[Shown, ...]:
+        """All relations but those of information_schema."""
+        own = {name: schema for name, (_, schema) in _RELATIONS.items() if name.startswith("dp.")}
+        return relations_shown(self.gate, own, self.described)
 
 
 def _budget(viewer: Viewer) -> Iterator[_Row]:
@@ -96,30 +108,6 @@ def _attributes(viewer: Viewer) -> Iterator[_Row]:
             }
 
 
-def domain_of(attribute: Attribute, most: int | None = None) -> str:
-    """The values it may hold; of a list, the first ``most``."""
-    if attribute.edges is not None:
-        return "[" + _listed(attribute.edges, most) + ")"
-    values = [v for v in attribute.cells if v is not None]
-    by_day = ", timestamps by the day" if attribute.coarse else ""
-    if attribute.stepped:
-        return f"{values[0]} to {values[-1]}{by_day}"
-    return _listed(values, most) + by_day
-
-
-def _listed(values: Sequence[object], most: int | None) -> str:
-    if most is None or len(values) <= most:
-        return ", ".join(map(str, values))
-    return ", ".join(map(str, values[:most])) + f", … ({len(values)} values)"
-
-
-def outside_of(attribute: Attribute) -> str:
-    """What happens to a record whose value is not declared."""
-    if attribute.clamp:
-        return "clamped"
-    return "left out" if attribute.other_cell is None else "other"
-
-
 def _history(viewer: Viewer) -> Iterator[_Row]:
     # Charges first: later readings cover them all, except for tables not in the policy any more.
     entries = viewer.gate.accountant.history()
@@ -171,38 +159,75 @@ def _debiased(viewer: Viewer) -> pa.Table:
     return debiased_counts(viewer.gate.copies, viewer.settings)
 
 
+def _tables(viewer: Viewer) -> Iterator[_Row]:
+    for one in viewer.relations():
+        yield {
+            "table_catalog": viewer.database,
+            "table_schema": one.schema,
+            "table_name": one.name,
+            "table_type": "BASE TABLE" if one.definition is None else "VIEW",
+            "table_comment": one.comment,
+        }
+
+
+def _columns(viewer: Viewer) -> Iterator[_Row]:
+    for one in viewer.relations():
+        for number, column in enumerate(one.columns):
+            yield {
+                "table_catalog": viewer.database,
+                "table_schema": one.schema,
+                "table_name": one.name,
+                "column_name": column.name,
+                "ordinal_position": number + 1,
+                "is_nullable": "YES" if column.nullable else "NO",
+                "data_type": column.type,
+                "column_comment": column.comment,
+            }
+
+
 _Rows: TypeAlias = Callable[[Viewer], Iterable[_Row] | pa.Table]
 
 _RELATIONS: Final[Mapping[str, tuple[_Rows, pa.Schema]]] = MappingProxyType(
     {
-        "budget": (_budget, pa.schema([
+        "dp.budget": (_budget, pa.schema([
             ("table_name", _TEXT), ("neighbours", _TEXT), ("privacy_unit", _TEXT),
             ("max_rows", _INT), ("budget", _FLOAT), ("spent", _FLOAT), ("remaining", _FLOAT),
             ("exact", _BOOL), ("unit", _TEXT), ("delta", _FLOAT), ("epsilon_budget", _FLOAT),
             ("epsilon_spent", _FLOAT), ("analyst", _TEXT), ("most_expensive", _TEXT),
             ("rows_left", _INT), ("bytes_left", _INT), ("guarantee", _TEXT),
         ])),
-        "attributes": (_attributes, pa.schema([
+        "dp.attributes": (_attributes, pa.schema([
             ("table_name", _TEXT), ("attribute", _TEXT), ("type", _TEXT), ("kind", _TEXT),
             ("cells", _INT), ("nullable", _BOOL), ("domain", _TEXT), ("outside", _TEXT),
         ])),
-        "history": (_history, pa.schema([
+        "dp.history": (_history, pa.schema([
             ("charge_id", _INT), ("time", pa.timestamp("us")), ("analyst", _TEXT),
             ("table_name", _TEXT), ("sql", _TEXT), ("mechanism", _TEXT), ("cost", _FLOAT),
             ("unit", _TEXT), ("rows", _INT), ("spent", _FLOAT),
         ])),
-        "invariants": (_invariants, pa.schema([
+        "dp.invariants": (_invariants, pa.schema([
             ("table_name", _TEXT), ("source", _TEXT), ("counted", _TEXT), ("value", _FLOAT),
         ])),
-        "mechanisms": (_mechanisms, pa.schema([
+        "dp.mechanisms": (_mechanisms, pa.schema([
             ("name", _TEXT), ("parameters", _TEXT), ("budgets", _TEXT), ("guarantee", _TEXT),
         ])),
-        "public": (_public, pa.schema([("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT)])),
-        "settings": (_settings, pa.schema([
+        "dp.public": (_public, pa.schema([
+            ("name", _TEXT), ("kind", _TEXT), ("definition", _TEXT),
+        ])),
+        "dp.settings": (_settings, pa.schema([
             ("name", _TEXT), ("value", _TEXT), ("description", _TEXT),
         ])),
-        "sanitised": (_sanitised, LAWS),
-        "debiased": (_debiased, DEBIASED),
+        "dp.sanitised": (_sanitised, LAWS),
+        "dp.debiased": (_debiased, DEBIASED),
+        "information_schema.tables": (_tables, pa.schema([
+            ("table_catalog", _TEXT), ("table_schema", _TEXT), ("table_name", _TEXT),
+            ("table_type", _TEXT), ("table_comment", _TEXT),
+        ])),
+        "information_schema.columns": (_columns, pa.schema([
+            ("table_catalog", _TEXT), ("table_schema", _TEXT), ("table_name", _TEXT),
+            ("column_name", _TEXT), ("ordinal_position", _INT), ("is_nullable", _TEXT),
+            ("data_type", _TEXT), ("column_comment", _TEXT),
+        ])),
     }
 )  # fmt: skip
 
@@ -211,7 +236,7 @@ RELATIONS: Final = frozenset(_RELATIONS)
 
 def relation_tables(names: frozenset[str], viewer: Viewer) -> dict[str, pa.Table]:
     """The named relations as they are now, under the names plans read them by."""
-    return {f"__dp_{name}": _table(*_RELATIONS[name], viewer) for name in names}
+    return {relation_name(name): _table(*_RELATIONS[name], viewer) for name in names}
 
 
 def _table(rows: _Rows, schema: pa.Schema, viewer: Viewer) -> pa.Table:

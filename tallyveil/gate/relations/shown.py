@@ -1,24 +1,35 @@
-"""The relations that can be queried, as a catalog shows them: names, types, comments.
+"""The relations that can be queried, as catalogs show them: names, types, comments.
 
 They depend only on the policy and on the types of public tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from tallyveil.errors import TallyveilError
-from tallyveil.gate.gate import Gate
-from tallyveil.gate.relations.relations import RELATIONS, domain_of, outside_of
-from tallyveil.gate.session import GateSession
+import pyarrow as pa
+
+from tallyveil.gate.interface import ColumnType
+from tallyveil.gate.shared import Shared
 from tallyveil.policy import Attribute, Table
 
-__all__ = ["Shown", "ShownColumn", "relations_shown"]
+__all__ = ["Shown", "ShownColumn", "domain_of", "outside_of", "relations_shown"]
+
+Described: TypeAlias = Callable[[str], Sequence[ColumnType]]
+"""Returns the columns of a query; none if it is refused."""
 
 _MOST: Final = 20
 """Values of a domain that a comment lists."""
+
+_TYPES: Final = {
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+    "int64": "BIGINT",
+    "double": "DOUBLE",
+    "timestamp[us]": "TIMESTAMP",
+}
 
 
 @dataclass(frozen=True)
@@ -42,18 +53,27 @@ class Shown:
     definition: str | None = None
 
 
-def relations_shown(gate: Gate) -> tuple[Shown, ...]:
-    """All relations, in an order that depends on the policy alone."""
+def relations_shown(
+    gate: Shared, own: Mapping[str, pa.Schema], described: Described
+) -> tuple[Shown, ...]:
+    """All relations, in an order that depends on the policy alone. ``own`` are those of schema
+    dp."""
     tables = [_protected(table) for table in gate.policy.tables.values()]
     public = [
         Shown("public", name, _typed(gate.database.columns(name)), "public: answers are exact")
         for name in gate.policy.public
     ]
-    session = gate.session()
-    try:
-        return (*tables, *public, *_views(gate, session), *_own(session))
-    finally:
-        session.close()
+    views = [
+        Shown("public", name, _columns(described(f'SELECT * FROM "{name}"')), "view", definition)
+        for name, definition in gate.policy.views.items()
+    ]
+    listed = (_own(name, schema) for name, schema in sorted(own.items()))
+    return (*tables, *public, *views, *listed)
+
+
+def _own(name: str, fields: pa.Schema) -> Shown:
+    schema, name = name.split(".")
+    return Shown(schema, name, _typed({field.name: _TYPES[str(field.type)] for field in fields}))
 
 
 def _protected(table: Table) -> Shown:
@@ -74,25 +94,33 @@ def _attribute(attribute: Attribute) -> ShownColumn:
     return ShownColumn(attribute.name, attribute.sql_type, attribute.null_cell is not None, comment)
 
 
-def _views(gate: Gate, session: GateSession) -> Iterator[Shown]:
-    for name, definition in gate.policy.views.items():
-        columns = _columns(session, f'SELECT * FROM "{name}"')
-        yield Shown("public", name, columns, "view", definition)
-
-
-def _own(session: GateSession) -> Iterator[Shown]:
-    for name in sorted(RELATIONS):
-        yield Shown("dp", name, _columns(session, f"SELECT * FROM dp.{name}"))
-
-
-def _columns(session: GateSession, sql: str) -> tuple[ShownColumn, ...]:
-    """The columns of a query; empty if it is refused."""
-    try:
-        columns = session.describe(session.parse(sql)[0]).columns or ()
-    except TallyveilError:
-        return ()
+def _columns(columns: Sequence[ColumnType]) -> tuple[ShownColumn, ...]:
     return _typed({column.name: column.type for column in columns})
 
 
 def _typed(columns: Mapping[str, str]) -> tuple[ShownColumn, ...]:
     return tuple(ShownColumn(name, kind) for name, kind in columns.items())
+
+
+def domain_of(attribute: Attribute, most: int | None = None) -> str:
+    """The values it may hold; of a list, the first ``most``."""
+    if attribute.edges is not None:
+        return "[" + _listed(attribute.edges, most) + ")"
+    values = [v for v in attribute.cells if v is not None]
+    by_day = ", timestamps by the day" if attribute.coarse else ""
+    if attribute.stepped:
+        return f"{values[0]} to {values[-1]}{by_day}"
+    return _listed(values, most) + by_day
+
+
+def _listed(values: Sequence[object], most: int | None) -> str:
+    if most is None or len(values) <= most:
+        return ", ".join(map(str, values))
+    return ", ".join(map(str, values[:most])) + f", … ({len(values)} values)"
+
+
+def outside_of(attribute: Attribute) -> str:
+    """What happens to a record whose value is not declared."""
+    if attribute.clamp:
+        return "clamped"
+    return "left out" if attribute.other_cell is None else "other"

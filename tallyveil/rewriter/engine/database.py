@@ -16,13 +16,14 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.arrow import array_of
+from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.cursor import Engine, PublicCursor
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.rewriter.postgres.rules import MACROS
 from tallyveil.rewriter.sql.size import BOUNDED_REPLACE
 
-__all__ = ["PublicDatabase", "domain_table", "public_table"]
+__all__ = ["PublicDatabase", "domain_table", "public_table", "relation_name"]
 
 
 _SETTINGS: Final = (
@@ -33,7 +34,6 @@ _SETTINGS: Final = (
     "SET allow_persistent_secrets = false",
     "SET temp_directory = ''",  # a statement that exceeds the memory fails: DuckDB writes no files
     "SET enable_external_access = false",
-    "SET enable_progress_bar = false",
     "SET arrow_large_buffer_size = false",
     "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it sets another
     "SET allowed_configs = ['TimeZone']",  # each session has its own
@@ -54,6 +54,11 @@ def domain_table(domain: Domain, attribute: Attribute) -> str:
 def public_table(name: str) -> str:
     """The name of a public table of the policy in the database."""
     return f"__public_{name}"
+
+
+def relation_name(name: str) -> str:
+    """The name of a relation of ours, such as dp.budget, in the database."""
+    return f"__dp_{name.removeprefix('dp.')}"
 
 
 class PublicDatabase:
@@ -107,7 +112,7 @@ def _opened(
     """Open the database, with everything it will ever hold but noisy rows, and isolate it."""
     # A statement runs in its caller's thread: threads of DuckDB's own would call Python to read
     # noisy rows, and have crashed the process with a segmentation fault during garbage collection.
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb_connection(config={"threads": 1})
     connection.execute(f"SET memory_limit = '{memory_limit}'")
     for domain in domains:
         for attribute in domain.attributes:

@@ -9,7 +9,7 @@ import duckdb
 
 from tallyveil import deadline
 from tallyveil.errors import (
-    DataError,
+    DataException,
     DatatypeMismatch,
     DivisionByZero,
     EvaluationFailed,
@@ -34,7 +34,7 @@ _NO_VALUE: Final = (
 BROKEN: Final = (duckdb.InternalException, duckdb.FatalException)
 
 _ERRORS: Final = {
-    duckdb.ConversionException: DataError,
+    duckdb.ConversionException: DataException,
     duckdb.OutOfRangeException: NumericValueOutOfRange,
     duckdb.InvalidInputException: InvalidParameterValue,
     duckdb.BinderException: DatatypeMismatch,
@@ -99,4 +99,4 @@ def translate(error: duckdb.Error) -> StatementError:
     if ours is not None:
         return ours
     kinds = (kind for of, kind in _ERRORS.items() if isinstance(error, of))
-    return next(kinds, DataError)(translate_types(message.split("\n")[0]))
+    return next(kinds, DataException)(translate_types(message.split("\n")[0]))

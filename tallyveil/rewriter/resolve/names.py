@@ -105,7 +105,7 @@ def _kind(table: exp.Table, catalog: Catalog) -> Kind:
     name, schema = table.name, table.db
     if not schema and common_table(table, name) is not None:
         return "common"
-    if schema == "dp" and name in catalog.relations:
+    if f"{schema}.{name}" in catalog.relations:
         return "dp"
     if schema in DEFAULT_SCHEMAS and name in catalog.domains:
         return "protected"
@@ -116,7 +116,7 @@ def _kind(table: exp.Table, catalog: Catalog) -> Kind:
         *catalog.domains,
         *catalog.public,
         *catalog.views,
-        *(f"dp.{one}" for one in catalog.relations),
+        *catalog.relations,
     )
     raise UndefinedTable(
         f'relation "{written}" does not exist',

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
@@ -30,6 +31,9 @@ PARAMETERS: Final = (exp.Parameter, exp.Placeholder)
 HOLE: Final = "hole"
 """The key in a node's meta for the number of its hole. A hole is a constant, or a parameter that
 becomes one, that may differ from one statement to the next."""
+
+_FINE: Final = frozenset({"ns", "ps", "fs", "as"})
+"""NumPy's units of time that are less than Python's."""
 
 # The arguments in which functions of texts take a number.
 _PLACES = ("expression", "part_index", "start", "length")
@@ -201,6 +205,8 @@ def _read(value: Any) -> tuple[str | None, exp.Expr]:
     match value:
         case None:
             return None, exp.null()
+        case np.generic() if (plain := _plain(value)) is not value:
+            return _read(plain)
         case bool():
             return "BOOLEAN", exp.Boolean(this=value)
         case int():
@@ -222,11 +228,26 @@ def _read(value: Any) -> tuple[str | None, exp.Expr]:
     raise _unsupported(value)
 
 
+def _plain(value: np.generic) -> Any:
+    """The value of Python's own type that equals a scalar of NumPy, or the scalar if there is none.
+
+    NaT is NULL. A time finer than a microsecond has none.
+    """
+    time = value if isinstance(value, np.datetime64 | np.timedelta64) else None
+    plain = value.item()
+    if time is not None and np.datetime_data(time.dtype)[0] in _FINE:
+        coarse = time.astype(f"{time.dtype.kind}8[us]")
+        plain = coarse.item() if np.isnat(time) or coarse == time else value
+    # Months without a calendar, and times that Python has no value for, are given as integers.
+    counted = time is not None and isinstance(plain, int)
+    return value if counted or isinstance(plain, np.generic) else plain
+
+
 def _unsupported(value: Any) -> DatatypeMismatch:
     kind = type(value)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     return DatatypeMismatch(
         f"a parameter of Python type {name} is not supported",
         hint="Pass numbers, strings, booleans, dates, or lists of these, of Python's own types: "
-        "numpy's have .item() and .tolist().",
+        "numpy's arrays have .tolist().",
     )
