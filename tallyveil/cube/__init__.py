@@ -10,8 +10,9 @@ privacy unit are counted.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import as_read, load_cubes, relations_read, rows_left_out
+from tallyveil.cube.load import as_read, load_cubes, rows_left_out
 from tallyveil.cube.public import check_public, load_public
+from tallyveil.cube.relations import relations_read
 from tallyveil.cube.sources import Given, check_files, connected
 
 __all__ = [

@@ -12,6 +12,7 @@ from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
+from tallyveil.policy.names import quoted_reference
 from tallyveil.quoting import identifier
 
 __all__ = ["counting", "counting_left_out", "origin", "select_of"]
@@ -34,7 +35,7 @@ def origin(table: Table) -> str:
 
 def select_of(text: str) -> str:
     """The text if it is a SELECT; for a table's name the SELECT of all its rows."""
-    return text if _SELECT.match(text) else f"SELECT * FROM {text}"
+    return text if _SELECT.match(text) else f"SELECT * FROM {quoted_reference(text)}"
 
 
 def counting(table: Table, columns: Mapping[str, str], key: bytes) -> tuple[str, dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -14,12 +13,12 @@ import numpy as np
 from tallyveil.cube.counting import counting, counting_left_out, origin
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.sources import Given, opened
+from tallyveil.cube.sources import opened, reason
 from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
-from tallyveil.policy.source_kinds import source_kind
+from tallyveil.policy.mistakes import without_passwords
 
-__all__ = ["as_read", "load_cubes", "relations_read", "rows_left_out"]
+__all__ = ["as_read", "load_cubes", "rows_left_out"]
 
 
 def load_cubes(
@@ -60,39 +59,6 @@ def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     """The policy, with ``truncates`` of its attributes set from the source's column types."""
     tables = {n: replace(table, domain=cubes[n].domain) for n, table in policy.tables.items()}
     return replace(policy, tables=tables)
-
-
-def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str]]:
-    """For each table the source's relations that its ``from`` reads, whatever names it uses.
-
-    DuckDB resolves views, common table expressions and macros; a file or a data frame is one
-    relation under all its names. If DuckDB finds none, the text itself counts as one. Raises
-    SourceError.
-    """
-    if source is not None and not isinstance(source, duckdb.DuckDBPyConnection):
-        return dict.fromkeys(policy.tables, frozenset({"the data frame"}))
-    files = {name: _file(table) for name, table in policy.tables.items()}
-    if all(files.values()):
-        return {name: frozenset({file}) for name, file in files.items() if file}
-    with opened(policy, source) as cursor:
-        return {
-            name: frozenset({file}) if file else _relations(policy.tables[name], cursor)
-            for name, file in files.items()
-        }
-
-
-def _file(table: Table) -> str | None:
-    """The table's source if it is a file that is one relation, otherwise None."""
-    kind = source_kind(table.source_url or "")
-    return None if kind is None or kind.several else table.source_url
-
-
-def _relations(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    with suppress(duckdb.Error):
-        names = cursor.get_table_names(f"FROM (\n{origin(table)}\n)")
-        if names:
-            return frozenset(name.casefold() for name in names)
-    return frozenset({" ".join(table.origin.split()).casefold()})
 
 
 def _load(table: Table, cursor: duckdb.DuckDBPyConnection, key: bytes) -> Cube:
@@ -168,16 +134,18 @@ def _columns(table: Table, cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
     try:
         # In brackets, so that a second statement is a syntax error and does not run.
         rows = cursor.execute(f"DESCRIBE FROM (\n{origin(table)}\n)").fetchall()
-    except duckdb.CatalogException:
+    except duckdb.CatalogException as error:
         raise SourceError(
             f"tables.{table.name}.from: the source has no such table, view or function: "
-            f"{table.origin}",
+            f"{without_passwords(table.origin)}",
+            detail=reason(error),
             hint="A file goes by its name without the ending, or by the table's name. Of a passed "
             "connection, temporary tables and registered frames cannot be seen: CREATE TABLE.",
         ) from None
     except duckdb.Error as error:
         raise SourceError(
-            f"tables.{table.name}.from: DuckDB does not understand it ({type(error).__name__}): "
-            f"{table.origin}"
+            f"tables.{table.name}.from: DuckDB cannot read it ({type(error).__name__}): "
+            f"{without_passwords(table.origin)}",
+            detail=reason(error),
         ) from None
     return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}

@@ -16,9 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.cube.counting import select_of
-from tallyveil.cube.sources import opened, opened_public
+from tallyveil.cube.sources import opened, opened_public, reason
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable
+from tallyveil.policy.mistakes import without_passwords
 from tallyveil.quoting import identifier
 
 __all__ = ["check_public", "load_public"]
@@ -88,7 +89,9 @@ def _asked(
             yield connection, f"(\n{select_of(table.origin)}\n)"
         except duckdb.Error as error:
             raise SourceError(
-                f"public.{table.name}: DuckDB cannot read {table.origin} ({type(error).__name__})",
+                f"public.{table.name}: DuckDB cannot read {without_passwords(table.origin)}"
+                f" ({type(error).__name__})",
+                detail=reason(error),
                 hint="A file goes by its name without the ending, or by the public table's name.",
             ) from None
 

@@ -169,6 +169,7 @@ def _whole(number: str, floor: str, ends: tuple[int, int] | None, whole: bool) -
     if ends is not None:
         fraction = f"CASE WHEN {floor} < {ends[0]} OR {floor} >= {ends[1]} THEN {floor} END"
     return (
-        f"CASE WHEN ({number}) = floor({number}) THEN {floor} "
+        # Beside its floor a number of 38 digits would be cast, and may not fit.
+        f"CASE WHEN ceil({number}) = floor({number}) THEN {floor} "
         f"WHEN ({number}) IS NOT NULL THEN {fraction} END"
     )

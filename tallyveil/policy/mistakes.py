@@ -15,20 +15,30 @@ from pydantic.fields import FieldInfo
 
 from tallyveil.errors import PolicyError
 
-__all__ = ["dotted", "mistakes", "nearest", "refusal", "written"]
+__all__ = ["dotted", "mistakes", "nearest", "refusal", "without_passwords", "written"]
 
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
+_PASSWORD = re.compile(
+    r"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:password|passwd|pwd|secret|token)\s*=\s*)[^\s&;'"]+""",
+    re.IGNORECASE,
+)
+
+
+def without_passwords(text: str) -> str:
+    """Return the text with … in place of the passwords of urls and connection strings."""
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", text)
 
 
 def written(value: Any) -> str:
-    """Return a value as TOML writes it, shortened to 60 characters."""
+    """Return a value as TOML writes it, without passwords and shortened to 60 characters."""
     match value:
         case bool():
             text = str(value).lower()
         case str():
-            text = json.dumps(value, ensure_ascii=False)  # TOML has the same escapes
+            # TOML has the same escapes.
+            text = json.dumps(without_passwords(value), ensure_ascii=False)
         case list() | tuple():
             text = "[" + ", ".join(written(v) for v in value[:20]) + "]"
         case dict():

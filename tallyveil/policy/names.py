@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_table_reference", "name_mistake"]
+from tallyveil.quoting import identifier
+
+__all__ = ["is_table_reference", "name_mistake", "quoted_reference"]
 
 # PostgreSQL's reserved words: an unquoted one cannot stand for a table or a column.
 _RESERVED_WORDS = (
@@ -46,3 +48,11 @@ def name_mistake(name: str, *, cased: bool = False) -> str | None:
 def is_table_reference(text: str) -> bool:
     """Whether ``text`` names a table: one to three parts, quoted where necessary."""
     return _REFERENCE.fullmatch(text) is not None
+
+
+def quoted_reference(text: str) -> str:
+    """The table reference with each part quoted, since DuckDB reserves more words than
+    PostgreSQL: show, describe, pivot."""
+    return ".".join(
+        part if part.startswith('"') else identifier(part) for part in re.findall(_PART, text)
+    )

@@ -107,7 +107,7 @@ def test_the_comment_of_a_table_says_that_not_all_rows_are_counted(tmp_path: Pat
         duckdb.connect(":memory:").execute(query) as source,
         closing(Gate(parse_policy({"tables": {"person": table}}, base=tmp_path), source)) as gate,
     ):
-        comments = {relation.name: relation.comment for relation in relations_shown(gate)}
+        comments = {relation.name: relation.comment for relation in gate.session().relations()}
     assert comments["person"] == (
         "protected: counts and sums are answered; at most 3 rows of each pid are counted, and"
         " totals are too low where one has more"

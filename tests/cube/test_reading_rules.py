@@ -109,6 +109,9 @@ day_texts = (
 )
 junk = st.text(max_size=6).filter(lambda s: "\0" not in s)
 quarter = st.integers(-30, 120).map(lambda i: decimal.Decimal(i) / 10)
+far_decimals = st.sampled_from(
+    [decimal.Decimal(sign + "9" * 36 + cents) for sign in ("", "-") for cents in (".99", ".00")]
+)
 
 INT_AXES: list[dict[str, Any]] = [
     {"range": [0, 9]},
@@ -157,6 +160,12 @@ STORED: dict[str, tuple[str, st.SearchStrategy[Any], list[dict[str, Any]]]] = {
     "float": ("FLOAT", halves | st.sampled_from([math.nan, math.inf, -math.inf]), INT_AXES),
     "decimal": ("DECIMAL(18,1)", quarter, INT_AXES),
     "wide decimal": ("DECIMAL(38,0)", near | st.just(10**37), INT_AXES),
+    "decimal with digits to its ends": ("DECIMAL(38,2)", quarter | far_decimals, INT_AXES),
+    "decimal below 1": (
+        "DECIMAL(38,38)",
+        st.sampled_from(["0", "0." + "9" * 38, "-0." + "9" * 38]).map(decimal.Decimal),
+        INT_AXES,
+    ),
     "numeric text": ("VARCHAR", numbers_as_text | junk, INT_AXES),
     "text": ("VARCHAR", words | junk, TEXT_AXES),
     "collated text": ("VARCHAR COLLATE NOCASE", words, TEXT_AXES),

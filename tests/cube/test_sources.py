@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tallyveil.cube import load_cubes
+from tallyveil.cube import load_cubes, relations_read
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, parse_policy
 
@@ -210,6 +210,68 @@ def test_the_custodian_is_told_what_does_not_fit(folder: Path, name: str) -> Non
     assert hint is None or hint in (caught.value.hint or "")
     with duckdb.connect(str(folder / "people.duckdb")) as connection:
         assert connection.execute("SELECT count(*) FROM people").fetchone() == (len(ROWS),)
+
+
+@pytest.mark.parametrize(
+    ("origin", "detail"),
+    [
+        (
+            "SELECT sexx AS sex, age FROM people",
+            'Referenced column "sexx" not found in FROM clause!',
+        ),
+        ("SELECT round(sex, 'x') AS sex, age FROM people", "No function matches"),
+        ("SELECT sex, age FROM people, peopel", "Table with name peopel does not exist!"),
+        ("SELECT sex age FROM FROM people", 'syntax error at or near "FROM"'),
+        (f"SELECT * FROM f(password={SECRET}, x", "syntax error"),
+    ],
+)
+def test_duckdbs_words_about_the_select_are_told_and_no_record(
+    tmp_path: Path, origin: str, detail: str
+) -> None:
+    """A file without a header has a record in its place, which DuckDB would list."""
+    (tmp_path / "people.csv").write_text(f"{SECRET},sex,age\n{SECRET},F,30\n")
+    with pytest.raises(SourceError) as caught:
+        load_cubes(policy_for("people.csv", tmp_path, **{"from": origin}), key=b"key")
+    assert (caught.value.detail or "").startswith(detail)
+    assert SECRET not in told(caught.value)
+
+
+def test_a_table_has_a_name_that_duckdb_reserves(tmp_path: Path) -> None:
+    table = {"budget": {"epsilon": 1}, "attributes": AXES}
+    names = ("show", "describe", "pivot", "qualify", "anti")
+    with duckdb.connect() as connection:
+        fill(connection)
+        for name in names:
+            connection.execute(f'CREATE TABLE "{name}" AS FROM people')
+        policy = parse_policy({"tables": dict.fromkeys(names, table)}, base=tmp_path)
+        cubes = load_cubes(policy, connection, key=b"key")
+    assert len({cube.digest(b"key") for cube in cubes.values()}) == 1
+    assert set(cubes) == set(names)
+
+
+def test_what_a_table_reads_is_the_file_that_its_from_names(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("sex,age\nF,30\n")
+    a, b, pattern = (str(tmp_path / f"{name}.csv") for name in "ab*")
+    froms = {
+        "a": ("a", {a}),
+        "own": ("SELECT * FROM own", {a}),
+        "named": ("WITH x AS (FROM A) SELECT * FROM x", {a}),
+        "other": (f"SELECT * FROM read_csv('{b}', delim = ',')", {b}),
+        "quoted": (f"SELECT * FROM '{b}'", {b}),
+        "mixed": (f"SELECT sex, age FROM mixed JOIN '{b}' USING (sex, age)", {a, b}),
+        "many": (f"SELECT * FROM read_csv(['{b}', '{pattern}'])", {b, pattern}),
+        "none": ("SELECT 'F' AS sex, 30 AS age", {a}),
+    }
+    table = {"budget": {"epsilon": 1}, "attributes": AXES}
+    tables = {name: table | {"from": origin} for name, (origin, _) in froms.items()}
+    policy = parse_policy({"source": {"url": "a.csv"}, "tables": tables}, base=tmp_path)
+    assert relations_read(policy) == {name: reads for name, (_, reads) in froms.items()}
+    tables = {"a": table | {"from": "people"}, "b": table | {"from": f"SELECT * FROM '{b}'"}}
+    with duckdb.connect() as connection:
+        fill(connection)
+        found = relations_read(parse_policy({"tables": tables}, base=tmp_path), connection)
+    assert found == {"a": {"people"}, "b": {b}}
 
 
 def test_an_error_about_a_record_does_not_quote_it(tmp_path: Path) -> None:

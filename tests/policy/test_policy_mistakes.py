@@ -215,6 +215,8 @@ CASES: list[tuple[str, Any, str, str]] = [
     (f"{PERSON}.attributes", {"a b": {"range": [0, 1]}}, '."a b": ', "lett"),
     ("tables.dp", RIGHT["tables"]["person"], ": ", "the schema of tallyveil's"),
     ("source.url", "postgresql://h/d", ' = "postgresql://h/d": ', "a Parquet file"),
+    ("source.url", "postgresql://u:a@b@h/d", ' = "postgresql://u:…@h/d": ', "a Parquet file"),
+    ("source.url", "pg:host=h password=ab", ' = "pg:host=h password=…": ', "a Parquet file"),
     ("source.url", "people.xlsx", ' = "people.xlsx": ', "a Parquet file"),
     ("source", "people.csv", ' = "people.csv": ', "[source]"),
     ("defaults.epsilon", 0, " = 0: ", "a number ε"),

@@ -21,12 +21,16 @@ from tallyveil.cube.sources.file_kind import FileKind
 from tallyveil.cube.sources.parquet_file import PARQUET
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
+from tallyveil.policy.mistakes import without_passwords
 
-__all__ = ["Given", "check_files", "connected", "opened", "opened_public"]
+__all__ = ["Given", "check_files", "connected", "opened", "opened_public", "reason"]
 
 _KINDS: Final[Mapping[str, FileKind]] = MappingProxyType(
     {"parquet": PARQUET, "csv": CSV, "duckdb": DUCKDB}
 )
+
+
+_ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 def check_files(policy: Policy) -> None:
@@ -48,6 +52,16 @@ def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
         detail="\n".join(others) or None,
         hint="Put it there, or correct the path: a relative one begins at the policy's folder.",
     )
+
+
+def reason(error: duckdb.Error) -> str | None:
+    """DuckDB's words about the custodian's own SQL, or None if they may quote what is stored.
+
+    Further lines list the source's columns, which in a file without a header are a record.
+    """
+    if not isinstance(error, _ABOUT_SQL):
+        return None
+    return without_passwords(str(error).split("\n", 1)[0].partition(": ")[2])
 
 
 def opened(

@@ -1,0 +1,90 @@
+"""Which relations and files of the source each table's ``from`` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tallyveil.cube.counting import origin
+from tallyveil.cube.sources import Given, opened
+from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.policy import Policy, Table
+from tallyveil.policy.names import is_table_reference
+from tallyveil.policy.source_kinds import source_kind
+
+__all__ = ["relations_read"]
+
+
+def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str]]:
+    """For each table the relations and files that its ``from`` reads, whatever names it uses.
+
+    DuckDB resolves views, common table expressions and macros; a file or a data frame is one
+    relation under all its names. If DuckDB finds none, the text itself counts as one. Raises
+    SourceError.
+    """
+    whole = _whole(policy, source)
+    if whole is not None:
+        return {name: _of_one(table, policy, whole) for name, table in policy.tables.items()}
+    connection = source if isinstance(source, duckdb.DuckDBPyConnection) else None
+    with opened(policy, connection) as cursor:
+        return {name: _of_several(table, cursor) for name, table in policy.tables.items()}
+
+
+def _whole(policy: Policy, source: Given) -> str | None:
+    """What the source is if it is one relation, otherwise None."""
+    if source is not None:
+        connected = isinstance(source, duckdb.DuckDBPyConnection)
+        return None if connected else "the data frame"
+    one = policy.source is not None and not policy.source.kind.several
+    return str(policy.source.path.resolve()) if policy.source is not None and one else None
+
+
+def _of_one(table: Table, policy: Policy, whole: str) -> frozenset[str]:
+    if is_table_reference(table.origin):
+        return frozenset({whole})
+    stem = Path(whole).name.split(".")[0].lower()
+    names, files = _read(table)
+    own = any(name in policy.tables or name == stem for name in names)
+    return frozenset({whole, *files} if own or not files else files)
+
+
+def _of_several(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    found = set(_read(table)[1])
+    with suppress(duckdb.Error):
+        names = cursor.get_table_names(f"FROM (\n{origin(table)}\n)")
+        found |= {name.casefold() for name in names if not _is_file(name)}
+    return frozenset(found or {" ".join(table.origin.split()).casefold()})
+
+
+def _read(table: Table) -> tuple[set[str], set[str]]:
+    """The names of relations in ``from``, in lower case, and the paths of files."""
+    with duckdb_connection() as parser:
+        sql = f"FROM (\n{origin(table)}\n)"
+        found = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    texts = set(_texts(json.loads(found[0]) if found else None, inside=False))
+    files = {text for text in texts if _is_file(text)}
+    return {t.lower() for t in texts - files}, {str(Path(file).resolve()) for file in files}
+
+
+def _texts(node: Any, *, inside: bool) -> Iterator[str]:
+    """The names of tables, and the texts ``inside`` calls of table functions."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _texts(each, inside=inside)
+    elif isinstance(node, dict):
+        kind = node.get("type")
+        if kind == "BASE_TABLE":
+            yield node["table_name"]
+        elif kind == "VALUE_CONSTANT" and inside and node["literal"]["kind"] == "STRING":
+            yield node["literal"]["text"]
+        for each in node.values():
+            yield from _texts(each, inside=inside or kind == "TABLE_FUNCTION")
+
+
+def _is_file(text: str) -> bool:
+    return source_kind(text) is not None
