@@ -133,6 +133,24 @@ def test_a_missing_ledger_is_made_only_if_wanted(path: Path, tmp_path: Path) -> 
     Ledger(path, create=False).close()
 
 
+def test_a_ledger_with_another_hard_link_is_refused_by_each_of_its_names(
+    path: Path, tmp_path: Path
+) -> None:
+    """A crash would leave its journal beside one of them, and the other be opened without it."""
+    Ledger(path).close()
+    other, symbolic = tmp_path / "other", tmp_path / "symbolic"
+    other.hardlink_to(path)
+    before = path.read_bytes()
+    for name in (path, other):
+        with pytest.raises(LedgerError, match="has another hard link"):
+            Ledger(name)
+    assert path.read_bytes() == before
+    other.rename(tmp_path / f".{path.name}.0123")  # as after a crash while it was made
+    symbolic.symlink_to(path)
+    for name in (path, symbolic):
+        Ledger(name, create=False).close()
+
+
 @pytest.mark.parametrize("version", [0, 8, 99])
 def test_another_format_is_refused_and_left_as_it_is(
     accountant: Accountant, path: Path, version: int

@@ -22,6 +22,7 @@ from tallyveil.accountant.ledger.schema import (
     SCHEMA_VERSION,
     create_file,
     create_tables,
+    remove_draft,
     schema_of,
     whole_schema,
 )
@@ -56,7 +57,8 @@ class Database:
         """Open ``path``, or create it with a ``secret`` (`create_tables`) if it is missing;
         ":memory:" is a ledger in memory.
 
-        Raises LedgerError if it is missing and not ``create``, if it is corrupt, or no ledger.
+        Raises LedgerError if it is missing and not ``create``, if it has another hard link, if it
+        is corrupt, or no ledger.
         """
         self._pid = os.getpid()
         self._keeping = False
@@ -71,6 +73,7 @@ class Database:
                 if not create:
                     raise LedgerError(f"there is no ledger {self.name}")
                 create_file(self.path, secret)
+            self._check_one_name()
             self._identity = self._stat()
             self._connection = sqlite3.connect(
                 path if self.path is None else f"{self.path.as_uri()}?mode=rw",
@@ -237,6 +240,20 @@ class Database:
                 detail=(error.strerror if isinstance(error, OSError) else None) or str(error),
                 hint=_LOCKED if _is_busy(error) else _UNREADABLE,
             ) from error
+
+    def _check_one_name(self) -> None:
+        """Raise LedgerError if the file has another name. SQLite looks for the journal beside the
+        name that it is given: under another one it would not find what a crash left half written.
+        """
+        if self.path is None or self.path.stat().st_nlink == 1:
+            return
+        remove_draft(self.path)
+        if self.path.stat().st_nlink > 1:
+            raise LedgerError(
+                f"the ledger {self.name} has another hard link, under which its journal would not"
+                " be found",
+                hint="Remove the other name; make backups as copies.",
+            )
 
     def _check_format(self) -> None:
         application = self._pragma("application_id")

@@ -23,6 +23,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "create_file",
     "create_tables",
+    "remove_draft",
     "schema_of",
     "whole_schema",
 ]
@@ -138,7 +139,7 @@ def create_file(path: Path, secret: bytes | None = None) -> None:
     It is written under another name, readable only by its owner, and then linked into place. So a
     crash leaves no incomplete ledger, and an empty file is never mistaken for a fresh one.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft = path.with_name(f"{_draft_prefix(path)}{secrets.token_hex(8)}")
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     try:
         connection = sqlite3.connect(draft, isolation_level=None)
@@ -153,5 +154,20 @@ def create_file(path: Path, secret: bytes | None = None) -> None:
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     flush(path.parent)
+
+
+def remove_draft(path: Path) -> None:
+    """Remove the name under which the file was written, if its process has not done so yet, or
+    never will, since it was killed."""
+    path = path.resolve()
+    for draft in path.parent.iterdir():
+        if draft.name.startswith(_draft_prefix(path)):
+            with contextlib.suppress(FileNotFoundError):
+                if draft.samefile(path):
+                    draft.unlink()
+
+
+def _draft_prefix(path: Path) -> str:
+    return f".{path.name}."
