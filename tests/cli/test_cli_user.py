@@ -58,6 +58,20 @@ def test_users_come_and_go(policy: Path) -> None:
     assert verifier == Verifier.of("other", salt=verifier.salt)
 
 
+def test_a_new_verifier_has_the_iterations_and_length_of_salt_of_the_others(policy: Path) -> None:
+    path = policy.with_suffix(".users")
+    made = {name: Verifier.of("x", salt=bytes(9), iterations=n) for name, n in (("a", 5), ("b", 7))}
+    path.write_text("".join(f"{name}:{each.written()}\n" for name, each in made.items()))
+    path.chmod(0o600)
+    with pytest.raises(PolicyError, match="the verifiers of b differ from a's"):
+        asked(path, "nobody")
+    assert run("add", policy, "b", "--replace", "--stdin", said="y\n").exit_code == 0
+    assert run("add", policy, "c", "--stdin", said="z\n").exit_code == 0
+    path.write_text(path.read_text() + "plain:word\n")
+    forms = {(len(one), one.partition(b",i=")[2]) for one in (asked(path, n) for n in "abcz")}
+    assert forms == {(len(asked(path, "plain")), b"5")}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such environment")
 def test_a_password_of_any_bytes_lets_in(
     policy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -68,10 +68,11 @@ def test_verifiers_are_postgresqls(postgres_uri: str, password: str) -> None:
 
 
 def test_an_unknown_user_looks_like_a_user_and_stays_the_same() -> None:
-    known = {f"user{i}": Verifier.of("x", iterations=1000 * (1 + i % 2)) for i in range(4)}
+    """A restart, and users that come and go, change nothing for those who are none."""
+    known = {f"user{i}": Verifier.of("x", iterations=1000, salt=bytes([i]) * 9) for i in range(4)}
     secret = bytes(range(32))
     asked: dict[str, list[bytes]] = {}
-    for users in (Users(known, secret), Users(known, secret)):
+    for users in (Users(known, secret), Users(known | {"new": known["user0"]}, secret)):
         for name in (*known, *(f"nobody{i}" for i in range(40))):
             exchange = users.exchange(name, None)
             first = exchange.begin(ScramClient("").begin().data)
@@ -79,9 +80,14 @@ def test_an_unknown_user_looks_like_a_user_and_stays_the_same() -> None:
     assert all(one == two for one, two in asked.values())
     assert len({one for one, _ in asked.values()}) == len(asked)
     shapes = {(len(one), one.partition(b",i=")[2]) for one, _ in asked.values()}
-    assert shapes == {
-        (len(b"s=" + b64encode(bytes(16)) + b",i=1000"), n) for n in (b"1000", b"2000")
-    }
+    assert shapes == {(len(b"s=" + b64encode(bytes(9)) + b",i=1000"), b"1000")}
+
+
+@pytest.mark.parametrize("other", [{"iterations": 2000}, {"iterations": 1000, "salt": bytes(9)}])
+def test_users_whose_challenges_differ_in_form_are_refused(other: Any) -> None:
+    """Those of unknown users would have to follow one of them, and change with who is known."""
+    with pytest.raises(ValueError, match="iterations or their length of salt"):
+        Users({"a": Verifier.of("x", iterations=1000), "b": Verifier.of("x", **other)})
 
 
 def test_an_unknown_user_cannot_log_in_whatever_is_guessed() -> None:

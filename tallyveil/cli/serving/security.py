@@ -52,8 +52,8 @@ class UserFile:
     verifiers: Mapping[str, Verifier | str]
 
     def users(self, *, plaintext: bool, clientcert: Clientcert | None) -> Users:
-        """Return the users. Raises PolicyError if there are none, and for plain passwords unless
-        ``plaintext``."""
+        """Return the users. Raises PolicyError if there are none, if their verifiers differ in what
+        clients are sent of them, and for plain passwords unless ``plaintext``."""
         plain = [name for name, value in self.verifiers.items() if isinstance(value, str)]
         if plain and not plaintext:
             raise PolicyError(
@@ -68,6 +68,7 @@ class UserFile:
             raise PolicyError(
                 f"the users' file {self.path} has no users", ["tallyveil user add POLICY NAME"]
             )
+        self._check_alike()
         return Users(
             {name: self._verifier(name, value) for name, value in self.verifiers.items()},
             self.secret,
@@ -78,8 +79,26 @@ class UserFile:
         if isinstance(value, Verifier):
             return value
         # The salt that an unknown user of that name has, so that it stays equal after a reload.
-        likeness = Verifier.of("", salt=bytes(16), iterations=1).likeness(self.secret, name)
-        return Verifier.of(value, salt=likeness.salt)
+        model = self._model(name)
+        salt = model.likeness(self.secret, name).salt
+        return Verifier.of(value, salt=salt, iterations=model.iterations)
+
+    def _model(self, name: str) -> Verifier:
+        """A verifier with the parameters that the one of ``name`` must have: another user's."""
+        others = (v for n, v in self.verifiers.items() if n != name and isinstance(v, Verifier))
+        return next(others, Verifier.of(""))
+
+    def _check_alike(self) -> None:
+        """Raise PolicyError if clients could tell users from others by the parameters of SCRAM."""
+        found = {n: v.parameters for n, v in self.verifiers.items() if isinstance(v, Verifier)}
+        first = next(iter(found), "")
+        unlike = [name for name, parameters in found.items() if parameters != found[first]]
+        if unlike:
+            raise PolicyError(
+                f"{self.path}: the verifiers of {', '.join(unlike)} differ from {first}'s in"
+                " iterations or length of salt, which would show clients who is a user",
+                [f"change their passwords: tallyveil user add --replace POLICY {unlike[0]}"],
+            )
 
     def add(self, name: str, password: str, *, replace: bool) -> None:
         """Write the file with this user added or replaced.
@@ -100,7 +119,10 @@ class UserFile:
             raise InvalidParameterValue(
                 f'user "{name}" exists', hint="Give --replace to change the password."
             )
-        line = f"{name}:{Verifier.of(password).written()}"
+        model = self._model(name)
+        salt = secrets.token_bytes(len(model.salt))
+        verifier = Verifier.of(password, salt=salt, iterations=model.iterations)
+        line = f"{name}:{verifier.written()}"
         lines = tuple(line if _name(each) == name else each for each in self.lines)
         self._write(lines if name in self.verifiers else (*lines, line))
 

@@ -6,7 +6,6 @@ messages, in the same time, as a known user with a wrong password.
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
@@ -38,6 +37,10 @@ class Trust:
 class Users:
     """Users with a verifier each. The mapping is copied; its contents are never shown.
 
+    All must have the same number of iterations and the same length of salt, or ValueError is
+    raised: clients are sent both, so an unknown user could not look like every known one, whoever
+    came and went.
+
     ``secret`` generates the challenges for unknown users: pass the same one at each start, so that
     these challenges survive a restart. ``clientcert`` is the use of certificates; None ignores
     them.
@@ -51,8 +54,9 @@ class Users:
     ) -> None:
         self._secret: Final = secret or secrets.token_bytes(32)
         self._verifiers: Final = dict(verifiers)
-        # An unknown user imitates a known one, so that salt length and iterations reveal nothing.
-        self._models: Final = tuple(self._verifiers.values()) or (Verifier.of(""),)
+        if len({verifier.parameters for verifier in self._verifiers.values()}) > 1:
+            raise ValueError("the verifiers differ in their iterations or their length of salt")
+        self._model: Final = next(iter(self._verifiers.values()), Verifier.of(""))
         self._clientcert: Final = clientcert
 
     def challenges(self, certified: str | None) -> bool:
@@ -69,9 +73,7 @@ class Users:
             raise InvalidAuthorization(f'certificate authentication failed for user "{user}"')
 
     def exchange(self, user: str, end_point: bytes | None) -> Exchange:
-        name = user.encode("utf-8", "surrogateescape")
-        draw = int.from_bytes(hmac.digest(self._secret, b"model:" + name, "sha256")[:8], "big")
-        likeness = self._models[draw % len(self._models)].likeness(self._secret, user)
+        likeness = self._model.likeness(self._secret, user)
         verifier = self._verifiers.get(user)
         return Exchange(verifier or likeness, verifier is not None, end_point)
 

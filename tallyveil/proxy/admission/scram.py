@@ -148,6 +148,11 @@ class Verifier:
         )
         return f"{PLAIN}${self.iterations}:{salt}${stored}:{server}"
 
+    @property
+    def parameters(self) -> tuple[int, int]:
+        """What clients learn of a verifier, besides the salt itself: iterations, and its length."""
+        return self.iterations, len(self.salt)
+
     def likeness(self, secret: bytes, user: str) -> Verifier:
         """A verifier for an unknown user: of the same length and iterations as this one, always the
         same for a name, and matched by no password."""
