@@ -7,6 +7,8 @@ after another:
 - `alone`: nothing;
 - `490 sums`: another analyst sends statements of 490 different sums;
 - `26,400 groups`: another analyst sends GROUP BY of 26,400 groups;
+- `4 connections of groups`: another analyst does so on four connections;
+- `half-widths`: another analyst sends GROUP BY of 2,200 groups for a half-width;
 - `16 heavy connections`: another analyst sends both kinds on 16 connections;
 - `199 half-open sockets`: as many sockets send a byte of a startup packet now and then, and 24
   newcomers connect meanwhile, each of whom asks the count once.
@@ -15,6 +17,11 @@ Heavy statements are all fresh, so that each is planned, bought and released. Th
 ledger, so that each has the answers of those before in its history. ``finished`` says how many of
 them were answered within the case's time, ``failed`` how many were refused or timed out, and
 ``refused`` how many newcomers found no place.
+
+``longest_ms`` is the longest collection of garbage, which stops all threads of the server, and
+``longest_full_ms`` the longest full one, in processor time, so that other programs on the machine
+count little; the aim is 50 ms. ``times_alone`` is the 99th percentile as a multiple of that of the
+case alone, in the same run.
 
     make bench NAME=fairness
     LENGTH=60 make bench NAME=fairness            seconds of each case
@@ -38,7 +45,7 @@ from typing import Final
 
 import psycopg
 
-from bench.house import made, served
+from bench.house import made, pauses, served
 from bench.measure import clocked, percentiles, report
 
 LENGTH: Final = float(os.environ.get("LENGTH", "20"))
@@ -57,6 +64,14 @@ def sums() -> Iterator[str]:
 def groups() -> Iterator[str]:
     for d in itertools.cycle(range(1, 10)):
         yield f"SELECT a, b, count(*) FROM person WHERE d <> {d} GROUP BY a, b"
+
+
+def half_widths() -> Iterator[str]:
+    yield "SET dp.source = auto"
+    for n in itertools.count():
+        yield f"SET dp.half_width = {400 - n % 300}"
+        yield "SELECT a, d, count(*) FROM person GROUP BY a, d"
+        yield f"SELECT a, c, d, count(*) FROM person WHERE b <> {n % 240} GROUP BY a, c, d"
 
 
 @dataclass
@@ -177,31 +192,45 @@ def heavy(port: int, name: str) -> AbstractContextManager[Load | None]:
     loads = {
         "490 sums": [sums],
         "26,400 groups": [groups],
+        "4 connections of groups": [groups] * 4,
+        "half-widths": [half_widths],
         "16 heavy connections": [sums, groups] * 8,
     }
     return Load(port, loads[name]) if name in loads else nullcontext()
 
 
-CASES: Final = ("alone", "490 sums", "26,400 groups", "16 heavy connections")
+CASES: Final = (
+    "alone",
+    "490 sums",
+    "26,400 groups",
+    "4 connections of groups",
+    "half-widths",
+    "16 heavy connections",
+)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         policy = made(Path(name), ROWS)
+        alone = float("nan")
         for case in CASES:
             with served(policy) as (port, _):
-                _heavy_case(port, case)
+                figures = _heavy_case(port, case)
+            alone = figures["p99_ms"] if case == "alone" else alone
+            ratio = round(figures["p99_ms"] / alone, 2)
+            figures |= {"times_alone": ratio, **pauses(policy)}
+            report(bench="fairness", case=case, **figures)
         with served(policy) as (port, _):
             _half_open_case(port)
 
 
-def _heavy_case(port: int, case: str) -> None:
+def _heavy_case(port: int, case: str) -> dict[str, float]:
     with psycopg.connect(_address(port, "light"), autocommit=True) as connection:
         connection.execute(CACHED).fetchall()
         with heavy(port, case) as load:
             times = cached(connection)
             finished, failed = (0, 0) if load is None else (load.finished, load.failed)
-    report(bench="fairness", case=case, **percentiles(times), finished=finished, failed=failed)
+    return percentiles(times) | {"finished": finished, "failed": failed}
 
 
 def _half_open_case(port: int) -> None:

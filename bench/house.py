@@ -4,6 +4,9 @@ computes."""
 from __future__ import annotations
 
 import ctypes
+import gc
+import json
+import os
 import re
 import subprocess
 import sys
@@ -14,9 +17,11 @@ from pathlib import Path
 
 import duckdb
 
-__all__ = ["computed", "made", "served"]
+__all__ = ["computed", "made", "pauses", "served"]
 
-_PROGRAM = [sys.executable, "-c", "from tallyveil.cli import main; main()"]
+_CODE = "import bench.house as house; house.note_pauses(); from tallyveil.cli import main; main()"
+_PROGRAM = [sys.executable, "-c", _CODE]
+_PAUSES = "PAUSES"
 _OPTIONS = ["--port", "0", "--log-level", "error"]
 
 _TABLE = """
@@ -62,7 +67,8 @@ def made(folder: Path, rows: int, a: int = 110, b: int = 240) -> Path:
 def served(policy: Path, *options: str) -> Iterator[tuple[int, int]]:
     """Serve the policy file in another process; gives the port and the process."""
     command = [*_PROGRAM, "serve", str(policy), *_OPTIONS, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, _PAUSES: str(_noted(policy))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         if process.stdout is None:
             raise RuntimeError("the server has no output")
         try:
@@ -72,6 +78,40 @@ def served(policy: Path, *options: str) -> Iterator[tuple[int, int]]:
             yield int(found[1]), process.pid
         finally:
             process.terminate()
+
+
+def note_pauses() -> None:
+    """In the server's process: write down how long each collection of garbage stops all threads,
+    from when the server listens."""
+    began = 0.0
+
+    def note(phase: str, found: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.thread_time()
+        elif gc.get_freeze_count():
+            took = round((time.thread_time() - began) * 1e3, 3)
+            file.write(json.dumps([found["generation"], took]) + "\n")
+
+    file = open(os.environ[_PAUSES], "w", buffering=1)  # noqa: SIM115  # until the process ends
+    gc.callbacks.append(note)
+
+
+def pauses(policy: Path) -> dict[str, float]:
+    """Of the server that served the policy file last: how many collections of garbage there were,
+    how many of them full, and the longest of both, in milliseconds of processor time."""
+    noted = [json.loads(line) for line in _noted(policy).read_text().splitlines()]
+    full = [took for generation, took in noted if generation == 2]
+    return {
+        "collections": len(noted),
+        "longest_ms": max((took for _, took in noted), default=0.0),
+        "full_collections": len(full),
+        "longest_full_ms": max(full, default=0.0),
+    }
+
+
+def _noted(policy: Path) -> Path:
+    return policy.with_name("pauses")
 
 
 def computed(pid: int | None) -> float:

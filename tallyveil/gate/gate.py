@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
-from tallyveil.cache import Cache, key_bytes
+from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
 from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
 from tallyveil.gate.deciding.choice import Choice
@@ -47,13 +47,15 @@ def _entry_bytes(key: Hashable, value: object) -> int:
 
 
 def _plan_bytes(plan: Plan) -> int:
-    """The bytes of its columns' entries, its groups' keys and its queries."""
+    """The bytes of its columns' entries, its groups' keys and its queries, and the weight of about
+    50 objects for each output, here and in other caches that keep them as long."""
+    objects = 50 * sum(len(table.outputs) for table in plan.noisy)
     arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
     for one in (one for every in plan.summed.values() for one in every):
         arrays += one.column.nbytes + one.parts.nbytes + one.places.nbytes
     arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
     keys = sum(int(table.keys.nbytes) for table in plan.noisy)
-    return arrays + keys + sum(len(query) for query in plan.domain_queries)
+    return OBJECT * objects + arrays + keys + sum(len(query) for query in plan.domain_queries)
 
 
 def accounts(

@@ -1,10 +1,13 @@
 """Between statements, collect garbage and return memory to the operating system.
 
-A full collection visits all objects and stops every thread meanwhile, for a tenth of a second while
-a large statement runs. So Python makes no collection of all generations by itself; this
-module makes one when heavy statements have ended. Then it asks the C library, which keeps freed
-memory for later, to return it. At its start the thread imports modules that some statements need
-and most shell commands do not.
+A full collection visits all objects and stops every thread meanwhile. Python by itself would make
+one within a statement, whoever's that is. So this module makes them instead, each before there is
+much to visit: in steps while heavy statements run, and once when they have ended. What existed
+when the server began to listen lives until the end, and is never visited. What caches hold is
+visited each time, so those of syntax trees and plans hold few objects (`cache.OBJECT`).
+
+Then it asks the C library, which keeps freed memory for later, to return it. At its start the
+thread imports modules that some statements need and most shell commands do not.
 """
 
 from __future__ import annotations
@@ -29,8 +32,16 @@ DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
 
 EVERY: Final = 60.0
-"""Seconds after which it runs even if there was no heavy statement, or heavy statements go on. Also
-the seconds between two full collections, since one takes as long as three statements."""
+"""Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
+
+STEP: Final = 4
+"""The collections of the middle generation, each after 7,000 new objects, after which all are
+collected although heavy statements run. What heavy statements leave in the oldest generation takes
+several times as long to free as to visit, so a step is short if it comes soon."""
+
+SHARE: Final = 20
+"""A full collection begins at the earliest this many times as long after the last one as that one
+took."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_LONG: Final = 0.0001
@@ -83,6 +94,7 @@ class Housekeeping:
         self._busy = busy
         self._due = threading.Event()
         self._closed = threading.Event()
+        self._next_collection = 0.0
         self._thread = threading.Thread(target=self._run, name="tallyveil-housekeeping")
         self._thread.daemon = True
 
@@ -101,19 +113,25 @@ class Housekeeping:
     def _run(self) -> None:
         for module in LATER:
             importlib.import_module(module)
-        next_collection = 0.0
         while not self._closed.is_set():
             self._due.wait(EVERY)
             self._due.clear()
             waited = 0.0
             while not self._closed.wait(DELAY) and self._active() and waited < EVERY:
                 waited += DELAY
+                self._collect(STEP)
             if self._closed.is_set():
                 return
-            if time.monotonic() >= next_collection:
-                gc.collect()
-                next_collection = time.monotonic() + EVERY
+            self._collect(1)
             give_back()
+
+    def _collect(self, least: int) -> None:
+        """Collect all generations if the middle one was collected ``least`` times since."""
+        began = time.monotonic()
+        if began >= self._next_collection and gc.get_count()[2] >= least:
+            gc.collect()
+            ended = time.monotonic()
+            self._next_collection = ended + SHARE * (ended - began)
 
     def _active(self) -> bool:
         """Whether a heavy statement is running, or has ended since the last call."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallyveil.cache import Cache
+from tallyveil.cache import OBJECT, Cache
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import from_parts
@@ -41,9 +41,6 @@ _FITTING: Final = {
     "DATE": (DAY,),
 }
 
-# The bytes that a template takes for each character of its statement.
-_BYTES: Final = 1800
-
 
 class _NotAlike(Exception):
     """With these constants the statement must be planned from its text."""
@@ -56,8 +53,9 @@ class Templates:
     def __init__(self, parts: ComponentParts) -> None:
         self._parts = parts
         self._open: Cache[tuple[int, ...]] = Cache(1024, 1 << 26, lambda key, _: len(str(key)))
-        self._kept: Cache[_Template] = Cache(1024, 1 << 27, lambda key, _: _BYTES * len(str(key)))
-        self._masks: Cache[ComponentPart] = Cache(4096, 1 << 26, _mask_bytes)
+        # A template has about one object for each character of its statement.
+        self._kept: Cache[_Template] = Cache(1024, 1 << 27, lambda key, _: OBJECT * len(str(key)))
+        self._masks: Cache[ComponentPart] = Cache(4096, 1 << 27, _mask_bytes)
 
     def find(self, shape: Shape, setting: tuple[Any, ...]) -> Plan | None:
         """Return the statement's plan; None if it must be planned from its text."""

@@ -225,7 +225,7 @@ def test_threads_switch_sooner_beside_a_long_statement_of_a_light_analyst() -> N
 
 
 def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A whole collection takes as long as several statements do."""
+    """Neither memory is given back, nor what is young collected as a whole."""
     looks: list[None] = []
     tidied: list[int] = []
     collected: list[None] = []
@@ -242,6 +242,7 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
         return False
 
     monkeypatch.setattr(gc, "collect", lambda: collected.append(None))
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 1))
     monkeypatch.setattr(housekeeping, "DELAY", 0.001)
     monkeypatch.setattr(housekeeping, "give_back", given)
     keeper = housekeeping.Housekeeping(busy)
@@ -253,7 +254,37 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
     assert done.wait(10)
     keeper.close()
     assert tidied == [6, 7]
-    assert len(collected) == 1
+    assert len(collected) == 2
+
+
+def test_garbage_is_collected_in_steps_while_heavy_statements_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each before there is much: to wait for their end would make one collection of all of it."""
+    grown, collected, counts = 0, threading.Event(), list[int]()
+
+    def busy() -> bool:
+        nonlocal grown
+        grown += 1
+        return True
+
+    def collect() -> None:
+        nonlocal grown
+        counts.append(grown)
+        grown = 0
+        if len(counts) == 3:
+            collected.set()
+
+    monkeypatch.setattr(gc, "collect", collect)
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, grown))
+    monkeypatch.setattr(housekeeping, "DELAY", 0.001)
+    monkeypatch.setattr(housekeeping, "SHARE", 0)
+    keeper = housekeeping.Housekeeping(busy)
+    keeper.start()
+    keeper.due()
+    assert collected.wait(10)
+    keeper.close()
+    assert counts[:3] == [housekeeping.STEP] * 3
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:

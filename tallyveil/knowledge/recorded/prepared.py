@@ -151,8 +151,9 @@ def _entries(column: Column) -> int:
     return sum(len(factor.cells) for factor in column.factors)
 
 
-_kept: Final[Cache[PreparedColumn]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
-_kept_factors: Final[Cache[_PreparedFactor]] = Cache(4096, 1 << 26, lambda _, own: own.weight)
+# With a column live about 50 objects of other caches, which last as long as it does.
+_kept: Final[Cache[PreparedColumn]] = Cache(1024, 1 << 27, lambda _, prepared: prepared.weight)
+_kept_factors: Final[Cache[_PreparedFactor]] = Cache(2048, 1 << 26, lambda _, own: own.weight)
 _kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes)
 
 

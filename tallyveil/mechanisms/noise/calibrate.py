@@ -26,7 +26,8 @@ MAX_SCALE = 2.0**52
 MIN_SCALE = 2.0**-30
 
 
-_losses: Final[Cache[Loss]] = Cache(64, 1 << 24, lambda _, loss: loss.cells)
+# Few, since a key keeps its workload, and with it what other caches hold for that.
+_losses: Final[Cache[Loss]] = Cache(16, 1 << 24, lambda _, loss: loss.cells)
 
 
 def check_scale(scale: float) -> Fraction:

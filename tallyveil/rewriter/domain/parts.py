@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
-from tallyveil.cache import Cache, cached_property
+from tallyveil.cache import OBJECT, Cache, cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
@@ -39,7 +39,7 @@ _WHOLE: Final = Attribute("", "values", "INTEGER", (0,))
 
 # Estimated bytes of a cache entry, and of a node in the expressions of its key.
 _ENTRY: Final = 8192
-_NODE: Final = 1024
+_NODE: Final = 2 * OBJECT
 
 _LARGE: Final = 10**9
 
@@ -275,7 +275,8 @@ def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> 
 
 
 def _entry_bytes(key: Any, part: ComponentPart) -> int:
-    return held_bytes(part, key[0])
+    where, keys, outputs, *_ = key
+    return held_bytes(part, where, *(one for _, one in keys), *(one for _, one, _ in outputs))
 
 
 def held_bytes(part: ComponentPart, *expressions: exp.Expr | None) -> int:

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from tallyveil import deadline
-from tallyveil.cache import Cache
+from tallyveil.cache import OBJECT, Cache
 from tallyveil.errors import (
     FeatureNotSupported,
     InvalidEncoding,
@@ -247,8 +247,12 @@ def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
 
 _TAKING_A_TEXT: Final = frozenset({"upper", "lower", "length", "initcap", "ascii", "reverse"})
 
-# A tree takes up to 450 bytes for each character of its statement.
-_TREES: Final[Cache[exp.Expr]] = Cache(512, 200_000_000, lambda key, _: 450 * len(str(key)))
+# A tree has up to 0.6 objects for each character of its statement. The last large one is cached
+# whatever its size, since one statement asks for its tree several times.
+_ROOM: Final = 1 << 26
+_TREES: Final[Cache[exp.Expr]] = Cache(
+    512, _ROOM, lambda key, _: min(_ROOM, OBJECT * len(str(key)) * 6 // 10)
+)
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:
