@@ -208,6 +208,54 @@ def serves(house: House, numbers: set[int]) -> bool:
         return {worker_of(client.key[0]) for client in made} == numbers
 
 
+LATE = """
+import json, os, socket, sys, time
+job, link = json.load(sys.stdin), socket.socket(fileno=int(sys.argv[1]))
+while job["worker"] == 2 and not os.path.exists(job["allowed"]):
+    time.sleep(0.01)
+link.sendall(b'{"is": "ready", "socket": false}\\n')
+while (found := socket.recv_fds(link, 65536, 16))[0]:
+    for number in found[1]:
+        with socket.socket(fileno=number) as client:
+            client.sendall(b"%d" % job["worker"])
+"""
+
+
+def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Path) -> None:
+    """The first is ready long before the second."""
+    first = asyncio.Event()
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage() == "worker ready":
+                first.set()
+
+    async def run() -> list[bytes]:
+        job = {"allowed": str(tmp_path / "allowed")}
+        command = [sys.executable, "-c", LATE]
+        supervisor = WorkerSupervisor(command, job, 2, "127.0.0.1", 0, ServerLimits())
+        starting = asyncio.create_task(supervisor.start())
+        await asyncio.wait_for(first.wait(), 60)
+        opened = [await asyncio.open_connection("127.0.0.1", supervisor.port) for _ in range(6)]
+        await asyncio.sleep(0)  # what the first would be passed it is passed now
+        (tmp_path / "allowed").touch()
+        await starting
+        numbers = [await asyncio.wait_for(reader.read(1), 60) for reader, _ in opened]
+        for _, writer in opened:
+            writer.close()
+        await supervisor.close()
+        return numbers
+
+    handler, before = Heard(), LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        assert sorted(asyncio.run(run())) == [b"1"] * 3 + [b"2"] * 3
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(before)
+
+
 SHORT_LIVED = """
 import os, sys
 sys.stdin.read()

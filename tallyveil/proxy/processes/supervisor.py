@@ -82,15 +82,15 @@ class WorkerSupervisor:
         self._places: Final = ConnectionSlots(limits)
         self._workers: dict[int, _Worker] = {}
         self._listeners: list[socket.socket] = []
-        self._accepting = False
-        self._closing = False
+        self._started = self._accepting = self._closing = False
         self._closed: asyncio.Event | None = None
         self._keep_tasks: list[asyncio.Task[None]] = []
         self.busy = False
 
     async def start(self) -> None:
         """Listen, and start the workers. The first starts alone and creates the files that all
-        need.
+        need. Until all are ready clients wait in the operating system's queue: those that the first
+        accepted would stay with it, and the others start late while it works for them.
 
         Raises OSError if it cannot listen on the address, and WorkerFailed if a worker dies before
         it is ready.
@@ -107,6 +107,8 @@ class WorkerSupervisor:
                 self._keep_tasks += [self._loop.create_task(self._keep(*each)) for each in group]
                 await asyncio.gather(*(ready for _, ready in group))
             failed.pop_all()
+        self._started = True
+        self._accept_again()
         report("listening", host=self.host, port=self.port, workers=self._count)
 
     @property
@@ -251,7 +253,7 @@ class WorkerSupervisor:
     # Clients
 
     def _accept_again(self) -> None:
-        if not self._accepting and not self._closing:
+        if self._started and not self._accepting and not self._closing:
             self._accepting = True
             for listener in self._listeners:
                 self._loop.add_reader(listener, self._accept, listener)
