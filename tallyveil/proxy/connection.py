@@ -53,6 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._answers: Iterator[bytes] | None = None
         self.working = False
         self._may_write = True
+        self._held: bytes | None = None
         self._leaving: ConnectionRefused | None = None
         self._ended = False
         self._entered = self._lost = False
@@ -68,10 +69,18 @@ class ClientConnection(asyncio.Protocol):
             line.transport.abort()
             return
         line.receive = self._begin
+        delay = self._owner.failures.delay(line.address)
+        if delay > 0:
+            self._held = b""
+            self._loop.call_later(delay, self._read_held)
         self._timer = self._loop.call_later(limits.startup_timeout, line.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         self._line.heard = True
+        if self._held is not None:
+            self._held += data
+            self._line.transport.pause_reading()
+            return
         self._line.receive(data)
         if self._line.ended:
             self._hear_last()
@@ -140,6 +149,12 @@ class ClientConnection(asyncio.Protocol):
         self.drop()
 
     # How it begins
+
+    def _read_held(self) -> None:
+        """The delay after wrong passwords from this address is over."""
+        held, self._held = self._held, None
+        if held and not self._line.transport.is_closing():
+            self.data_received(held)
 
     def _begin(self, data: bytes) -> None:
         """Receive the first bytes: a startup packet, or a TLS handshake."""

@@ -15,6 +15,7 @@ from tallyveil.events import report
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.entrance import HalfOpen, Listening, check_address, is_loopback
+from tallyveil.proxy.admission.failures import FailedLogins
 from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
@@ -84,6 +85,8 @@ class Server:
         self.host = host
         self._entrance: Final = entrance or Listening(host, port, self.limits)
         self._keys: Final = CancelKeys(self._entrance.worker)
+        # Half of the time to log in remains after the longest delay.
+        self.failures: Final = FailedLogins(self.limits.startup_timeout / 2)
         self._half_open: Final = HalfOpen(self.limits.max_waiting)
         self._connections: set[ClientConnection] = set()
         self._closed: asyncio.Event | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from tallyveil.errors import TallyveilError
 from tallyveil.proxy.admission.auth import Authentication, Trust
+from tallyveil.proxy.admission.failures import FailedLogins
 from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.conversation import Conversation
@@ -29,6 +30,7 @@ class FakeHost:
         self.replies = Replies()
         self.catalog = None
         self.memory = ServerMemory(1 << 26)
+        self.failures = FailedLogins(1.0)
         self.cancelled: list[tuple[int, bytes]] = []
 
     def holding(self) -> ConnectionMemory:

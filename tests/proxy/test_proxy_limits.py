@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -36,6 +37,17 @@ def test_one_user_leaves_places_to_others(sessions: Sessions) -> None:
             assert session.closed.wait(5)
         with RawClient(port) as again:
             assert again.start("alice")[-1] == ("Z", "I")
+
+
+def test_by_default_one_user_leaves_half_of_the_places_to_others(sessions: Sessions) -> None:
+    with serving(sessions, max_connections=4) as port, ExitStack() as opened:
+        clients = [opened.enter_context(RawClient(port)) for _ in range(4)]
+        for client in clients[:2]:
+            client.start("alice")
+        assert refusal(clients[2], "alice") == "53300"
+        for user in ("bob", "carol"):
+            with RawClient(port) as other:
+                assert other.start(user)[-1] == ("Z", "I")
 
 
 def test_a_login_that_the_gate_refuses_leaves_no_place_taken(sessions: Sessions) -> None:

@@ -97,8 +97,8 @@ def test_who_has_logged_in_may_be_silent(sessions: Sessions) -> None:
 def test_too_many_clients(sessions: Sessions) -> None:
     with serving(sessions, max_connections=2, max_waiting=2) as port:
         with RawClient(port) as one, RawClient(port) as two:
-            one.start()
-            two.start()
+            one.start("a")
+            two.start("b")
             with RawClient(port) as three:
                 three.send(m.Startup(3 << 16, (("user", "c"),)))
                 assert error_of(three.until("E")) == "53300"

@@ -44,7 +44,7 @@ def serve(
     workers: int | None = option("Processes that share the port and the ledger; default 1."),
     max_connections: int | None = option("The most clients logged in at a time; default 100."),
     max_user_connections: int | None = option(
-        "The most clients of one user logged in at a time; by default no limit."
+        "The most clients of one user logged in at a time; by default half of all."
     ),
     max_message: int | None = option("The most MiB of one message; default 1."),
     memory: int | None = option(

@@ -91,7 +91,7 @@ class ConnectionSlots:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._all: Final = limits.max_connections
-        self._each: Final = limits.max_user_connections or limits.max_connections
+        self._each: Final = limits.max_user_connections or -(-limits.max_connections // 2)
         self._lock = threading.Lock()
         self._taken: Counter[str] = Counter()
         self._databases = Databases()

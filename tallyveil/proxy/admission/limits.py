@@ -14,7 +14,7 @@ class ServerLimits:
     """Sizes in bytes, times in seconds.
 
     Connections: at most ``max_connections`` authenticated clients, and at most
-    ``max_user_connections`` of one user (None for no limit of its own). Beside them at most
+    ``max_user_connections`` of one user (None for half of all). Beside them at most
     ``max_waiting`` sockets that are not authenticated yet, including cancel requests and TLS
     handshakes. One more replaces the oldest socket of the address that has most of them.
 

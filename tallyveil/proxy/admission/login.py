@@ -118,6 +118,7 @@ class Login:
         self._host = host
         self._request: LoginRequest | None = None
         self._exchange: Exchange | None = None
+        self._address = ""
         self._encryption_requests: set[type[m.Message]] = set()
 
     @property
@@ -151,6 +152,7 @@ class Login:
     def greet(self, message: m.Startup, address: str) -> Iterator[bytes]:
         """Answer the startup message. Raises ConnectionRefused if the client may not log in."""
         request = self._request = _read_startup(message)
+        self._address = address
         if self.channel is None and self._host.needs_tls(address):
             raise InvalidAuthorization(
                 "connections from other machines must use TLS",
@@ -174,6 +176,7 @@ class Login:
         """The last message of SCRAM. Raises InvalidPassword if the proof is wrong."""
         last = self._proof().finish(message.data)
         if last is None:
+            self._host.failures.add(self._address)
             raise InvalidPassword(f'password authentication failed for user "{self.user}"')
         return backend.sasl_final(last)
 
