@@ -7,6 +7,7 @@ only wrong ones were answered late, a client would know from the first tenth of 
 from __future__ import annotations
 
 import ipaddress
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -51,7 +52,7 @@ class FailedLogins:
 
     def _lately(self, network: str, now: float) -> float:
         failed, when = self._failed.get(network, (0.0, now))
-        return failed * 0.5 ** ((now - when) / HALF_LIFE)
+        return failed * math.exp2((when - now) / HALF_LIFE)
 
 
 def _network(address: str) -> str:
