@@ -10,11 +10,12 @@ from typing import Final, TypeAlias
 from tallyveil import deadline
 from tallyveil.accountant.background import Background
 from tallyveil.accountant.binding import bind, remember_data
-from tallyveil.accountant.books import Books
+from tallyveil.accountant.books import BATCH, Books
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.budgets.balances import Balances
 from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
+from tallyveil.accountant.budgets.recomposition import NotComposed
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
@@ -152,7 +153,8 @@ class Accountant(Balances):
         Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
         """
         priced = [self._books.pricing.price(charge) for charge in charges]
-        with self._lock, self._books.reading():
+        with self._lock:
+            self._books.refresh()
             return self._books.plan(priced, analyst, custodian)[0]
 
     def charge(
@@ -252,12 +254,13 @@ class Accountant(Balances):
         books, drawn, quote = self._books, False, None
         noisy: dict[int, Noisy] = {}
         try:
+            books.compose(priced)
             with books.writing():
                 if any(books.memory.states[table] != state for table, state in decided_on.items()):
                     raise Overtaken
                 if taken_in not in (None, books.taken_in):
                     raise Overtaken
-                quote, steps = books.plan(priced, analyst, custodian)
+                quote, steps = books.plan(priced, analyst, custodian, BATCH)
                 if any(
                     one.charge.plainly and not after.within_shares(one.charge.table)
                     for one, after in zip(priced, steps, strict=True)
@@ -282,6 +285,8 @@ class Accountant(Balances):
                             noisy[receipt.charge_id] = draw(n, receipt)
                             _check_heights(n, noisy[receipt.charge_id], one.charge)
                         answered = books.append_answers(noisy)
+        except NotComposed:
+            raise Overtaken from None
         except BaseException as error:
             # Also an interrupt: an analyst who sees a drawn answer fail, by whatever error, has
             # learnt from it. So a failure must not be free.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from typing import Final
+from typing import Final, NamedTuple
 
 from tallyveil import deadline
 from tallyveil.accountant.budgets.account import Account, Amount
@@ -16,19 +16,29 @@ from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
 from tallyveil.accountant.ledger.codec import decode_answers, encode_answers
-from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.ledger.ledger import Ledger, StoredAnswer, StoredDerivation
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.summary import Arrays, Summary, read_summary
 from tallyveil.errors import TallyveilError
 
-__all__ = ["Books"]
+__all__ = ["BATCH", "Books"]
 
-# Rows read at a time when a ledger is opened: of those to be composed, and of covered ones.
-_BATCH: Final = 16
-_MANY: Final = 2_000
+BATCH: Final = 16  # charges that are composed while others wait, or read at a time at first
+_MANY: Final = 2_000  # covered rows that are read at a time
 
 _NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {})
+
+
+class _Unread(NamedTuple):
+    """Rows of the ledger, each with its position."""
+
+    charges: Sequence[tuple[StoredCharge, Position]] = ()
+    answers: Sequence[tuple[StoredAnswer, Position]] = ()
+    derivations: Sequence[tuple[StoredDerivation, Position]] = ()
+
+
+_NONE: Final = _Unread()
 
 
 class _OfAnother(Exception):
@@ -84,29 +94,39 @@ class Books:
     # Reading
 
     def refresh(self) -> None:
-        """Read what other processes have appended."""
-        if self._version is None or self._ledger.version() != self._version:
-            with self.reading():
-                pass
+        """Read what other processes have appended. It is worked out between the ledger's
+        transactions, so that they can go on."""
+        if not self._is_current:
+            with self._ledger.reading():
+                unread, version = self._unread(), self._ledger.version()
+            self._take_in(unread)
+            self._version = version
+
+    @property
+    def _is_current(self) -> bool:
+        return self._version is not None and self._ledger.version() == self._version
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Hold one snapshot of the ledger, with everything in it read."""
+        self.refresh()
         with self._ledger.reading():
-            self._take_in()
+            self._take_in(self._unread())
             self._version = self._ledger.version()
             yield
 
     def plan(
-        self, priced: Sequence[Priced], analyst: str, custodian: bool
+        self, priced: Sequence[Priced], analyst: str, custodian: bool, most: int | None = None
     ) -> tuple[Quote, list[Filters]]:
-        """The quote, and the filters as they would be after each charge. Must be inside `reading`
-        if a charge has earlier ones composed anew; a table may have only one such charge.
+        """The quote, and the filters as they would be after each charge; a table may have only one
+        charge that has earlier ones composed anew.
 
-        Raises what `Recording.check` raises."""
+        Raises what `Recording.check` raises, and NotComposed if more than ``most`` charges have to
+        be composed."""
         steps = [self.filters]
         for one in priced:
-            steps.append(self.recomposition.after(steps[-1], one.charge, analyst, one.loss))
+            about = one.charge, analyst, one.loss, None, most
+            steps.append(self.recomposition.after(steps[-1], *about))
         losses = [(one.charge.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
         if quote.refused is None:
@@ -121,17 +141,35 @@ class Books:
         self.memory.elsewhere = {n: one for n, one in known.items() if self._ledger.is_held(n)}
         return self.memory.elsewhere
 
+    def compose(self, priced: Sequence[Priced]) -> None:
+        """Compose anew what the charges have composed anew, so that `plan` finds it."""
+        for one in priced:
+            if one.charge.plainly:
+                self.refresh()
+                self.recomposition.after(self.filters, one.charge, "", one.loss)
+
     # Writing
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction, with everything in the ledger read. Unless `settled` is called, its rows
-        are read back from the ledger, so the books never lack what it holds."""
-        seen, self._version = self._version, None
-        with self._ledger.writing():
-            if seen is None or self._ledger.version() != seen:
-                self._take_in()
-            yield
+        are read back from the ledger, so the books never lack what it holds.
+
+        Others wait for it, so it is begun again if they have appended much since `refresh`."""
+        while True:
+            self.refresh()
+            with self._ledger.writing():
+                unread = _NONE if self._is_current else self._unread()
+                if self._is_little(unread):
+                    self._version = None
+                    self._take_in(unread)
+                    yield
+                    return
+
+    def _is_little(self, unread: _Unread) -> bool:
+        """Whether the rows can be worked out while others wait."""
+        charges = [stored for stored, _ in unread.charges]
+        return len(charges) <= BATCH and not any(map(self.recomposition.gives_up, charges))
 
     def append(self, priced: Sequence[Priced], analyst: str) -> list[Position]:
         """Write charges, and return the position of each."""
@@ -226,9 +264,8 @@ class Books:
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""
-        with self._ledger.reading():
-            for table in self._accounts:
-                self.recomposition.published(table)
+        for table in self._accounts:
+            self.recomposition.published(table)
         charges, answers = self._covered.charges, self._covered.answers
         for answering in (False, True):
             before = None
@@ -236,9 +273,10 @@ class Books:
                 before = self._charges, self._answers
                 with self._ledger.reading():
                     if answering:
-                        self._take_in(-1, _portion(self._answers, answers))
+                        unread = self._unread(-1, _portion(self._answers, answers))
                     else:
-                        self._take_in(_portion(self._charges, charges), 0)
+                        unread = self._unread(_portion(self._charges, charges), 0)
+                self._take_in(unread)
                 for seen, end in ((self._charges, charges), (self._answers, answers)):
                     if seen.number == end.number and seen != end:
                         raise _OfAnother
@@ -246,11 +284,20 @@ class Books:
             raise _OfAnother
         self.refresh()
 
+    def _unread(self, charges: int = -1, answers: int = -1) -> _Unread:
+        """What the ledger has beyond the books; inside a transaction. ``charges`` and ``answers``
+        limit how many are read, if given: answers only once no charge is left. Derivations are read
+        with all answers, which they use."""
+        ledger = self._ledger
+        return _Unread(
+            list(ledger.charges_after(self._charges, charges)),
+            list(ledger.answers_after(self._answers, answers)),
+            list(ledger.derivations_after(self._derivations)) if answers < 0 else [],
+        )
+
     @deadline.taking(None)
-    def _take_in(self, charges: int = -1, answers: int = -1) -> None:
-        """Bring the books up to date with the ledger; inside a transaction. ``charges`` and
-        ``answers`` limit how many are read, if given. Answers are read only once no charge is left,
-        and derivations after the answers they use.
+    def _take_in(self, unread: _Unread) -> None:
+        """Bring the books up to date.
 
         A statement can be stopped between two charges. It waits for no turn, since others wait for
         this.
@@ -258,7 +305,7 @@ class Books:
         Raises what `deadline.check` raises.
         """
         covered = self._covered
-        for stored, position in self._ledger.charges_after(self._charges, charges):
+        for stored, position in unread.charges:
             if stored.table in self._accounts:
                 if stored.id > covered.charges.number:
                     deadline.check()
@@ -269,7 +316,7 @@ class Books:
                     raise _OfAnother
                 self.taken_in += 1
             self._charges = position
-        for answer, position in self._ledger.answers_after(self._answers, answers):
+        for answer, position in unread.answers:
             awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
                 noisy: Noisy | bytes = answer.noisy
@@ -278,11 +325,10 @@ class Books:
                 self.memory.learn(answer.charge_id, noisy)
                 self.taken_in += 1
             self._answers = position
-        if answers < 0:
-            for derivation, position in self._ledger.derivations_after(self._derivations):
-                if derivation.table in self._accounts:
-                    self.memory.derive(derivation)
-                self._derivations = position
+        for derivation, position in unread.derivations:
+            if derivation.table in self._accounts:
+                self.memory.derive(derivation)
+            self._derivations = position
 
     def _work_out(self, stored: StoredCharge) -> None:
         charge = self.recomposition.charge(stored)
@@ -308,4 +354,4 @@ class Books:
 def _portion(seen: Position, covered: Position) -> int:
     """The number of rows to read at a time; covered and uncovered rows are never mixed."""
     left = covered.number - seen.number
-    return min(_MANY, left) if left > 0 else _BATCH
+    return min(_MANY, left) if left > 0 else BATCH

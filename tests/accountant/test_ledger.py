@@ -301,7 +301,7 @@ def test_others_can_charge_while_a_ledger_is_opened(
             accountant.record(receipt, [[7]])
         return reading(ledger)
 
-    monkeypatch.setattr("tallyveil.accountant.books._BATCH", 1)
+    monkeypatch.setattr("tallyveil.accountant.books.BATCH", 1)
     monkeypatch.setattr(Ledger, "reading", busy)
     opened = reopened(cubes, path)
     assert len(opened.history()) == 8

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.accountant import Accountant
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 from tallyveil.mechanisms import Loss
@@ -615,6 +619,47 @@ def test_what_could_not_be_given_up_charges_no_strangers(
     assert costs == pytest.approx([0.05, 0.1, 0.15, 0.2, *[0.1] * 8])
     connection.execute(OLD.format("< 70"))
     assert spent(connection) == pytest.approx(0.1 + 0.05)
+
+
+@pytest.mark.parametrize("who", ["buyer", "another process"])
+def test_the_ledger_is_not_locked_while_past_charges_are_composed_anew(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Neither where translates are given up, though what was composed for the decision is not kept
+    any more, nor where another process reads that they were. While one reads, no other commits."""
+    declared: Any = {"neighbours": "add_remove", "invariants": [{"sql": WOMEN}]}
+    buyer, other = (connect(**declared, budget={"epsilon": 1.0}) for _ in range(2))
+    for age in range(20):
+        buyer.execute(OLD.format(f"= {age}"))
+    assert spent(other) == pytest.approx(1.0)
+    asks = buyer if who == "buyer" else other
+    if asks is other:
+        buyer.execute(OLD.format("= 40"))
+    ledger, locked, composed = asks._gate._ledger, threading.Event(), list[bool]()
+    transaction, sell, after = ledger._transaction, Accountant._sell, Filters.after
+
+    @contextmanager
+    def noted(*arguments: str) -> Iterator[None]:
+        with transaction(*arguments):
+            locked.set()
+            yield
+        locked.clear()
+
+    def crowded_out(accountant: Accountant, *arguments: Any) -> Any:
+        accountant._books.recomposition._kept.clear()
+        return sell(accountant, *arguments)
+
+    def counted(*arguments: Any) -> Filters:
+        composed.append(locked.is_set())
+        return after(*arguments)
+
+    monkeypatch.setattr(ledger, "_transaction", noted)
+    monkeypatch.setattr(Accountant, "_sell", crowded_out)
+    monkeypatch.setattr(Filters, "after", counted)
+    asks.execute(OLD.format("= 41"))
+    assert composed.count(False) >= 20
+    assert composed.count(True) == 1
+    assert spent(buyer) == spent(other)
 
 
 def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:

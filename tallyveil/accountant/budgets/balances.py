@@ -188,7 +188,8 @@ class Balances:
         if table not in books.translated:
             return None
         rows = published_rows(every)
-        with self._lock, books.reading():
+        with self._lock:
+            books.refresh()
             filters = books.filters
             known = books.recomposition.translated(table, _COMPOSED)
             near = tuple(number for number, own in known.items() if rows & own)

@@ -29,9 +29,13 @@ from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.mechanisms import Loss
 from tallyveil.workload.workload import Column
 
-__all__ = ["Composition", "Recomposition", "published_rows"]
+__all__ = ["Composition", "NotComposed", "Recomposition", "published_rows"]
 
 _KEPT: Final = 2  # compositions of a table: without some translates, and without any
+
+
+class NotComposed(Exception):
+    """Many charges have to be composed anew, where others wait for that."""
 
 
 def published_rows(charges: Sequence[Charge]) -> int:
@@ -70,7 +74,8 @@ class _Composed:
 
 
 class Recomposition:
-    """Composes charges of a ledger anew; used inside its `reading`."""
+    """Composes charges of a ledger anew. Used under the accountant's lock, and outside of the
+    ledger's transactions where many charges may have to be composed: others wait for these."""
 
     def __init__(self, ledger: Ledger, pricing: Pricing, accounts: Mapping[str, Account]) -> None:
         self._ledger = ledger
@@ -91,7 +96,8 @@ class Recomposition:
     def published(self, table: str) -> tuple[Column, ...]:
         """The columns of all published counts of a table, by which charges are priced from now
         on."""
-        found = self.pricing.published[table] = published_columns(self._ledger, table)
+        with self._ledger.reading():
+            found = self.pricing.published[table] = published_columns(self._ledger, table)
         return found
 
     def translated(self, table: str, most: int) -> dict[int, int]:
@@ -103,6 +109,7 @@ class Recomposition:
         gone = {number for own in past.given_up.values() for number in own}
         return {number: rows for number, rows in past.rows.items() if rows and number not in gone}
 
+    @deadline.taking(None)
     def start(self, table: str, plainly: Sequence[int], before: int | None = None) -> Composition:
         """The composition of all charges of a table, before number ``before`` if given, with those
         of ``plainly`` and those given up before without their translates: the part that is cached,
@@ -114,7 +121,7 @@ class Recomposition:
         fit = [one for one in self._kept.get(table, ()) if one.starts(whole, before)]
         composed = max(fit, key=lambda one: one.end.number, default=empty)
         end, rest = composed.end, list[tuple[StoredCharge, Charge]]()
-        for stored, position in self._ledger.charges_after(composed.end):
+        for stored, position in self._charges_after(composed.end):
             if before is not None and stored.id >= before:
                 break
             end = position
@@ -124,13 +131,29 @@ class Recomposition:
         return Composition(self, table, replace(composed, plainly=whole, end=end), rest)
 
     def after(
-        self, filters: Filters, charge: Charge, analyst: str, loss: Loss, number: int | None = None
+        self,
+        filters: Filters,
+        charge: Charge,
+        analyst: str,
+        loss: Loss,
+        number: int | None = None,
+        most: int | None = None,
     ) -> Filters:
         """The filters after a charge, the next one or that of ``number``, with the earlier charges
-        composed anew whose translates it gives up."""
+        composed anew whose translates it gives up.
+
+        Raises NotComposed if that is more than ``most`` charges."""
         if charge.plainly:
-            filters = self.start(charge.table, charge.plainly, number).of(filters)
+            composition = self.start(charge.table, charge.plainly, number)
+            if most is not None and len(composition.rest) > most:
+                raise NotComposed
+            with deadline.taking(None):
+                filters = composition.of(filters)
         return filters.after(charge.table, analyst, loss)
+
+    def gives_up(self, stored: StoredCharge) -> bool:
+        """Whether the charge has earlier ones composed anew."""
+        return bool(decode_charge(stored.table, stored.mechanism, stored.columns).plainly)
 
     def keep(self, table: str, composed: _Composed) -> None:
         others = (
@@ -147,9 +170,14 @@ class Recomposition:
             self._read[stored.id, plainly] = charge
         return charge
 
+    def _charges_after(self, seen: Position) -> list[tuple[StoredCharge, Position]]:
+        with self._ledger.reading():
+            return list(self._ledger.charges_after(seen))
+
+    @deadline.taking(None)
     def _up_to_date(self, table: str) -> _Past:
         past = self._past.setdefault(table, _Past())
-        for stored, position in self._ledger.charges_after(past.end):
+        for stored, position in self._charges_after(past.end):
             if stored.table == table:
                 deadline.check()
                 charge = decode_charge(table, stored.mechanism, stored.columns)
@@ -161,8 +189,8 @@ class Recomposition:
 
 @dataclass(frozen=True)
 class Composition:
-    """A cached composition and the ``rest`` of the charges, which may be composed outside of a
-    `reading`."""
+    """A cached composition and the ``rest`` of the charges, which may be composed without the
+    lock."""
 
     by: Recomposition
     table: str

@@ -61,7 +61,7 @@ class Database:
         is corrupt, or no ledger.
         """
         self._pid = os.getpid()
-        self._keeping = False
+        self._keeping = self._inside = False
         self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
         self.written: int | None = None
@@ -139,9 +139,13 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Hold one snapshot for all reads inside.
+        """Hold one snapshot for all reads inside; inside another transaction, its own.
 
+        While it is held, other processes cannot commit, so what takes long does not belong inside.
         Can be stopped until it is entered: raises what `deadline.check` raises."""
+        if self._inside:
+            yield
+            return
         # BEGIN takes no lock; the first read does.
         with self._transaction("read", "BEGIN", "SELECT 1 FROM sqlite_schema LIMIT 1"):
             yield
@@ -187,11 +191,14 @@ class Database:
             self._keeping = False
             try:
                 self._begin(begin)
+                self._inside = True
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._undo()
                 raise
+            finally:
+                self._inside = False
 
     @deadline.taking(None)
     def _begin(self, statements: Sequence[str]) -> None:
