@@ -57,6 +57,7 @@ def notice(
     if ranged:
         parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
+        parts.append("such answers are biased and need not add up")
     parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)

@@ -7,7 +7,7 @@ in integers. A row for which that cannot be decided within the limits does not f
 
 from tallyveil.invariants.centres import centres
 from tallyveil.invariants.disclosure import DisclosedCount, Disclosure, disclosure
-from tallyveil.invariants.hierarchy import Hierarchy, hierarchy
+from tallyveil.invariants.hierarchy import Hierarchy, hierarchy, tied
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.optimal import Design, design
 from tallyveil.invariants.span import Span
@@ -25,5 +25,6 @@ __all__ = [
     "disclosure",
     "hierarchy",
     "row_names",
+    "tied",
     "translated",
 ]

@@ -25,7 +25,7 @@ from tallyveil.invariants.span import JointRows, Span
 from tallyveil.workload.classes import stacked
 from tallyveil.workload.workload import Column
 
-__all__ = ["Hierarchy", "hierarchy"]
+__all__ = ["Hierarchy", "hierarchy", "tied"]
 
 _TOO_MANY: Final = "its rows and the invariants tell too many cells apart"
 _OVERLAP: Final = "groups whose sums are exact overlap, and neither holds the other"
@@ -72,6 +72,24 @@ def hierarchy(columns: Sequence[Column], span: Span) -> Hierarchy | str:
     met = np.unique(exact.owner[(exact.owner >= 0) & (asked.owner >= 0)])
     used = joint.numbers[met] if len(parts) else np.zeros(0, dtype=np.int64)
     return Hierarchy(tuple(found), tuple(used.tolist()))
+
+
+def tied(columns: Sequence[Column], span: Span) -> bool | None:
+    """Whether some rows of the columns, none of them exact, have a combination that is exact: if
+    their rank and that of C exceed that of both together. None if they are too many."""
+    certified = (span.combinations(column) for column in columns)
+    missing = (np.array([one is None for one in own], dtype=np.bool_) for own in certified)
+    open_ = [one.take(np.flatnonzero(own)) for one, own in zip(columns, missing, strict=True)]
+    open_ = [column for column in open_ if column.height]
+    if not open_:
+        return False
+    joint = span.jointly(open_)
+    if joint is None:
+        return None
+    both, own = (
+        Modular(part).rank for part in (stacked([joint.declared, joint.asked]), joint.asked)
+    )
+    return None if both is None or own is None else own + span.rank > both
 
 
 def _measured(joint: JointRows, asked: Laminar) -> JointRows:

@@ -16,7 +16,7 @@ from tallyveil.knowledge.reported import TOGETHER, Reported
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["all_improved", "as_reported", "in_range", "narrower_own", "no_wider", "put_bought"]
+__all__ = ["all_improved", "as_reported", "narrower_own", "no_wider", "put_bought"]
 
 
 def put_bought(
@@ -143,10 +143,3 @@ def _preferred_as_consistent(other: Estimate, reported: Known, aim: Aim) -> bool
     if aim.half_width is not None and not aim.met_by(other):
         return False
     return other.half_width(aim.confidence) < reported.half_width(aim.confidence) + 1
-
-
-def in_range(own: Known | None, unbiased: Known | None, aim: Aim) -> Known | None:
-    """The mechanism's own recorded answer, or the unbiased one if only that meets the aim."""
-    if own is None or unbiased is None:
-        return own or unbiased
-    return own if own.suffices(aim) or not unbiased.suffices(aim) else unbiased

@@ -33,7 +33,6 @@ from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
 from tallyveil.knowledge.improvement import (
     all_improved,
     as_reported,
-    in_range,
     narrower_own,
     no_wider,
     put_bought,
@@ -127,8 +126,7 @@ class Knowledge:
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
-                own = own_answers(self._state, column, seen, aim.mechanism.name)
-                rows[number] = [in_range(a, b, aim) for a, b in zip(own, rows[number], strict=True)]
+                rows[number] = own_answers(self._state, column, seen, aim.mechanism.name)
         same_in_range(columns, aims, rows)
         narrowed(columns, aims, rows)
         kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
@@ -344,4 +342,4 @@ class Knowledge:
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:
     """The columns for which estimates from additive noise may be used."""
-    return [n for n, aim in enumerate(aims) if aim.by_auto or not aim.in_range]
+    return [n for n, aim in enumerate(aims) if not aim.in_range]

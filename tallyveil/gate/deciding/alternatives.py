@@ -26,9 +26,6 @@ from tallyveil.rewriter import Workload
 
 __all__ = ["Alternatives", "allowed", "completed", "reason_against", "unfit", "without_range"]
 
-# The mechanism with a public range that "auto" considers where the policy names none.
-_FLOWCHART: Final = "truncated_geometric"
-
 _NONE_FIT: Final = "None of the mechanisms that its policy allows can; ask for plain counts."
 
 
@@ -54,8 +51,9 @@ class Alternatives:
     allowed: Mapping[str, tuple[str, ...] | None]
 
     def considered(self, table: str) -> tuple[str, ...]:
-        """What "auto" chooses from, if it can serve."""
-        return self.allowed[table] or (*_additive(), _FLOWCHART)
+        """What "auto" chooses from, if it can serve: its answers are unbiased."""
+        names = self.allowed[table] or mechanism_names()
+        return tuple(name for name in names if family_of(name) is None)
 
     def allows(self, table: str, asked: str, noise: AnyMechanism | None) -> bool:
         """Whether the mechanism is allowed: itself, with any n, or all of its family."""
@@ -99,26 +97,18 @@ class Alternatives:
                 fit.append(spec)
         return fit
 
-    def instead_of_auto(self, workload: Workload, target: Target, additive: bool) -> str:
+    def instead_of_auto(self, workload: Workload, target: Target) -> str:
         """A hint for a table if "auto" can choose none of its mechanisms."""
         fit = self._fit(workload, additive=False)
         if not fit:
             return _NONE_FIT
-        ranged = all(family_of(spec) is not None for spec in fit)
-        if ranged and target.half_width is not None:
-            return (
-                "SET dp.epsilon instead: the mechanisms that its policy allows have no half-width"
-                " in common."
-            )
         one = f"SET dp.mechanism to one of: {', '.join(map(completed, fit))}"
-        if ranged and additive:
+        if all(family_of(spec) is not None for spec in fit):
+            cost = "" if target.half_width is None else ", and SET dp.epsilon"
             return (
-                "The mechanisms that its policy allows give answers that cannot be added up. Ask"
-                f" for the groups of one grouping set, or {one}: then each grouping set is asked by"
-                " itself."
+                "auto takes unbiased noise, and those that its policy allows have a public range."
+                f" {one}{cost}; n is an upper bound that you know."
             )
-        if ranged:
-            return f"{one}, where n is an upper bound that you know."
         return f"{one}." if target.epsilon is None else f"SET dp.rho instead, or {one}."
 
 

@@ -44,7 +44,12 @@ class ByInvariants:
     tables: Mapping[str, TableInvariants]
 
     def noise(self, request: Request, workload: Workload, noise: Noise) -> Noise:
-        """The table's noise, at the scales of the design if its rows are bought by one."""
+        """The table's noise, at the scales of the design if its rows are bought by one.
+
+        Raises FeatureNotSupported for a mechanism with a public range if sums of rows are exact.
+        """
+        if noise.mechanism.needs_range and workload.table in self.tables:
+            self.tables[workload.table].conditioning.check_apart(workload, noise.mechanism.name)
         if request.by_invariants not in BY_DESIGN:
             return noise
         return replace(noise, scales=self._designed(request, workload, noise).scales)

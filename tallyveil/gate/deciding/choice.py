@@ -4,15 +4,13 @@ A table's mechanisms are those that its policy allows and its budget can count. 
 range serves if the workload's rows are plain counts and n is known: from its own text, or from
 `ranges`. Under ``dp.mechanism = auto`` the choice is the mechanism
 
-- of least error, summed over the rows, for a cost in dp.epsilon or dp.rho: the variance of
-  additive noise, and the mean squared error of a mechanism with a public range for the truth where
-  it is largest;
-- of least cost, for a target in dp.half_width, which only additive noise can meet;
+- of least variance, summed over the rows, for a cost in dp.epsilon or dp.rho;
+- of least cost, for a target in dp.half_width;
 
-and among equals the one registered first. Mechanisms of one law are equals. Unless the policy
-names others, the only mechanism with a public range that "auto" considers is the truncated
-geometric one: the choice of COUNT Fig. 5 where no property is asked for. For properties, as in
-``auto(properties=wh)``, that flowchart alone decides, at the n and the scales that are needed.
+and among equals the one registered first. Mechanisms of one law are equals. It is additive: its
+answers are unbiased, join the estimates and add up. A mechanism with a public range is biased, and
+is taken only by its name or, as in ``auto(properties=wh)``, by properties. Then COUNT Fig. 5
+decides, at the n and the scales that are needed.
 """
 
 from __future__ import annotations
@@ -114,11 +112,11 @@ class Choice:
             if chart is not None:
                 return self._charted(workload, target, chart, additive)
             return self._named(workload, target, asked, additive, named)
-        found = list(self._candidates(workload, target, additive))
+        found = list(self._candidates(workload, target))
         if not found:
             raise FeatureNotSupported(
                 f'no mechanism of table "{workload.table}" answers this at such a cost or target',
-                hint=self._alternatives.instead_of_auto(workload, target, additive),
+                hint=self._alternatives.instead_of_auto(workload, target),
             )
         if len(found) == 1:
             return found[0]
@@ -262,27 +260,20 @@ class Choice:
         chosen = chart.chosen(n, self._once_each(alike, workload, target).scales)
         return replace(self._named(workload, target, chosen.name, additive, None), origin=origin)
 
-    def _candidates(self, workload: Workload, target: Target, additive: bool) -> Iterator[Noise]:
+    def _candidates(self, workload: Workload, target: Target) -> Iterator[Noise]:
         """What "auto" chooses from."""
         account, seen = self._accounts[workload.table], []
         for spec in self._alternatives.considered(workload.table):
-            noise, origin = self._with_range(spec, workload)
-            if noise is None or reason_against(noise, account.measure) is not None:
+            noise = mechanism(spec)
+            if (
+                isinstance(noise, CountMechanism)
+                or reason_against(noise, account.measure) is not None
+            ):
                 continue
-            if isinstance(noise, CountMechanism):
-                known = self._ranges.of(workload)
-                if target.half_width is not None or known is None or not known.n <= noise.n:
-                    continue
-                if unfit(noise, workload, additive) is not None:
-                    continue
-                origin = known.origin
-            elif noise.law(1.0) in seen or (target.epsilon is not None and noise.needs_delta):
+            if noise.law(1.0) in seen or (target.epsilon is not None and noise.needs_delta):
                 continue
-            else:
-                seen.append(noise.law(1.0))
-            scales = self.scales(noise, workload, target)
-            _compute_law(noise, scales)
-            yield Noise(noise, scales, by_auto=True, origin=origin)
+            seen.append(noise.law(1.0))
+            yield Noise(noise, self.scales(noise, workload, target))
 
     def _with_range(self, spec: str, workload: Workload) -> tuple[AnyMechanism | None, str | None]:
         """The mechanism, and where n is from if ``spec`` lacks it; both None if n is unknown."""

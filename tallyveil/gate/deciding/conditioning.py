@@ -28,7 +28,7 @@ from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.gate.settings import Target
 from tallyveil.inference import ErrorLaw
 from tallyveil.inference.conditional.conditional import ConditionalLaw
-from tallyveil.invariants import Hierarchy, Span, hierarchy
+from tallyveil.invariants import Hierarchy, Span, hierarchy, tied
 from tallyveil.mechanisms import CONDITIONED, Adjacency, Measure, sensitivity
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.flowchart import KNORM
@@ -87,6 +87,7 @@ class Conditioning:
     ) -> None:
         self._span, self._sources, self._refused = span, sources, refused
         self.noise: Final = "laplace" if measure == "epsilon" else "gaussian"
+        self._tied: WeakKeyDictionary[Workload, bool] = WeakKeyDictionary()
         self._trees: WeakKeyDictionary[Workload, Hierarchy | str] = WeakKeyDictionary()
         self._draws: Cache[_Draw] = Cache(1024, 1 << 28, lambda _, draw: draw.weight)
 
@@ -111,6 +112,19 @@ class Conditioning:
                 hint="SET dp.calibration = zcdp.",
             )
         return tree
+
+    def check_apart(self, workload: Workload, asked: str) -> None:
+        """Raises FeatureNotSupported unless no sum of the rows, which answers of mechanism
+        ``asked`` would miss, is exact."""
+        found = self._tied.get(workload)
+        if found is None:
+            found = self._tied[workload] = tied(workload.columns, self._span) is not False
+        if found:
+            raise FeatureNotSupported(
+                f'{asked} cannot answer this about table "{workload.table}": its answers are biased'
+                " and do not agree with exact counts, which tie the rows together",
+                hint="SET dp.mechanism = auto, or ask for fewer rows at once.",
+            )
 
     def conditioned(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
         """The purchase with joint noise; unchanged if its rows do not add up, and the noise is

@@ -72,7 +72,6 @@ class Noise:
 
     mechanism: AnyMechanism
     scales: tuple[float, ...]
-    by_auto: bool = False
     origin: str | None = None
     distinct: Distinct | None = None
 
@@ -85,7 +84,6 @@ class Noise:
                 scale,
                 None if half is None else half / column.multiplier,
                 level,
-                self.by_auto,
             )
             for column, scale in zip(workload.columns, self.scales, strict=True)
         )

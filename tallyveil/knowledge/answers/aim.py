@@ -18,16 +18,12 @@ _SAME: Final = 1 + 2e-9
 @dataclass(frozen=True)
 class Aim:
     """The precision of ``mechanism`` at ``scale`` or, if ``half_width`` is given, an interval at
-    ``confidence`` that reaches no further to either side, in lattice units.
-
-    ``by_auto``: answers of other mechanisms are accepted if they are as precise.
-    """
+    ``confidence`` that reaches no further to either side, in lattice units."""
 
     mechanism: AnyMechanism
     scale: float
     half_width: Fraction | None
     confidence: Fraction
-    by_auto: bool = False
 
     @property
     def in_range(self) -> bool:
