@@ -8,18 +8,20 @@ that follows from the space alone.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
 
-__all__ = ["first_largest", "first_least", "nearest_integers", "orthonormal", "pivoted"]
+__all__ = ["first_largest", "first_least", "nearest_integers", "orthonormal", "pivoted", "settled"]
 
 # Between what rounding adds, about 1e-12, and what sets apart values that are not equal. Symmetric
 # queries make equal values, others are as close as this with a probability of about 1e-9.
 _EQUAL: Final = 1 - 1e-9
 _HALF: Final = 0.5 + 1e-5  # in multiples, which are far less exact than 1e-9
+_BITS: Final = 24  # so that a value lies near a boundary with a probability of about 1e-5
 
 
 def first_largest(values: FloatArray) -> int:
@@ -36,6 +38,12 @@ def nearest_integers(values: FloatArray) -> FloatArray:
     """The nearest integers; the greater of two that are equally near but for rounding."""
     found: FloatArray = np.floor(values + _HALF)
     return found
+
+
+def settled(value: float) -> float:
+    """The value rounded down to 24 bits, which are the same on every processor."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.floor(math.ldexp(mantissa, _BITS)), exponent - _BITS)
 
 
 def pivoted(matrix: FloatArray, least: float) -> tuple[FloatArray, IntArray]:

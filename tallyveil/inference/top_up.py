@@ -31,7 +31,7 @@ from tallyveil.inference.roots import root_between
 
 __all__ = ["combined", "top_up"]
 
-_PRECISION: Final = 1e-4  # relative, of the scale; the scale is rounded down
+_BITS: Final = 14  # of the scale, which is rounded down
 _WIDEST: Final = 1e15
 
 
@@ -79,13 +79,10 @@ def top_up(
 
 
 def _largest(excess: Callable[[float], float], low: float) -> float:
-    """The largest scale without excess, within `_PRECISION`; there is no excess at ``low``."""
+    """The largest scale without excess, rounded down; there is no excess at ``low``."""
     high = 2 * low
     while excess(high) <= 0:
         low, high = high, 2 * high
         if not high < _WIDEST:
             return low
-    scale = root_between(excess, low, high, rtol=_PRECISION / 2, xtol=_PRECISION * low / 2)
-    while scale > low and excess(scale) > 0:
-        scale *= 1 - _PRECISION / 2
-    return max(scale, low)
+    return max(root_between(excess, low, high, _BITS)[0], low)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tallyveil import deadline
+from tallyveil.inference.canonical import first_least
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import NoiseWeights, surpasses
@@ -170,7 +171,7 @@ def narrowed(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> Non
             math.inf if one is None else _width(one, place, aims, widths) / abs(place.content)
             for one, place in zip(each, group, strict=True)
         ]
-        best = int(np.argmin(units))
+        best = first_least(np.array(units))
         known, leader = each[best], group[best]
         if known is None:
             continue
@@ -225,7 +226,7 @@ def in_proportion(
             one.half_width(aims[place.column].confidence) / abs(place.content)
             for one, place in zip(known, group, strict=True)
         ]
-        best = int(np.argmin(width))
+        best = first_least(np.array(width))
         steps = round(known[best].value / group[best].content * unit)
         if any(place.column in counts and steps * place.content < 0 for place in group):
             steps = 0

@@ -32,6 +32,7 @@ _FEWER: Final = 3  # tries for more rows
 _MANY: Final = 256  # rows
 _NEAR: Final = 1.01  # the ratio of two factors at which the search ends
 _FULL: Final = 0.999  # the share of a target at which the search ends
+_PARTS: Final = 4096  # of 1: factors in these are the same on every processor
 _MOST: Final = 4.0  # between one factor and the next
 _LAWS: Final = 3  # laws whose intervals are computed in the search
 _STEPS: Final = 2.5  # of a row's lattice: narrower intervals are hardly improved by others
@@ -114,7 +115,7 @@ class _Bought:
         for _ in range(_FEWER if many else _TRIES):
             if share >= _FULL or high <= low * _NEAR:
                 break
-            factor = self._next(points, low, high)
+            factor = round(self._next(points, low, high) * _PARTS) / _PARTS
             now = self._share(factor, _LAWS)
             points.append((math.log(factor), math.log(now)))
             if now <= 1:

@@ -44,7 +44,9 @@ __all__ = ["epsilon_of", "pure_epsilon", "rho_for"]
 
 
 _MARGIN: Final = Decimal("1e-60")
-_NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 129, 5
+# After three rounds the values at neighbouring points differ by more than their rounding errors, so
+# that the best is the same on every processor; the result is within 10⁻⁹ of the best order's.
+_NEAREST, _FARTHEST, _POINTS, _ROUNDS = 1e-9, 1e15, 257, 3
 
 
 def epsilon_of(rho: Fraction | float | str, delta: Fraction | float | str) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from tallyveil.accountant import Charge
 from tallyveil.arrays import FloatArray
 from tallyveil.errors import FeatureNotSupported
+from tallyveil.inference.canonical import settled
 from tallyveil.invariants import Design, translated
 from tallyveil.mechanisms import Adjacency
 from tallyveil.rewriter import Workload
@@ -60,7 +61,7 @@ def no_worse(design: Design, workload: Workload, like: Charge) -> Charge:
     deviations = design.deviations * _units(workload.columns)
     noisy = deviations > 0
     others = np.sqrt(design.projected(_variances(workload.columns, like.scales)))
-    scale = float((others[noisy] / deviations[noisy]).min()) / _UP
+    scale = settled(float((others[noisy] / deviations[noisy]).min()) / _UP)
     return _charge(design, workload.table, scale, like.sql)
 
 

@@ -28,6 +28,7 @@ from tallyveil.inference.roots import root_between
 __all__ = ["DiscreteGaussianLaw"]
 
 _SUMMED: Final = 4096.0
+_BITS: Final = 30  # of the widest scale
 _REACH: Final = 40  # e^{−40²/2} is less than the smallest float
 _MARGIN: Final = 1e-12  # relative, far more than the rounding of sums and of erfc
 
@@ -92,7 +93,7 @@ class DiscreteGaussianLaw(NoiseLaw):
 
     @classmethod
     def widest(cls, half: int, miss: Fraction) -> float:
-        """Rounded down by less than one part in 10¹⁰. P(|K| > half) rises with σ, so this is the
+        """Rounded down by less than one part in 10⁹. P(|K| > half) rises with σ, so this is the
         root of one increasing function."""
         most = _rounded_down(miss)
 
@@ -104,10 +105,7 @@ class DiscreteGaussianLaw(NoiseLaw):
             low /= 2
         while tail(high) <= most:
             high *= 2
-        scale = root_between(lambda s: math.log(tail(s) / most), low, high, xtol=low * 1e-12)
-        while tail(scale) > most:
-            scale *= 1 - 1e-12
-        return scale
+        return root_between(lambda s: math.log(tail(s) / most), low, high, _BITS)[0]
 
     @classmethod
     def variances(cls, scales: FloatArray) -> FloatArray:

@@ -221,8 +221,9 @@ class _Tabled:
 def _least(
     lower: Callable[[float], float], target: float, guess: float, end: float, precision: float
 ) -> float:
-    """About the least h ≤ ``end`` at which the continuous ``lower`` reaches the target, as it does
-    at ``end``. Uses secants, or bisection where these leave the bracket, starting at ``guess``."""
+    """The least multiple of ``precision`` · ``end`` at which the continuous ``lower`` reaches the
+    target, as it does at ``end``. Uses secants, or bisection where these leave the bracket,
+    starting at ``guess``. Where they stop depends on the last digits, the multiple does not."""
     low, high, step = 0.0, end, precision * end
     last, here = guess, min(_FURTHER * guess, end)
     off = lower(last) - target
@@ -233,6 +234,9 @@ def _least(
         if ahead <= 0 and lower(0.0) >= target:
             return 0.0
         last, off, here = here, now, ahead if low < ahead < high else (low + high) / 2
-    while lower(here) < target:
-        here, step = here + step, 2 * step
-    return here
+    steps = math.ceil(here / step)
+    while lower(steps * step) < target:
+        steps += 1
+    while lower((steps - 1) * step) >= target:
+        steps -= 1
+    return steps * step

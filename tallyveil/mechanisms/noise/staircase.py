@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.inference.canonical import first_least
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.noise.inversion import random_words, uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
@@ -138,7 +139,7 @@ class Staircase:
 
 def _best_step(sensitivity: int, b: float) -> int:
     steps = np.arange(1, sensitivity + 1, dtype=float)
-    return 1 + int(np.argmin(_mean_absolute(steps, sensitivity, b)))
+    return 1 + first_least(_mean_absolute(steps, sensitivity, b))
 
 
 def _mean_absolute(r: Any, sensitivity: int, b: float) -> Any:

@@ -63,6 +63,7 @@ CALIBRATIONS: Final = MappingProxyType(
 _SLACK: Final = Fraction(1, 1000)
 # Relative; far more than the rounding of the functions that the rules use.
 _MARGIN: Final = 1e-9
+_BITS: Final = 30  # of what logarithms and normal probabilities give, which is rounded up to these
 
 
 def statement_scales(
@@ -94,7 +95,7 @@ def statement_scales(
     unit = analytic_scale(exact - slack, probability * (1 - slack))
     rows = sum(column.height for column in workload.columns)
     # τ², increased to cover the logarithm's rounding.
-    rounding = math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2) * (1 + 1e-9)
+    rounding = _up(math.log(10 * max(rows, 1) / float(slack)) / (2 * math.pi**2))
     smooth = tuple(_root_of_sum(s, rounding) for s in _at(unit, workload, relation, like))
     analytic = min(by_rho, smooth, key=sum)
     if calibration == "analytic":
@@ -131,12 +132,7 @@ def analytic_scale(epsilon: Fraction | float | str, delta: Fraction | float | st
         low /= 2
         if low < 2.0**-30:
             return low * 2
-    root = root_between(lambda s: _delta(e, s) - d, low, high, xtol=1e-15)
-    step = 1e-12
-    while _delta(e, root) > d:
-        root *= 1 + step
-        step *= 2
-    return root * (1 + _MARGIN)
+    return root_between(lambda s: d - _delta(e, s), low, high, _BITS)[1] * (1 + _MARGIN)
 
 
 def lemma_13_scale(epsilon: Fraction | float | str, delta: Fraction | float | str) -> float:
@@ -147,13 +143,19 @@ def lemma_13_scale(epsilon: Fraction | float | str, delta: Fraction | float | st
     small δ, at ε = 1 from δ = 10⁻¹² on, at δ = 10⁻⁶ from ε = 5 on.
     """
     e, d = _checked(epsilon, delta)
-    scale = (1 + math.sqrt(1 - math.log(d))) / e * (1 + _MARGIN)
+    scale = _up((1 + math.sqrt(1 - math.log(d))) / e)
     if not _delta(e, scale) <= d:
         raise InvalidParameterValue(
             f"the constant of Lemma 13 is too small at epsilon {e:g}, delta {d:g}",
             hint='Use the calibration "analytic" or "zcdp".',
         )
     return scale
+
+
+def _up(value: float) -> float:
+    """The value increased by more than its rounding error, alike on every processor."""
+    mantissa, exponent = math.frexp(value * (1 + _MARGIN))
+    return math.ldexp(math.ceil(math.ldexp(mantissa, _BITS)), exponent - _BITS)
 
 
 def _checked(epsilon: Fraction | float | str, delta: Fraction | float | str) -> tuple[float, float]:
