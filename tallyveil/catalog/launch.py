@@ -16,8 +16,9 @@ from typing import Final
 
 __all__: list[str] = []
 
-MEMORY: Final = 512 << 20
-"""The most bytes of address space of one process. A statement that needs more fails alone."""
+MEMORY: Final = 64 << 20
+"""The most bytes of data of one process. A statement that needs more fails alone. `pool.LINKS`
+times this is the most that all of them take, apart from what they share."""
 
 FILE: Final = 64 << 20
 """The most bytes of one file."""
@@ -45,7 +46,7 @@ def _end_with(parent: int) -> None:
 
 def main(uid: str, gid: str, parent: str, program: str, *arguments: str) -> None:
     if sys.platform != "darwin":  # macOS neither enforces this limit nor allows to set it
-        _bound(resource.RLIMIT_AS, MEMORY)
+        _bound(resource.RLIMIT_DATA, MEMORY)
     _bound(resource.RLIMIT_FSIZE, FILE)
     _bound(resource.RLIMIT_CORE, 0)
     if "initdb" not in program:

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import Final, TypeAlias
 
 from tallyveil import deadline
@@ -24,6 +25,7 @@ __all__ = [
     "CHECK",
     "DATABASE",
     "EVERYBODY",
+    "LINKS",
     "SUPERUSER",
     "TEMPLATE",
     "Databases",
@@ -55,15 +57,15 @@ database from which others are created; the one for clients that cannot have a d
 that they gave; the role that owns everything; the group role of all analysts, which is also the
 role of analysts that cannot have one of their own name."""
 
-_IDLE: Final = 16
+LINKS: Final = 16
 _SHARE: Final = 2
 _ROLES: Final = 1000
-"""The most idle connections, the most connections of one role in use, and the most roles created on
-demand."""
+"""The most connections, idle ones among them, the most connections of one role in use, and the most
+roles created on demand."""
 
 _HELD: Final = 32 << 20
-"""Bytes of memory that an idle connection may hold. PostgreSQL stores a prepared statement with its
-views expanded, so that a text of 5 kB takes 20 MB."""
+"""Bytes of memory that an idle connection may hold, half of what it may ever have. PostgreSQL
+stores a prepared statement with its views expanded, so that a text of 5 kB takes 20 MB."""
 
 _DATABASES: Final = 8
 """The most databases created on demand, each of 8 MB."""
@@ -106,12 +108,17 @@ class Databases:
 class Pool:
     """``address()`` returns the current path of the socket, or raises CatalogError.
 
+    There are at most ``links`` connections: if all exist, an idle one is closed; if none is idle, a
+    statement waits. Each process of PostgreSQL has a limit of memory (`launch.MEMORY`), so this
+    also bounds the memory of all.
+
     ``sound`` caches the statements, with their settings, that were found to name only catalogs.
     The relations never change, so this stays true.
     """
 
-    def __init__(self, address: Callable[[], str]) -> None:
+    def __init__(self, address: Callable[[], str], links: int = LINKS) -> None:
         self._address = address
+        self._links = threading.BoundedSemaphore(links)
         self._lock = ranked_lock(Rank.LEAF)
         self.sound: Final[Cache[bool]] = Cache(1024, 1 << 23, lambda key, _: 2 * len(str(key)))
         self._idle: deque[tuple[_Key, CatalogLink]] = deque()
@@ -130,12 +137,13 @@ class Pool:
         key = role, database, settings
         with self._lock:
             place = self._places.setdefault(role, threading.BoundedSemaphore(_SHARE))
-        _enter(place)
+        _enter(place, f"{_SHARE} of your statements are already running there")
         with ExitStack() as failed:
             failed.callback(place.release)
             link = self._take_idle(key) or self._connect(key)
             failed.pop_all()
-            failed.callback(link.close, place.release)  # its place is free once it has ended
+            # Its places are free once it has ended.
+            failed.callback(link.close, partial(_leave, self._links, place))
             yield link
             failed.pop_all()
         self._keep(key, link)
@@ -143,10 +151,17 @@ class Pool:
 
     def clear(self) -> None:
         """Close the idle connections."""
+        while self._close_idle():
+            pass
+
+    def _close_idle(self) -> bool:
+        """Close the connection that has been idle longest. Returns False if none is idle."""
         with self._lock:
-            links, self._idle = self._idle, deque()
-        for _, link in links:
-            link.close()
+            if not self._idle:
+                return False
+            _, link = self._idle.popleft()
+        link.close(self._links.release)
+        return True
 
     def _take_idle(self, key: _Key) -> CatalogLink | None:
         with self._lock:
@@ -158,18 +173,18 @@ class Pool:
 
     def _keep(self, key: _Key, link: CatalogLink) -> None:
         if link.held > _HELD:
-            link.close()
+            link.close(self._links.release)
             return
         with self._lock:
             self._idle.append((key, link))
-            old = self._idle.popleft() if len(self._idle) > _IDLE else None
-        if old is not None:
-            old[1].close()
 
     def _connect(self, key: _Key) -> CatalogLink:
-        link = CatalogLink(self._address(), *key)
+        _enter(self._links, "others' statements are running there", self._close_idle)
         with ExitStack() as failed:
-            failed.callback(link.close)
+            failed.callback(self._links.release)
+            link = CatalogLink(self._address(), *key)
+            failed.pop_all()
+            failed.callback(link.close, self._links.release)
             prepare = parse(CHECK, _CHECK_SQL.format(pid=link.pid)) + SYNC
             for _ in link.ask(prepare, GRACE):
                 pass
@@ -209,9 +224,22 @@ def _is_name(text: str) -> bool:
     return text.isprintable() and 0 < len(text.encode()) < 64
 
 
-def _enter(place: threading.BoundedSemaphore) -> None:
+def _leave(*places: threading.BoundedSemaphore) -> None:
+    for place in places:
+        place.release()
+
+
+def _enter(
+    place: threading.BoundedSemaphore, full: str, room: Callable[[], object] = lambda: None
+) -> None:
+    """Take a place. While there is none, call ``room``, which may make one, and wait. Raises
+    CatalogError, as ``full`` says, if there is none in time."""
+    if place.acquire(blocking=False):
+        return
     try:
+        room()
         while not place.acquire(timeout=LOOK):
             deadline.check()
+            room()
     except StatementTooComplex:
-        raise unavailable(f"{_SHARE} of your statements are already running there") from None
+        raise unavailable(full) from None

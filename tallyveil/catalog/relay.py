@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from tallyveil import deadline
 from tallyveil.catalog import messages as wire
 from tallyveil.catalog.link import CatalogError, Failed, LinkReply, error, fields, unavailable
-from tallyveil.catalog.pool import CHECK, Pool, ServerSettings
+from tallyveil.catalog.pool import CHECK, LINKS, Pool, ServerSettings
 from tallyveil.catalog.routing import Routing
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Notice
@@ -69,12 +69,15 @@ class CatalogAnswer:
 
 class CatalogSocket:
     """The catalog as the wire uses it. ``address()`` returns the path of its socket, or raises
-    CatalogError if there is none; ``names`` are the policy's tables and views.
+    CatalogError if there is none; ``names`` are the policy's tables and views. ``processes`` that
+    serve together have a catalog each, and share the connections that there may be.
     """
 
-    def __init__(self, address: Callable[[], str], names: Collection[str]) -> None:
+    def __init__(
+        self, address: Callable[[], str], names: Collection[str], processes: int = 1
+    ) -> None:
         self.takes: Final = Routing(names).takes
-        self._pool: Final = Pool(address)
+        self._pool: Final = Pool(address, -(-LINKS // processes))
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,8 @@ import psycopg
 import pytest
 
 from tallyveil.catalog import CatalogError, CatalogQuestion
+from tallyveil.catalog.pool import DATABASE, Pool
+from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported
 from tests.wire.waiting import until
 
@@ -165,6 +168,35 @@ def test_what_waits_for_the_next_question_holds_little_memory(catalogued: Any) -
                 sql = f"SELECT count(*), {number} FROM ({views}) AS views"
                 asking.pgconn.prepare(b"", sql.encode())
         until(lambda: sum(_held(pid) for (pid,) in looking.execute(waiting)) < 64 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not limit it")
+def test_a_statement_that_needs_much_memory_fails_alone(catalogued: Any) -> None:
+    with catalogued.connect() as connection:
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute("SELECT length(repeat('x', 64 << 20)) FROM pg_class LIMIT 1")
+        assert connection.execute("SELECT count(*) > 0 FROM pg_class").fetchone() == (True,)
+
+
+def test_connections_are_bounded_in_all_and_idle_ones_give_way(catalogued: Any) -> None:
+    """With the limit of each process, this bounds the memory of the catalog."""
+    pool = Pool(catalogued.catalog._pool._address, links=2)
+    with contextlib.ExitStack() as end:
+        end.callback(pool.clear)
+        with pool.link("ann", DATABASE, ()):
+            with (
+                pool.link("bob", DATABASE, ()) as bobs,
+                Deadline(limit=0.05).entered(),
+                pytest.raises(CatalogError, match="others'"),
+                pool.link("eve", DATABASE, ()),
+            ):
+                pass
+            with pool.link("bob", DATABASE, ()) as again:
+                assert again is bobs
+            with pool.link("eve", DATABASE, ()):
+                assert [key[0] for key, _ in pool._idle] == []
+        assert [key[0] for key, _ in pool._idle] == ["eve", "ann"]
+    assert pool._links._value == 2
 
 
 def _held(pid: int) -> int:

@@ -62,8 +62,11 @@ def _catalog_option(given: str | None, declared: CatalogChoice) -> CatalogChoice
 
 
 @contextmanager
-def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket | None]:
-    """Start the catalog without waiting for it, and stop it at the end.
+def catalog_beside(
+    gate: Gate, choice: CatalogChoice, processes: int = 1
+) -> Iterator[CatalogSocket | None]:
+    """Start the catalog without waiting for it, and stop it at the end. Each of several
+    ``processes`` has one.
 
     Yields None if there is no PostgreSQL to start. Raises InvalidParameterValue if ``choice`` names
     one that cannot be used.
@@ -86,7 +89,10 @@ def catalog_beside(gate: Gate, choice: CatalogChoice) -> Iterator[CatalogSocket 
         supervisor = CatalogSupervisor(binaries, tuple(setup(session.relations(), sql_type)))
     policy = gate.policy
     names = {*policy.tables, *policy.public, *policy.views}
-    with closing(supervisor), closing(CatalogSocket(supervisor.address, names)) as catalog:
+    with (
+        closing(supervisor),
+        closing(CatalogSocket(supervisor.address, names, processes)) as catalog,
+    ):
         supervisor.start()
         yield catalog
 
@@ -176,7 +182,7 @@ class _Service:
         options, serving = self.options, self.serving
         seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
         with closing(Gate(self.policy, time_limit=seconds)) as gate:
-            with catalog_beside(gate, self.catalog) as catalog:
+            with catalog_beside(gate, self.catalog, self.workers) as catalog:
                 server = Server(
                     gate.session,
                     options.host,
