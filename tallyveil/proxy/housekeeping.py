@@ -39,9 +39,10 @@ STEP: Final = 4
 collected although heavy statements run. What heavy statements leave in the oldest generation takes
 several times as long to free as to visit, so a step is short if it comes soon."""
 
-SHARE: Final = 20
+SHARE: Final = 5
 """A full collection begins at the earliest this many times as long after the last one as that one
-took."""
+computed. More seldom would not save much, since to free garbage takes longest, and make each step
+longer."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_LONG: Final = 0.0001
@@ -127,11 +128,10 @@ class Housekeeping:
 
     def _collect(self, least: int) -> None:
         """Collect all generations if the middle one was collected ``least`` times since."""
-        began = time.monotonic()
-        if began >= self._next_collection and gc.get_count()[2] >= least:
+        if time.monotonic() >= self._next_collection and gc.get_count()[2] >= least:
+            began = time.thread_time()
             gc.collect()
-            ended = time.monotonic()
-            self._next_collection = ended + SHARE * (ended - began)
+            self._next_collection = time.monotonic() + SHARE * (time.thread_time() - began)
 
     def _active(self) -> bool:
         """Whether a heavy statement is running, or has ended since the last call."""
