@@ -17,9 +17,10 @@ import pytest
 from psycopg.errors import QueryCanceled
 
 from tallyveil.catalog import CatalogQuestion
+from tallyveil.catalog.relay import Relay
 from tallyveil.deadline import Deadline
 from tallyveil.errors import StatementTooComplex
-from tests.catalog.waiting import SLEEPING, UNHEEDING, canceled
+from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled
 from tests.wire.waiting import until
 
 ASKED = "SELECT count(*) FROM pg_am"
@@ -57,7 +58,7 @@ def not_started(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def not_there(catalogued: Any, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    patch.setattr("tallyveil.catalog.relay.RECOVERY", 60.0)
+    patch.setattr("tallyveil.catalog.relay.RECOVERY", 600.0)
     patch.setattr(catalogued.catalog._pool, "_address", lambda: "/nonexistent")
     yield
 
@@ -100,8 +101,9 @@ def test_a_question_is_stopped_wherever_it_is(
             catalogued.catalog.close()  # what is kept open would answer at once
             if how == "timeout":
                 connection.execute("SET statement_timeout = '300ms'")
+            begun = _begun(monkeypatch)
             running = beside.submit(connection.execute, asked)
-            threading.Event().wait(0.3)
+            assert begun.wait(SOON)
             if how == "cancel":
                 connection.cancel_safe()
             words = "user request" if how == "cancel" else "statement timeout"
@@ -118,6 +120,20 @@ def test_the_time_limit_says_that_it_is_the_catalogs_which_took_long(catalogued:
     said = "the question about the catalogs took longer than the time limit"
     assert str(caught.value).splitlines()[0] == said
     assert "attributes" not in str(caught.value.hint)
+
+
+def _begun(patch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once the server puts a question to the catalog, and then waits for whatever it waits for.
+    Before that, a cancel would find nothing to stop."""
+    begun, answer = threading.Event(), Relay.answer
+
+    def told(self: Relay, question: CatalogQuestion, *others: Any, **named: Any) -> Any:
+        if "pg_am" in question.sql:
+            begun.set()
+        return answer(self, question, *others, **named)
+
+    patch.setattr(Relay, "answer", told)
+    return begun
 
 
 def _answered(connection: psycopg.Connection[Any]) -> bool:
