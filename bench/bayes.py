@@ -67,8 +67,8 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
     for m, n in sizes:
         h, scales = history(m, n, 10, rng)
         rows, noises = sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales)
-        fit = Fit.of(rows, noises)
-        decomposed = median(partial(Fit.of, rows, noises), 1)
+        fit = Fit.of(rows, noises, 1)
+        decomposed = median(partial(Fit.of, rows, noises, 1), 1)
         q = rng.integers(0, 2, n).astype(float)
 
         def scratch(h: FloatArray = h, scales: FloatArray = scales, q: FloatArray = q) -> object:
@@ -88,7 +88,7 @@ def estimates(sizes: Sequence[tuple[int, int]], figure: str, repeats: int = 10) 
 def combination(m: int, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """A and b of the estimate of a query of 5 draws of a cell, with max S = 5."""
     h, scales = history(m, n, 5, rng)
-    fit = Fit.of(sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales))
+    fit = Fit.of(sparse.csr_matrix(h), Noises.of(DiscreteLaplaceLaw, scales), 1)
     return fit.weights(sparse.csr_matrix(rng.multinomial(5, np.full(n, 1 / n)))), scales
 
 

@@ -80,6 +80,12 @@ class Accountant(Balances):
         """The key by which rows of a privacy unit are chosen."""
         return self._ledger.key("rows")
 
+    @property
+    def seed(self) -> int:
+        """For marks and random combinations of public rows: all processes on the ledger have it in
+        common, and no analyst knows it."""
+        return int.from_bytes(self._ledger.key("marks"))
+
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Bind the table's answers for good to the data whose digest is given.
 

@@ -69,7 +69,7 @@ class Knowledge:
         self._accountant = accountant
         self._table = table
         self._lock = ranked_lock(Rank.KNOWLEDGE)
-        self._state = State()
+        self._state = State(accountant.seed)
         self._exact = ExactRows()
         self._looks = Looks(self._state)
         self._reported = Reported(self._state)
@@ -337,7 +337,7 @@ class Knowledge:
         state, _ = self._learned()
         columns = len(bought.values)
         for place in range(columns if columns > _FEW else 0):
-            prepared([state.answer(state.of_charge(bought.charge_id, place)).column])
+            prepared(state.seed, [state.answer(state.of_charge(bought.charge_id, place)).column])
 
 
 def _estimated(aims: Sequence[Aim]) -> list[int]:

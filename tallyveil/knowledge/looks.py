@@ -219,7 +219,8 @@ class Looks:
         every, spans = state.relevant(same, columns, seen, work)
         if not same and state.outside(columns[:asked], spans):
             return None, work, False
-        fits = fitting(prepared([state.answer(n).column for n in every]), prepared(columns))
+        recorded_columns = [state.answer(n).column for n in every]
+        fits = fitting(prepared(state.seed, recorded_columns), prepared(state.seed, columns))
         return tuple(itertools.compress(every, fits)), work, False
 
     def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:

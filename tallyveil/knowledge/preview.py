@@ -88,6 +88,7 @@ class _Recorded:
 
     def __init__(self, state: State, seen: int, pending: Sequence[Answer]) -> None:
         self._state = state
+        self.seed = state.seed
         self._seen = seen
         self._pending = [answer for answer in pending if answer.law is not None]
         self._relevance = state.relevance.copy(seen) if self._pending else state.relevance
@@ -138,8 +139,8 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     """The preview of these columns, and whether it includes all relevant answers."""
     others, needed = recorded.relevant([one.column for one in fresh])
     every = [
-        *(PreparedColumn.of(one.column) for one in fresh),
-        *prepared([answer.column for answer in others]),
+        *(PreparedColumn.of(recorded.seed, one.column) for one in fresh),
+        *prepared(recorded.seed, [answer.column for answer in others]),
     ]
     # Of several fresh columns each is checked alone too, if this is not complete.
     found = _fitting(every, len(fresh) + (needed if len(fresh) == 1 else 0))
@@ -161,8 +162,9 @@ def _preview(fresh: Sequence[_Fresh], recorded: _Recorded) -> tuple[list[Preview
     noises = Noises.concatenated([laws[n] for n in found.used]).take(places)
     # Answers that are not recorded yet have a known precision, but no values so far.
     old = np.flatnonzero((origins < 0) & np.isfinite(answers))
-    before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old)))
-    return [Preview(rows, origins, answers, noises, queries[:, used], before)], complete
+    seed = recorded.seed
+    before = cache(lambda: Precision.of(rows[old], answers[old], noises.take(old), seed))
+    return [Preview(rows, origins, answers, noises, queries[:, used], seed, before)], complete
 
 
 def _noises(law: NoiseLaw, column: Column) -> Noises:

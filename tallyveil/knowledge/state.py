@@ -34,9 +34,10 @@ _BASES = 8  # criteria kept for each row, the latest
 
 class State:
     """Grows in the order of the ledger. The caller must ensure that one thread at a time adds to
-    it."""
+    it. ``seed`` is that of the table (`Accountant.seed`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.exact: list[Answer] = []
         self.relevance = Relevance()
         self._exact_spans: Spans | None = None  # None until first used

@@ -72,8 +72,12 @@ class System:
         """The system of the columns' rows, with exact rows and those recorded columns ``numbers``,
         from the first, that fit in ``work`` entries; None if the question is too large."""
         every = (*(-1 - n for n in range(len(state.exact))), *numbers)
-        history = dict(zip(every, prepared([state.answer(n).column for n in every]), strict=True))
-        found = related(prepared(columns), every, history.__getitem__, work, len(state.exact))
+        history = dict(
+            zip(every, prepared(state.seed, [state.answer(n).column for n in every]), strict=True)
+        )
+        found = related(
+            prepared(state.seed, columns), every, history.__getitem__, work, len(state.exact)
+        )
         if found is None:
             return None
         return cls(
@@ -92,8 +96,10 @@ class System:
         """Whether noisy ``rows`` and the exact rows determine all rows of the columns."""
         exact = [-1 - n for n in range(len(state.exact))]
         history = [*(state.answer(n).column for n in exact), rows]
-        own = dict(zip((*exact, 0), prepared(history), strict=True))
-        found = related(prepared(columns), (*exact, 0), own.__getitem__, ANY_WORK, len(exact))
+        own = dict(zip((*exact, 0), prepared(state.seed, history), strict=True))
+        found = related(
+            prepared(state.seed, columns), (*exact, 0), own.__getitem__, ANY_WORK, len(exact)
+        )
         if found is None:
             return False
         each = Noises.of(DiscreteGaussianLaw, 1.0)

@@ -48,6 +48,13 @@ def open_accountant(cubes: Any, tmp_path: Path) -> Any:
     return opened
 
 
+def test_processes_on_a_ledger_and_only_these_have_a_seed_in_common(open_accountant: Any) -> None:
+    """As they must where it decides what is equal or refused; nobody who knows no key has it."""
+    seeds = [open_accountant(path).seed for path in ("ledger.db", "ledger.db", "other.db")]
+    assert seeds[0] == seeds[1] != seeds[2]
+    assert all(seed.bit_length() > 64 for seed in seeds)
+
+
 def test_the_example_of_the_paper() -> None:
     """BAYES eqs. 20, 22, 71: B = (0.1, 0.275, 0.25, 0.375), and the system has spent 0.375."""
     h = [

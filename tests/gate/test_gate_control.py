@@ -364,10 +364,10 @@ def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = sparse.csr_matrix(random.integers(0, 3, (9, 6)).astype(np.int64))
     noises = Noises.of(DiscreteLaplaceLaw, random.uniform(1, 30, 9))
-    known = Precision.of(rows, np.zeros(9), noises)
+    known = Precision.of(rows, np.zeros(9), noises, 1)
     origin = np.zeros(9, dtype=np.int64)
     queries = sparse.vstack([rows, sparse.csr_matrix(np.eye(6, dtype=np.int64))], format="csr")
-    found = Preview(rows, origin, np.zeros(9), noises, queries, lambda: known)
+    found = Preview(rows, origin, np.zeros(9), noises, queries, 1, lambda: known)
     least, variances = found.least_variances(), known.variances(queries)
     assert (least <= variances * (1 + 1e-9)).all()
     assert (least > 0).all()
@@ -376,8 +376,8 @@ def test_a_quick_bound_is_below_the_variance(seed: int) -> None:
 def test_exact_answers_leave_the_quick_bound_at_nothing() -> None:
     rows = sparse.csr_matrix(np.array([[1, 1], [1, 0]]))
     noises = Noises.of(DiscreteLaplaceLaw, [0.0, 5.0])
-    known = Precision.of(rows, np.zeros(2), noises)
-    found = Preview(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, lambda: known)
+    known = Precision.of(rows, np.zeros(2), noises, 1)
+    found = Preview(rows, np.zeros(2, dtype=np.int64), np.zeros(2), noises, rows, 1, lambda: known)
     assert (found.least_variances() == 0).all()
 
 
@@ -436,12 +436,21 @@ def test_aggregates_of_one_attribute_can_be_asked_after_many_of_others(wide: Con
     assert spent(connection) > before
 
 
+def test_every_process_on_a_ledger_knows_rows_equally_well() -> None:
+    """To the last digit, where cells are so many that random combinations of them are compared."""
+    entries = np.random.default_rng(3).integers(0, 4, (9, 400))
+    rows, noises = sparse.csr_matrix(entries), Noises.of(DiscreteLaplaceLaw, np.full(9, 7.0))
+    known = [Precision.of(rows, np.zeros(9), noises, seed).variances(rows) for seed in (5, 5, 6)]
+    assert known[0].tobytes() == known[1].tobytes() != known[2].tobytes()
+    assert known[2] == pytest.approx(known[0])
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_an_interval_is_as_wide_as_is_said_also_where_laws_are_made_of_points(seed: int) -> None:
     """The quick answer, by fewer weights, can be wider than the interval: by up to a point."""
     entries, noises = some_history(seed)
     rows = sparse.csr_matrix(entries)
-    after = Precision.of(rows, np.zeros(12), noises)
+    after = Precision.of(rows, np.zeros(12), noises, 1)
     query = rows[np.flatnonzero(entries.any(axis=1))[:1]]
     for confidence in (Fraction(1, 2), Fraction(4, 5), Fraction(19, 20)):
         width = after.of_query(query).half_width(confidence)

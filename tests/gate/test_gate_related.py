@@ -52,7 +52,10 @@ def test_the_rows_are_those_of_the_columns_but_for_cells_that_are_alike() -> Non
     question = column(a=[[1, 1, 1, 0, 0, 0]])
     history = [column(a=TREE), column(a=[[0, 2, 2, 0, 0, 0]], b=[[1, 1, 0], [0, 0, 5]]), column()]
     found = related(
-        [PreparedColumn.of(question)], range(3), lambda n: PreparedColumn.of(history[n]), 100_000
+        [PreparedColumn.of(1, question)],
+        range(3),
+        lambda n: PreparedColumn.of(1, history[n]),
+        100_000,
     )
     assert found is not None
     ours = np.vstack([found.history.toarray(), found.question.toarray()])
@@ -67,7 +70,9 @@ def test_cells_that_are_alike_are_one_however_large_their_coefficients() -> None
     """Of the 16 that are told apart by axes some are alike in all rows."""
     large = 1 << 26
     rows = [[large, large >> 1, 0, 0], [0, large >> 1, large, 0]]
-    prepared = [PreparedColumn.of(one) for one in (column(a=rows), column(a=rows[:1], b=rows[1:]))]
+    prepared = [
+        PreparedColumn.of(1, one) for one in (column(a=rows), column(a=rows[:1], b=rows[1:]))
+    ]
     found = related(prepared[:1], (0, 1), prepared.__getitem__, 100_000)
     assert found is not None
     shape = {"a": 4, "b": 4}
@@ -89,7 +94,7 @@ def test_columns_that_share_factors_and_some_of_whose_rows_are_asked_are_written
         Column(every.factors[::-1], selected=some),
         Column(every.factors[1:]),
     ]
-    prepared = [PreparedColumn.of(one) for one in history]
+    prepared = [PreparedColumn.of(1, one) for one in history]
     found = related([prepared[0]], range(6), prepared.__getitem__, 100_000)
     assert found is not None
     assert found.used == (0, 1, 2, 3, 4, 5)
@@ -141,8 +146,8 @@ def test_a_column_that_tells_too_much_apart_is_left_out() -> None:
     many = np.eye(150, dtype=np.int64).tolist()
     question = column(a=[[1] * 150])
     columns = [column(c=many), column(b=many), column(a=many)]
-    prepared = [PreparedColumn.of(one) for one in columns]
-    found = related([PreparedColumn.of(question)], [2, 1, 0], prepared.__getitem__, 100_000)
+    prepared = [PreparedColumn.of(1, one) for one in columns]
+    found = related([PreparedColumn.of(1, question)], [2, 1, 0], prepared.__getitem__, 100_000)
     assert found is not None
     assert sorted(found.used) == [1, 2]  # all three would make 150³ cells
 
@@ -151,7 +156,7 @@ def test_a_column_that_tells_too_much_apart_by_itself_is_left_out_and_takes_no_r
     rows, cells = np.nonzero(np.less.outer(np.arange(500), np.arange(500)).reshape(1, -1))
     ones = np.ones_like(cells)
     large = Column.joint(("a", "b"), (500, 500), 1, rows, cells, ones)
-    prepared = [PreparedColumn.of(large), PreparedColumn.of(column(a=[[1] * 500]))]
+    prepared = [PreparedColumn.of(1, large), PreparedColumn.of(1, column(a=[[1] * 500]))]
     assert prepared[0].weight - large.nbytes < 100_000
     found = related([prepared[1]], (0, 1), prepared.__getitem__, 100_000)
     assert found is not None
@@ -163,7 +168,7 @@ def test_a_column_of_very_many_entries_is_left_out_and_takes_no_time() -> None:
     half = np.arange(1_600) < 800
     rows, cells = np.nonzero(np.equal.outer(half, half).reshape(1, -1))
     large = Column.joint(("a", "b"), (1_600, 1_600), 1, rows, cells, np.ones_like(cells))
-    prepared = [PreparedColumn.of(large), PreparedColumn.of(column(a=[[1] * 1_600]))]
+    prepared = [PreparedColumn.of(1, large), PreparedColumn.of(1, column(a=[[1] * 1_600]))]
     assert not prepared[0].signs
     found = related([prepared[1]], (0, 1), prepared.__getitem__, 100_000)
     assert found is not None
@@ -187,9 +192,9 @@ def test_of_very_many_columns_only_about_as_many_are_laid_out_as_fit() -> None:
 
     def history(number: int) -> PreparedColumn:
         looked_at.add(number)
-        return PreparedColumn.of(every[number])
+        return PreparedColumn.of(1, every[number])
 
-    question = PreparedColumn.of(asked)
+    question = PreparedColumn.of(1, asked)
     found = related([question], range(600), history, 30_000)
     assert found is not None
     assert len(found.used) > 16
@@ -210,11 +215,11 @@ def test_how_many_columns_fit_is_bounded_before_any_is_laid_out(seed: int) -> No
     relevance = Relevance()
     for number, one in enumerate(every):
         relevance.add(number, one, 1.0)
-    prepared = [PreparedColumn.of(one) for one in every]
+    prepared = [PreparedColumn.of(1, one) for one in every]
     for work in (3_000, 30_000, 300_000):
         spans = relevance.spans(range(600), [asked])
         most = spans.room(Spans.of_columns([asked], spans.cuts), work, COLUMN)
-        found = related([PreparedColumn.of(asked)], range(600), prepared.__getitem__, work)
+        found = related([PreparedColumn.of(1, asked)], range(600), prepared.__getitem__, work)
         assert found is not None
         assert len(found.used) <= most
         assert most < 600

@@ -29,7 +29,7 @@ def some_history(seed: int) -> tuple[np.ndarray, Noises]:
 def test_variances_are_the_least(seed: int) -> None:
     rows, noises = some_history(seed)
     rows, kept = rows[:7], noises.take(np.arange(7))
-    fit = Fit.of(sparse.csr_matrix(rows), kept)
+    fit = Fit.of(sparse.csr_matrix(rows), kept, 1)
     queries = np.vstack([rows[rows.any(axis=1)], np.eye(6, dtype=np.int64)])
     expected = least_variances(rows, kept.variances.tolist(), queries)
     variances = fit.variances(sparse.csr_matrix(queries))
@@ -48,7 +48,7 @@ def test_many_cells_are_mixed() -> None:
     rows.data = np.ones(rows.nnz, dtype=np.int64)
     rows = sparse.vstack([rows, rows[:10] + rows[10:20]], format="csr")
     noises = Noises.of(DiscreteLaplaceLaw, random.uniform(1, 30, 40))
-    fit = Fit.of(rows, noises)
+    fit = Fit.of(rows, noises, 1)
     assert fit.mix is not None
     asked = rows[[0, 15, 25, 35]]
     for variance, found in zip(
@@ -63,7 +63,7 @@ def test_many_cells_are_mixed() -> None:
 
 def test_exact_answers_weigh_as_such() -> None:
     rows = sparse.csr_matrix([[1, 1], [1, 0]])
-    fit = Fit.of(rows, Noises.of(DiscreteLaplaceLaw, [0.0, 5.0]))
+    fit = Fit.of(rows, Noises.of(DiscreteLaplaceLaw, [0.0, 5.0]), 1)
     other = fit.variances(sparse.csr_matrix([[0, 1]]))
     one = Noises.of(DiscreteLaplaceLaw, 5.0).variances
     assert other == pytest.approx(one)
@@ -72,7 +72,7 @@ def test_exact_answers_weigh_as_such() -> None:
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
 def test_lesser_weights_give_narrower_intervals(seed: int, confidence: float) -> None:
     rows, noises = some_history(seed)
-    fit = Fit.of(sparse.csr_matrix(rows), noises)
+    fit = Fit.of(sparse.csr_matrix(rows), noises, 1)
     [query] = rows[rows.any(axis=1)][:1]
     weights, lesser = (f(sparse.csr_matrix(query)) for f in (fit.weights, fit.lesser_weights))
     assert (lesser <= np.abs(weights) * (1 + 1e-7)).all()
@@ -106,5 +106,5 @@ def test_a_long_decomposition_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> N
     noises = Noises.of(DiscreteLaplaceLaw, np.ones(500))
     statement = Deadline(cancelled=runs.is_set)
     with statement.entered(), pytest.raises(QueryCanceled):
-        Fit.of(rows, noises)
+        Fit.of(rows, noises, 1)
     end.set()

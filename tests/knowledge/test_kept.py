@@ -43,7 +43,7 @@ def test_who_keeps_a_column_counts_its_bytes() -> None:
     cells = np.arange(200_000)
     ones = np.ones_like(cells)
     column = Column((Factor(("a", "b"), (600, 600), 1, np.zeros_like(cells), cells, ones),))
-    [own] = prepared([column])
+    [own] = prepared(1, [column])
     assert own.weight > column.nbytes > 3 * cells.nbytes
     assert partition._bytes(None, (column, None)) == column.nbytes
     found = partition.partition(column, closed=True)

@@ -27,7 +27,7 @@ def written_out(column: Column) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(80))
 def test_what_is_ruled_out_lies_outside_the_span(seed: int) -> None:
     random = np.random.default_rng(seed)
-    state, exact = State(), np.zeros((1, 60))
+    state, exact = State(1), np.zeros((1, 60))
     if seed % 3 == 0:
         state.declare(Column(), (7,))
         exact = np.vstack([exact, written_out(Column())])
@@ -58,7 +58,7 @@ def test_a_range_whose_corner_nobody_has_is_ruled_out_at_once() -> None:
     def ruled_out(questions: Sequence[Column], numbers: Sequence[int]) -> bool:
         return state.outside(questions, state.relevance.spans(numbers, questions))
 
-    state = State()
+    state = State(1)
     for number in range(1500):
         state.learn(release(number, box(number, 2000)))
     assert ruled_out([box(3, 1700)], range(1500))
@@ -80,7 +80,7 @@ def test_of_ranges_of_one_attribute_all_that_lies_outside_is_ruled_out(seed: int
         return np.where((np.arange(12) >= low) & (np.arange(12) < high), 1, 0)
 
     random = np.random.default_rng(seed)
-    state, rows = State(), np.zeros((1, 12), dtype=np.int64)
+    state, rows = State(1), np.zeros((1, 12), dtype=np.int64)
     for number in range(12):
         low, high = sorted(random.choice(13, 2, replace=False))
         asked = dense(low, high)
@@ -110,7 +110,7 @@ def test_a_range_that_others_do_not_connect_is_ruled_out_though_they_have_its_co
         kinds = Column.joint(("kind",), (6,), 1, rows, np.array([2, 3]), ones)
         return Column((*box(low, high, groups=False).factors[:1], *kinds.factors))
 
-    state = State()
+    state = State(1)
     for number, (low, high) in enumerate([(0, 10), (10, 20), (30, 40), (35, 40)]):
         state.learn(release(number, box(low, high, groups=True)))
     for low, high, apart in [(0, 20, False), (0, 40, True), (20, 30, True), (30, 35, False)]:

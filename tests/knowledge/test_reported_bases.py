@@ -25,7 +25,7 @@ SIZE, MANY = 300, 1_000
 
 def test_the_latest_basis_by_each_criterion_is_the_best() -> None:
     """Each of two processes may have reported an estimate before it saw that the other had."""
-    state, basis = State(), Basis((0, 1))
+    state, basis = State(1), Basis((0, 1))
     for criterion in (None, BY):
         state.derive(Derivation((b"12345678",), basis, criterion))
     assert state.bases(KEY) == {None: basis, BY: basis}
@@ -36,14 +36,14 @@ def test_the_latest_basis_by_each_criterion_is_the_best() -> None:
 
 def test_the_confidence_at_which_an_interval_was_reported_is_one_of_them() -> None:
     """The least variance has not the narrowest interval at all confidences."""
-    state, half = State(), Fraction(1, 2)
+    state, half = State(1), Fraction(1, 2)
     state.derive(Derivation((b"12345678",), Basis((0,)), None, half))
     state.derive(Derivation((b"12345678",), Basis((1,)), None, BY))
     assert state.bases(KEY) == {half: Basis((0,)), None: Basis((1,)), BY: Basis((1,))}
 
 
 def test_so_many_are_kept() -> None:
-    state = State()
+    state = State(1)
     for number in range(1, 20):
         at = Fraction(number, 20)
         state.derive(Derivation((b"12345678",), Basis((number,)), None, at))
@@ -55,7 +55,7 @@ def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sum is made from all that its parts are from, each of which had a bounded system."""
-    state, random, column = State(), np.random.default_rng(1), Column(())
+    state, random, column = State(1), np.random.default_rng(1), Column(())
 
     def any_range(axis: str) -> Factor:
         values, (low, high) = np.arange(SIZE), np.sort(random.choice(SIZE + 1, 2, replace=False))
@@ -79,7 +79,7 @@ def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
 
 def test_a_sum_is_made_again_from_its_parts() -> None:
     """From rows that are exact, have answers of their own, or follow from others."""
-    state, column = State(), Column(())
+    state, column = State(1), Column(())
     rows = {
         name: Column((factor(matrix),))
         for name, matrix in {
@@ -109,7 +109,7 @@ def test_a_sum_is_made_again_from_its_parts() -> None:
 
 
 def test_multiples_of_a_row_are_estimated_from_one_solve(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, column = State(), Column((factor([[1, 1, 0, 0]]),))
+    state, column = State(1), Column((factor([[1, 1, 0, 0]]),))
     state.learn(release(1, Column((factor([[1, 0, 0, 0], [0, 1, 0, 0]]),))))
     [key] = column.row_keys
     state.derive(Derivation((key[:ROW_BYTES],), Basis((0,)), BY))

@@ -93,7 +93,7 @@ class Ledger(Database):
             opened.pop_all()
         (self.secret,) = keys
 
-    def key(self, purpose: Literal["data", "rows"]) -> bytes:
+    def key(self, purpose: Literal["data", "rows", "marks"]) -> bytes:
         """A secret key for one purpose, the same in every process and for ever."""
         return hashlib.blake2b(purpose.encode(), key=self.secret, digest_size=32).digest()
 

@@ -15,7 +15,6 @@ thousands of queries at once, to about eight digits, for questions about precisi
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -36,7 +35,6 @@ _NEARLY_EXACT: Final = 1e-9  # the variance of exact answers here, as a share of
 _DIGITS: Final = 1e8  # of weights, relative to the largest
 _MORE: Final = 64  # columns of R beyond the rows of H
 _PLACES: Final = 4
-_SEED: Final = secrets.randbits(128)  # unknown to authors of SQL
 _LONG: Final = 200_000  # entries: a decomposition of more would delay a cancel for too long
 _COARSE: Final = 16  # steps of a weight, of the power of two below the largest
 
@@ -52,9 +50,9 @@ class Fit:
     mix: sparse.csr_matrix | None = None
 
     @classmethod
-    def of(cls, rows: sparse.csr_matrix, noises: Noises) -> Fit:
+    def of(cls, rows: sparse.csr_matrix, noises: Noises, seed: int) -> Fit:
         """The decomposition for ``rows`` H (m×n) of integers, with one noise each, of scale 0 for
-        exact answers.
+        exact answers. R is drawn from the ``seed``, which authors of SQL must not know.
 
         Raises numpy.linalg.LinAlgError if it does not converge, and whatever `deadline.check`
         raises.
@@ -66,7 +64,7 @@ class Fit:
         least = variances[variances > 0].min(initial=np.inf)
         floor = _NEARLY_EXACT * (least if math.isfinite(least) else 1.0)
         roots = 1 / np.sqrt(np.maximum(variances, floor))
-        mix = _mix(cells, height + _MORE) if cells > height + _MORE else None
+        mix = _mix(cells, height + _MORE, seed) if cells > height + _MORE else None
         dense = (rows if mix is None else rows @ mix).toarray()
         weighed = dense * roots[:, None]
         u, s, vt = aside(partial(_svd, weighed)) if weighed.size > _LONG else _svd(weighed)
@@ -119,9 +117,9 @@ def _svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return u, s, vt
 
 
-def _mix(cells: int, columns: int) -> sparse.csr_matrix:
+def _mix(cells: int, columns: int, seed: int) -> sparse.csr_matrix:
     """R, with normal numbers in a few places of each row."""
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(seed)
     places = random.integers(0, columns, (cells, _PLACES))
     values = random.standard_normal((cells, _PLACES))
     rows = np.repeat(np.arange(cells), _PLACES)

@@ -40,6 +40,8 @@ class Preview:
     values: FloatArray
     noises: Noises
     queries: sparse.csr_matrix
+    seed: int
+    """As for `Fit.of`."""
     before: Callable[[], Precision]
     """Compute what the recorded rows determine; cached."""
 
@@ -92,7 +94,7 @@ class Preview:
 
     def after(self) -> Precision:
         """What would be known after the purchase, which determines each query."""
-        return Precision.of(self.rows, self.values, self.noises)
+        return Precision.of(self.rows, self.values, self.noises, self.seed)
 
     def alone(self) -> list[Estimate | None]:
         """For each query that is a fresh row, its least noisy answer by itself; otherwise None."""
@@ -123,13 +125,15 @@ class Precision:
     fit: Fit
 
     @classmethod
-    def of(cls, rows: sparse.csr_matrix, values: FloatArray, noises: Noises) -> Precision:
+    def of(
+        cls, rows: sparse.csr_matrix, values: FloatArray, noises: Noises, seed: int
+    ) -> Precision:
         """Fit the rows. Raises StatementTooComplex if there are too many."""
         if rows.shape[0] > _HEIGHT:
             raise too_complex()
         deadline.check()
         try:
-            return cls(values, noises, Fit.of(rows, noises))
+            return cls(values, noises, Fit.of(rows, noises, seed))
         except np.linalg.LinAlgError:
             raise too_complex() from None
 

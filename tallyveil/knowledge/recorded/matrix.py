@@ -27,7 +27,6 @@ from tallyveil.cache import cached_property
 from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
-    SEED,
     PreparedColumn,
     Signs,
     distinct,
@@ -65,7 +64,7 @@ def related(
     Each column that distinguishes more values adds entries to all others. So it first expands the
     ``first`` columns and a few more, and then more as long as most of them fit.
     """
-    values = _Values()
+    values = _Values(questions[0].seed)
     if any(question.too_large for question in questions) or not values.add(questions):
         return None
     best = _Trial(values, questions, 0, [], work)
@@ -149,13 +148,13 @@ class _Trial:
         used = tuple(self._columns[place][0] for place in taken)
         own, others = range(asked), [asked + place for place in taken]
         history, question = self._expanded.matrix(others), self._expanded.matrix(own)
-        cells = _distinct_cells(history, question)
+        cells = _distinct_cells(self._questions[0].seed, history, question)
         return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
 
 
-def _distinct_cells(*matrices: sparse.csc_matrix) -> IntArray:
+def _distinct_cells(seed: int, *matrices: sparse.csc_matrix) -> IntArray:
     """The first of each set of cells equal in all rows, compared by sums of marks."""
-    random = np.random.default_rng([SEED, 2])
+    random = np.random.default_rng([seed, 2])
     [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
     for matrix in matrices:
         own = _mixed(matrix.data.view(np.uint64) * factor)
@@ -174,8 +173,8 @@ def _mixed(values: Signs) -> Signs:
 class _Values:
     """The values of each attribute that the columns added so far distinguish."""
 
-    def __init__(self) -> None:
-        self._random = np.random.default_rng([SEED, 1])
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng([seed, 1])
         self._factors: frozenset[Factor] = frozenset()
         self._signs: dict[str, Signs] = {}
         self._sizes: dict[str, int] = {}

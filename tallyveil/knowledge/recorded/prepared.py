@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -18,7 +17,6 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = [
     "CELLS",
-    "SEED",
     "PreparedColumn",
     "Signs",
     "distinct",
@@ -30,13 +28,6 @@ __all__ = [
 CELLS: Final = 100_000
 _WIDEST: Final = 500_000  # entries of a column, at most
 
-SEED: Final = secrets.randbits(128)
-"""Must stay secret: an analyst who knew the marks could write SQL that makes two values look equal.
-
-Each process may have its own: marks depend on public coefficients only, no noise is drawn from
-them, and all marks distinguish the same values except with probability 2⁻⁶⁴.
-"""
-
 Signs: TypeAlias = npt.NDArray[np.uint64]
 
 _Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
@@ -46,8 +37,13 @@ _Places: TypeAlias = tuple[tuple[IntArray, ...], ...]
 @dataclass(frozen=True, eq=False)
 class PreparedColumn:
     """A column, with ``signs``: for each axis a number for each value, equal only if the column
-    does not distinguish the values (except with probability 2⁻⁶⁴)."""
+    does not distinguish the values (except with probability 2⁻⁶⁴).
 
+    The ``seed`` of the marks they are made of must stay secret (`Accountant.seed`): an analyst who
+    knew the marks could write SQL that makes two values look equal. No noise is drawn from it.
+    """
+
+    seed: int
     column: Column
     signs: Mapping[str, Signs]
     sizes: Mapping[str, int]
@@ -85,32 +81,33 @@ class PreparedColumn:
         return 200 + self.column.nbytes + sum(100 + array.nbytes for array in arrays)
 
     @classmethod
-    def of(cls, column: Column) -> PreparedColumn:
+    def of(cls, seed: int, column: Column) -> PreparedColumn:
         if _entries(column) > _WIDEST:
-            return cls(column, {}, {}, ((),) * len(column.factors))
-        every = [_prepared_factor(factor) for factor in column.factors]
+            return cls(seed, column, {}, {}, ((),) * len(column.factors))
+        every = [_prepared_factor(seed, factor) for factor in column.factors]
         signs = {axis: own for one in every for axis, own in one.signs.items()}
         sizes = {axis: size for one in every for axis, size in one.sizes.items()}
         small = math.prod(sizes.values()) <= CELLS
-        return cls(column, signs, sizes, tuple(one.places if small else () for one in every))
+        return cls(seed, column, signs, sizes, tuple(one.places if small else () for one in every))
 
 
 @dataclass(frozen=True, eq=False)
 class _PreparedFactor:
     """A factor's part of every `PreparedColumn` it is in. Many columns may share a factor."""
 
+    seed: int
     factor: Factor
     signs: Mapping[str, Signs]
     sizes: Mapping[str, int]
     places: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, factor: Factor) -> _PreparedFactor:
+    def of(cls, seed: int, factor: Factor) -> _PreparedFactor:
         deadline.check()
         index = _index(factor)
-        weights = factor.coefficients.view(np.uint64) * _marks(0, factor.height)[factor.rows]
+        weights = factor.coefficients.view(np.uint64) * _marks(seed, 0, factor.height)[factor.rows]
         shape = factor.shape if len(factor.shape) > 1 else ()
-        own = [_marks(1 + n, size)[index[n]] for n, size in enumerate(shape)]
+        own = [_marks(seed, 1 + n, size)[index[n]] for n, size in enumerate(shape)]
         signs = {}
         for place, axis in enumerate(factor.axes):
             others = [mark for n, mark in enumerate(own) if n != place]
@@ -118,7 +115,7 @@ class _PreparedFactor:
             np.add.at(sums, index[place], math.prod(others, start=weights))
             signs[axis] = sums ^ (sums >> np.uint64(29))  # so that sums of signs differ too
         sizes = {axis: distinct(sums) for axis, sums in signs.items()}
-        return cls(factor, signs, sizes, index if math.prod(sizes.values()) <= CELLS else ())
+        return cls(seed, factor, signs, sizes, index if math.prod(sizes.values()) <= CELLS else ())
 
     @property
     def weight(self) -> int:
@@ -136,15 +133,20 @@ def _index(factor: Factor) -> tuple[IntArray, ...]:
     return tuple(at.astype(np.int64, copy=False) for at in every)
 
 
-def _prepared_factor(factor: Factor) -> _PreparedFactor:
-    """Cached by the factor object."""
-    return _kept_factors.get(factor, lambda: _PreparedFactor.of(factor))
+def _prepared_factor(seed: int, factor: Factor) -> _PreparedFactor:
+    """Cached by the factor object, for the latest seed."""
+    found = _kept_factors.find(factor)
+    if found is None or found.seed != seed:
+        found = _PreparedFactor.of(seed, factor)
+        _kept_factors.put(factor, found)
+    return found
 
 
-def _marks(place: int, number: int) -> Signs:
+def _marks(seed: int, place: int, number: int) -> Signs:
     """Marks for a factor's rows (place 0), or for the values of its first, second, … axis."""
-    seed = [SEED, 3 + place]  # others are seeded by 1 and 2
-    return _kept_marks.get((place, number), lambda: marks(np.random.default_rng(seed), number))
+    own = [seed, 3 + place]  # others are seeded by 1 and 2
+    key = seed, place, number
+    return _kept_marks.get(key, lambda: marks(np.random.default_rng(own), number))
 
 
 def _entries(column: Column) -> int:
@@ -157,14 +159,15 @@ _kept_factors: Final[Cache[_PreparedFactor]] = Cache(2048, 1 << 26, lambda _, ow
 _kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes)
 
 
-def prepared(columns: Sequence[Column]) -> list[PreparedColumn]:
-    """Apply `PreparedColumn.of` to each column. Results are cached by column object."""
+def prepared(seed: int, columns: Sequence[Column]) -> list[PreparedColumn]:
+    """Apply `PreparedColumn.of` to each column. Results are cached by column object, for the latest
+    seed."""
     found = []
     for column, kept in zip(columns, _kept.find_all(columns), strict=True):
         one = kept
-        if one is None:
+        if one is None or one.seed != seed:
             deadline.check()
-            one = PreparedColumn.of(column)
+            one = PreparedColumn.of(seed, column)
             _kept.put(column, one)
         found.append(one)
     return found
