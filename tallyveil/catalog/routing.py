@@ -34,14 +34,13 @@ _CATALOGS_OWN: Final = re.compile(
     r"pg_\w+|information_schema|reg(?:class|type|proc(?:edure)?|oper(?:ator)?|namespace|role|"
     r"config|dictionary|collation)|has_\w+_privilege|(?:obj|col|shobj)_description|format_type|"
     r"to_reg\w+|current_schemas|row_security_active|inet_(?:client|server)_(?:addr|port)|"
-    r"txid_\w+|generate_series|set_config|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
+    r"txid_\w+|generate_series|array_(?:to_string|upper|lower|length|ndims|dims)|quote_(?:ident|literal|nullable)",
     re.IGNORECASE,
 )
 # Each of the names above contains one of these. Searching for them takes a tenth of the time.
 _PARTS: Final = (
     "pg_", "information_schema", "reg", "_privilege", "_description", "format_type",
     "current_schemas", "row_security", "inet_", "txid_", "array_", "quote_", "generate_series",
-    "set_config",
 )  # fmt: skip
 _SESSIONS_OWN: Final = frozenset(
     {"pg_backend_pid", "pg_is_in_recovery", "pg_advisory_unlock_all"}
@@ -120,14 +119,14 @@ def _tables(tree: exp.Expr) -> Iterator[exp.Table]:
 
 
 def _belongs_to_gate(function: exp.Func) -> bool:
-    """Whether only the gate can answer the function: dp_ functions, and set_config except for
-    settings that have no effect."""
+    """Whether only the gate can answer the function: dp_ functions, and set_config except where
+    pgAdmin sets bytea_output to what it is."""
     if not isinstance(function, exp.Anonymous):
         return False
     name = function.name.lower()
     if name == "set_config":
         given = [a.this if isinstance(a, exp.Literal) else None for a in function.expressions[:2]]
-        return given[:1] != ["jit"] and given != ["bytea_output", "hex"]
+        return given != ["bytea_output", "hex"]
     return name.startswith("dp_")
 
 

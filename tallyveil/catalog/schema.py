@@ -96,8 +96,8 @@ def setup(relations: Sequence[Shown], sql_type: Callable[[str], str]) -> Iterato
     """Yield the statements that turn an empty database into the catalog. ``sql_type`` converts the
     name of a DuckDB type to PostgreSQL's."""
     harmless = "ARRAY[" + ", ".join(map(_literal, _HARMLESS)) + "]"
-    # asyncpg calls set_config to turn jit off. On a shared connection the setting would outlast the
-    # session, so the function must not set anything.
+    # pgAdmin calls set_config beside a catalog. On a shared connection the setting would outlast
+    # the session, so the function must not set anything.
     yield (
         "CREATE OR REPLACE FUNCTION pg_catalog.set_config(text, text, boolean) RETURNS text "
         "LANGUAGE sql STABLE RETURN $2"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallyveil.cache import exact_key
-from tallyveil.errors import FeatureNotSupported, TallyveilError, UndefinedFunction
+from tallyveil.errors import TallyveilError, UndefinedFunction
 from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations.relations import Viewer, relation_tables
@@ -26,6 +26,7 @@ from tallyveil.rewriter import (
     split,
     types_of,
 )
+from tallyveil.truth import truth
 
 __all__ = ["Planner"]
 
@@ -33,7 +34,8 @@ __all__ = ["Planner"]
 @dataclass(eq=False)
 class Planner:
     """Plans one session's queries; used by one thread at a time. Sessions share the plans.
-    ``pid`` is the number of the session's connection."""
+    ``pid`` is the number of the session's connection, ``assigned`` the settings that the last plan
+    of a query that assigns some leads to."""
 
     gate: Shared
     cursor: PublicCursor
@@ -42,6 +44,7 @@ class Planner:
     database: str
     dialect: Dialect
     pid: int = 0
+    assigned: object = None
 
     def request(self, plan: Plan, query: Query) -> Request:
         """What the query asks of the decision."""
@@ -95,6 +98,13 @@ class Planner:
             self._session_key(query),
             shares,
         )
+        if query.assigns:
+            before = self.settings.snapshot()
+            try:
+                return make()
+            finally:
+                self.assigned = self.settings.snapshot()
+                self.settings.restore(before)
         match query.time:
             case "instant":
                 return make()  # no other statement is asked at this instant
@@ -144,13 +154,21 @@ class Planner:
         types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
         key = exact_key(("outer", self.dialect, plan.sql, types))
         columns: tuple[ColumnType, ...] = self.gate.descriptions.get(key, describe)
-        return columns
+        if not plan.names:
+            return columns
+        return tuple(
+            ColumnType(column.name, "NAME") if number in plan.names else column
+            for number, column in enumerate(columns)
+        )
 
     def _described(self, plan: Plan) -> tuple[ColumnType, ...]:
         """The columns as DuckDB binds them."""
         return tuple(ColumnType(name, kind) for name, kind in self.cursor.describe(plan.sql))
 
-    def _session_function(self, name: str, arguments: list[str]) -> Any:
+    def _session_function(self, name: str, arguments: list[str | None]) -> Any:
+        """Raises UndefinedFunction, and what `Settings` raises."""
+        if name in ("current_setting", "set_config"):
+            return self._setting(name, *arguments)
         match name:
             case "version":
                 return f"PostgreSQL {self.settings.show('server_version')} (tallyveil)"
@@ -166,12 +184,16 @@ class Planner:
                 return False
             case "pg_advisory_unlock_all":
                 return None
-            case "current_setting" if arguments[1:] == ["true"]:
-                return self.settings.all().get(arguments[0].lower())
-            case "current_setting" if arguments:
-                return self.settings.show(arguments[0])
-            case "set_config" if len(arguments) >= 2:
-                raise FeatureNotSupported(
-                    "set_config is not answered", hint=f"SET {arguments[0]} = …"
-                )
         raise UndefinedFunction(f"function {name} is not answered")
+
+    def _setting(self, function: str, name: str | None, *others: str | None) -> str | None:
+        """The value of current_setting or set_config, which sets a setting, by NULL to its default.
+        They are NULL for the name NULL, with which a statement is described."""
+        if name is None:
+            return None
+        if function == "set_config":
+            value, local = others
+            self.settings.set(name, value, local=truth(local or "") is True)
+        elif others == ("true",):
+            return self.settings.all().get(name.lower())
+        return self.settings.show(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -44,7 +45,7 @@ from tallyveil.rewriter import Dialect, Plan, Query, by_number, first_named, spl
 
 __all__ = ["GateSession"]
 
-_EXPLAIN_COLUMNS: Final = (ColumnType("QUERY PLAN", "VARCHAR"),)
+_PLAN_TYPES: Final = {"text": "VARCHAR", "json": "JSON"}
 
 
 _Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
@@ -102,7 +103,7 @@ class GateSession:
         with self.limited(), _placed(query):
             types = self._planner.types(query, parameter_types)
             if statement.kind == "explain":
-                return StatementDescription(types, _EXPLAIN_COLUMNS)
+                return StatementDescription(types, _explained(statement))
             nothing = (None,) * len(types)
             columns = self._planner.columns(self._planner.plan(query, nothing, types))
             deadline.check()
@@ -130,7 +131,7 @@ class GateSession:
                 case "select":
                     result = self._select(_query(statement), given, receive)
                 case "explain":
-                    result = self._explain(_query(statement), given)
+                    result = self._explain(statement, given)
                 case _:
                     result = self._own(statement, statement.change or Change({}))
         if not result.notices:
@@ -158,6 +159,8 @@ class GateSession:
         query = _query(statement)
         with self.limited(), _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, (parameters, ()))
+            if query.assigns:
+                self._assign()
             released = self._answering.release(plan, query, lambda _: len, after)
             with self._cursor.tables(released.tables):
                 table = self._cursor.arrow(plan.sql)
@@ -222,10 +225,19 @@ class GateSession:
         begin = receive or (lambda _: rows.extend)
         with _placed(query), ExitStack() as after:
             plan, notices = self._planned(query, given)
+            if query.assigns:
+                self._assign()
             released = self._answering.release(plan, query, begin, after)
             columns, count = self._answering.rows(released, begin)
         notices = (*notices, *released.notices)
         return Result(columns, rows, f"SELECT {count}", notices, self._repeatable(query, plan))
+
+    def _assign(self) -> None:
+        """Apply what set_config sets in the query that was planned last. Outside a block, what is
+        local ends with the statement."""
+        self.settings.restore(self._planner.assigned)
+        if not self.settings.in_block:
+            self.settings.end()
 
     def _planned(self, query: Query, given: _Given) -> tuple[Plan, tuple[Notice, ...]]:
         plan = self._planner.plan(query, *given)
@@ -244,15 +256,19 @@ class GateSession:
         """Whether nothing but the settings and the ledger can change the result."""
         return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
 
-    def _explain(self, query: Query, given: _Given) -> Result:
-        gate = self._gate
+    def _explain(self, statement: Statement, given: _Given) -> Result:
+        gate, query = self._gate, _query(statement)
         with _placed(query):
             plan, notices = self._planned(query, given)
             request = self._planner.request(plan, query)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
             rows = [(line,) for line in lines]
-        return Result(_EXPLAIN_COLUMNS, rows, "EXPLAIN", notices)
+        if statement.target == "json":
+            node = {"Node Type": "Noisy Counts" if plan.noisy else "Public Query"}
+            shown = [{"Plan": {**node, "Lines": [line for (line,) in rows]}}]
+            rows = [(json.dumps(shown, ensure_ascii=False),)]
+        return Result(_explained(statement), rows, "EXPLAIN", notices)
 
     # The session's own statements
 
@@ -301,6 +317,11 @@ def _placed(query: Query) -> Iterator[None]:
             if error.position is None and error.about is not None:
                 error.position = first_named(error.about, query)
             raise
+
+
+def _explained(statement: Statement) -> tuple[ColumnType, ...]:
+    """The column of EXPLAIN."""
+    return (ColumnType("QUERY PLAN", _PLAN_TYPES[statement.target or "text"]),)
 
 
 def _as_arrow(result: Result) -> pa.Table | None:

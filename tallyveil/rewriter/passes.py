@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
-from tallyveil.errors import StatementTooComplex, UndefinedFunction
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex, UndefinedFunction
 from tallyveil.rewriter.domain.parts import ComponentParts
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.engine.database import public_table, relation_name
@@ -54,7 +54,13 @@ from tallyveil.rewriter.resolve.records import (
     reads_records,
     refuse_counted_listings,
 )
-from tallyveil.rewriter.resolve.scope import Lineage, ResultTypes, Scope
+from tallyveil.rewriter.resolve.scope import (
+    OF_TYPE_NAME,
+    Lineage,
+    NameColumns,
+    ResultTypes,
+    Scope,
+)
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
@@ -87,18 +93,19 @@ class Draft:
 @dataclass
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
-    result's columns with a time zone, the relations of schema dp it reads, cautions about constants
-    above the aggregation, and its private blocks.
+    result's columns with a time zone and the numbers of those of type name, the relations of schema
+    dp it reads, cautions about constants above the aggregation, and its private blocks.
     """
 
     cursor: PublicCursor
     parts: ComponentParts
     types: Sequence[str]
     values: Sequence[Any]
-    session: Callable[[str, list[str]], Any]
+    session: Callable[[str, list[str | None]], Any]
     share: bool
     now: dt.datetime
     with_zone: Sequence[str] = ()
+    names: frozenset[int] = frozenset()
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
     cautions: tuple[Caution, ...] = ()
@@ -119,6 +126,7 @@ class Planning(Draft):
             tuple(cautions)[:MAX_CAUTIONS],
             projection(self.tree, noisy),
             self.collected.summed,
+            self.names,
         )
 
 
@@ -134,23 +142,66 @@ def _spell_names(draft: Draft) -> None:
 
 
 def _replace_session_functions(planning: Planning) -> None:
-    for node in list(planning.tree.find_all(exp.Func)):
+    """Replace them by constants, from the left to the right: set_config changes what those after it
+    return."""
+    for node in list(planning.tree.find_all(exp.Func, bfs=False)):
         if not is_session_function(node):
             continue
         name = function_name(node)
+        if name == "set_config" and not _is_item_alone(node, planning.tree):
+            raise FeatureNotSupported(
+                "set_config is answered as an item of a SELECT without FROM only",
+                hint="Write SELECT set_config('name', 'value', false), or SET name = 'value'.",
+                position=position(node),
+            )
         given = [a.this if isinstance(a, exp.Cast) else a for a in node.iter_expressions()]
-        if not all(argument.is_string or isinstance(argument, exp.Boolean) for argument in given):
+        constant = exp.Boolean | exp.Null
+        if not all(argument.is_string or isinstance(argument, constant) for argument in given):
             raise UndefinedFunction(
                 f"the arguments of function {name} must be quoted constants",
                 position=position(node),
             )
-        arguments = [a.name or str(a.this).lower() for a in given]  # a boolean has no name
+        arguments = [
+            None if isinstance(a, exp.Null) else a.name or str(a.this).lower()  # a boolean's
+            for a in given
+        ]
         value = exp.convert(planning.session(name, arguments))
+        value.meta[OF_TYPE_NAME] = name in _OF_TYPE_NAME
         target = node.parent if isinstance(node.parent, exp.Dot) else node
         item = target.parent
         if isinstance(item, exp.Select):
             value = exp.alias_(value, name, quoted=True)
         target.replace(value)
+
+
+# Session functions whose result is of the type name.
+_OF_TYPE_NAME: Final = frozenset(
+    {
+        "current_schema",
+        "current_database",
+        "current_catalog",
+        "current_user",
+        "session_user",
+        "current_role",
+        "user",
+    }
+)
+
+
+def _is_item_alone(node: exp.Expr, tree: exp.Expr) -> bool:
+    """Whether it is an item of the statement, which is a SELECT with nothing but items."""
+    item = node
+    while isinstance(item.parent, exp.Dot | exp.Alias):
+        item = item.parent
+    clauses = {name for name, value in tree.args.items() if value}
+    return item.parent is tree and isinstance(tree, exp.Select) and clauses == {"expressions"}
+
+
+def _find_names(planning: Planning) -> None:
+    """Find the result's columns of PostgreSQL's type name, which DuckDB lacks."""
+    marked = any(node.meta_get(OF_TYPE_NAME) for node in planning.tree.find_all(exp.Literal))
+    if marked and planning.dialect == "postgres":
+        planning.names = NameColumns(planning.catalog).among(planning.tree)
 
 
 def _resolve_tables(planning: Planning) -> None:
@@ -262,6 +313,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
+    _find_names,
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),

@@ -113,6 +113,7 @@ class Plan:
     ``sql`` is DuckDB's, over ``noisy`` and ``relations``. ``projection`` does the same without a
     database, or is None if that is not possible. ``domain_queries`` are the SQL that computed the
     coefficients, ``remarks`` choices for EXPLAIN, and ``cautions`` warnings about the answer.
+    ``names`` are the numbers of the result's columns of PostgreSQL's type name.
     """
 
     workloads: Mapping[str, Workload]
@@ -124,6 +125,7 @@ class Plan:
     cautions: tuple[Caution, ...] = ()
     projection: Projection | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
+    names: frozenset[int] = frozenset()
 
     def column(self, output: Output) -> Column:
         if output.summed:

@@ -76,7 +76,7 @@ class Rewriter:
         *,
         types: Sequence[str] = (),
         values: Sequence[Any] = (),
-        session: Callable[[str, list[str]], Any] = lambda name, arguments: None,
+        session: Callable[[str, list[str | None]], Any] = lambda name, arguments: None,
         share: bool = True,
         now: dt.datetime | None = None,
         shape: Shape | None = None,

@@ -112,11 +112,6 @@ def test_a_number_is_read_no_further_than_numbers_go(
             f"Known: {', '.join((AUTO, *BY_INVARIANTS, *mechanism_names()))}.",
         ),
         (
-            "SELECT set_config('dp.epsilon', '5', false)",
-            "set_config is not answered",
-            "SET dp.epsilon = …",
-        ),
-        (
             "SET search_path = ''",
             'invalid value for parameter "search_path": ""',
             "Names without a schema are always looked up in public: leave it in the path, and"

@@ -44,7 +44,7 @@ ROUTES = [
     "SELECT getenv('HOME')",
     "SELECT current_setting('memory_limit')",
     "SELECT current_setting('secret_directory')",
-    "SELECT set_config('dp.epsilon', '9', false)",
+    "SELECT set_config('memory_limit', '1TB', false)",
     "SELECT * FROM duckdb_settings()",
     "SELECT * FROM duckdb_secrets()",
     "SELECT * FROM duckdb_tables",

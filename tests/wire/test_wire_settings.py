@@ -153,3 +153,44 @@ def test_a_setting_that_may_be_missing_is_null(
         assert found.fetchall() == [(value,)]
         with pytest.raises(psycopg.errors.UndefinedObject, match=r"no\.such"):
             connection.execute("SELECT current_setting('no.such', false)")
+
+
+def test_set_config_sets_as_set_does(free_house: Any) -> None:
+    """As Django and PostgREST set the time zone and the schemas: described, explained and refused
+    statements set nothing, and a rollback undoes it."""
+    set_zone = "SELECT set_config('TimeZone', %s, %s)"
+
+    def zone() -> Any:
+        [shown] = connection.execute("SHOW timezone").fetchone() or [None]
+        return shown
+
+    with free_house.connect() as connection, free_house.connect() as other:
+        with connection.transaction():
+            connection.execute(set_zone, ("Europe/Rome", True))
+            assert zone() == "Europe/Rome"
+        connection.execute(set_zone, ("Europe/Rome", True))
+        assert zone() == "UTC"
+        connection.execute("EXPLAIN SELECT set_config('TimeZone', 'Europe/Rome', false)")
+        with free_house.connect(cursor_factory=psycopg.ClientCursor) as client:
+            client.execute(set_zone, ("Europe/Paris", False))
+            assert client.execute("SHOW timezone").fetchone() == ("Europe/Paris",)
+        with connection.transaction(force_rollback=True):
+            assert connection.execute(
+                set_zone, ("Europe/Rome", False), prepare=True
+            ).fetchall() == [("Europe/Rome",)]
+            assert connection.info.parameter_status("TimeZone") == "Europe/Rome"
+        assert zone() == "UTC"
+        for wrong in (
+            "SELECT set_config('TimeZone', 'Europe/Rome', false), set_config('jit', 'x', false)",
+            "SELECT set_config('TimeZone', 'Europe/Rome', false) FROM person",
+            "SELECT set_config('TimeZone', 'Europe/Rome', false) WHERE false",
+            "SELECT lower(set_config('TimeZone', 'Europe/Rome', false))",
+            "SELECT set_config('nothing', '1', false)",
+        ):
+            with pytest.raises(psycopg.Error):
+                connection.execute(wrong.encode())
+            assert zone() == "UTC", wrong
+        connection.execute(set_zone, ("Europe/Rome", False))
+        assert zone() == connection.info.parameter_status("TimeZone") == "Europe/Rome"
+        assert other.execute("SHOW timezone").fetchone() == ("UTC",)
+    assert free_house.spent() == 0

@@ -26,10 +26,12 @@ _FORMATS: Final = ("text", "xml", "json", "yaml")
 
 
 def parse_explain(reader: TokenReader) -> Statement:
-    """Raises FeatureNotSupported for options that would run the query or change the output."""
+    """``target`` is the format. Raises FeatureNotSupported for options that would run the query or
+    add to the output."""
     reader.usage = "EXPLAIN SELECT …"
+    formats = ["text"]
     if reader.word() == "(" and not _is_query(reader.piece):
-        reader.in_brackets(lambda: _option(reader))
+        formats += filter(None, reader.in_brackets(lambda: _option(reader)))
     else:
         if reader.word() in ("ANALYZE", "ANALYSE"):
             raise _runs(reader.position())
@@ -41,7 +43,7 @@ def parse_explain(reader: TokenReader) -> Statement:
             position=reader.position(),
         )
     query = reader.query(reader.rest())
-    found = reader.statement("explain", "EXPLAIN")
+    found = reader.statement("explain", "EXPLAIN", formats[-1])
     return replace(found, parameter_count=query.parameters, query=query)
 
 
@@ -50,34 +52,37 @@ def _is_query(piece: Piece) -> bool:
     return next((word for word in piece.words[1:] if word != "("), "") in QUERY_WORDS
 
 
-def _option(reader: TokenReader) -> None:
+def _option(reader: TokenReader) -> str | None:
+    """The format, if the option gives one."""
     position = reader.position()
     name = "analyze" if reader.take("ANALYSE") else reader.name()
     value = reader.option()
     if name == "format":
-        _need_text(value, position)
-    elif name == "serialize":
+        return _format(value, position)
+    if name == "serialize":
         if value is not None and value.lower() != "none":
             raise _requires_analyze(name, position)
     elif name in _SWITCHES:
         _switch(name, value, position)
     else:
         raise SQLSyntaxError(f'unrecognized EXPLAIN option "{name}"', position=position)
+    return None
 
 
-def _need_text(value: str | None, position: int) -> None:
+def _format(value: str | None, position: int) -> str:
     if value is None:
         raise SQLSyntaxError("format requires a parameter", position=position)
     if value.lower() not in _FORMATS:
         raise InvalidParameterValue(
             f'unrecognized value for EXPLAIN option "format": "{value}"', position=position
         )
-    if value.lower() != "text":
+    if value.lower() not in ("text", "json"):
         raise FeatureNotSupported(
             f"EXPLAIN in the format {value.lower()} is not answered",
-            hint="Leave FORMAT out: the answer is text.",
+            hint="Choose text or json.",
             position=position,
         )
+    return value.lower()
 
 
 def _switch(name: str, value: str | None, position: int) -> None:

@@ -159,6 +159,9 @@ class Executor:
     ) -> Result:
         """Have the session execute the statement. All rows go to ``receive``, also those that the
         session returns with the result."""
+        if statement.query is not None and statement.query.assigns:
+            self._remember()
+            self._settings.begin({})
         with self._running():
             result = self.session.execute(
                 statement, parameters, parameter_types=types, receive=receive

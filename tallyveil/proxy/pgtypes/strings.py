@@ -63,7 +63,7 @@ _TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "text": ("ENUM", '"NULL"', "NULL", "UNKNOWN"),
     "character varying": (),
     "character": (),
-    "name": (),
+    "name": ("NAME",),
     "json": ("JSON",),
 }
 

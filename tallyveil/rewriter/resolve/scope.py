@@ -24,8 +24,8 @@ from tallyveil.rewriter.sql.types import common_type, declared_type, family, pos
 from tallyveil.rewriter.sql.vocabulary import static_type
 
 __all__ = [
-    "Lineage", "Origin", "Origins", "ResultTypes", "Scope", "constants_among", "holder",
-    "is_infinite",
+    "OF_TYPE_NAME", "Lineage", "NameColumns", "Origin", "Origins", "ResultTypes", "Scope",
+    "constants_among", "holder", "is_infinite",
 ]  # fmt: skip
 
 
@@ -106,6 +106,31 @@ class ResultTypes(Scope):
             if kind is None or (kind == "DATE" and self._dialect == "duckdb"):
                 return None
         return super()._expression(node)
+
+
+OF_TYPE_NAME: Final = "of_type_name"
+"""The mark of a constant that PostgreSQL has as the type name: current_user and its like."""
+
+
+class NameColumns(Lookup[bool]):
+    """Which columns are of PostgreSQL's type name: constants that are marked so."""
+
+    def among(self, query: exp.Expr) -> frozenset[int]:
+        """The numbers of these columns of the query."""
+        numbers = range(len(self._items(query)))
+        return frozenset(number for number in numbers if self._output(query, number))
+
+    def _expression(self, node: exp.Expr) -> bool:
+        return bool(node.meta_get(OF_TYPE_NAME))
+
+    def _public(self, table: str, name: str) -> bool:
+        return False
+
+    def _attribute(self, table: str, attribute: Attribute) -> bool:
+        return False
+
+    def _united(self, sides: Sequence[bool | None]) -> bool:
+        return all(sides)
 
 
 class Origin(NamedTuple):

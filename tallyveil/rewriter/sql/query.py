@@ -237,8 +237,9 @@ class Query:
 
     It holds no tree, since clients may keep many queries prepared and a tree takes hundreds of
     times its text; `parse_query` caches trees. ``time`` says whether a plan is valid for the day or
-    the instant it is made at, ``of_session`` whether for its session only. Queries that differ only
-    in their holes share the key of ``shape``.
+    the instant it is made at, ``of_session`` whether for its session only, ``assigns`` whether it
+    changes the session's settings by set_config. Queries that differ only in their holes share the
+    key of ``shape``.
     """
 
     sql: str
@@ -247,6 +248,7 @@ class Query:
     parameters: int
     time: Time | None
     of_session: bool
+    assigns: bool = False
     shape: Shape | None = None
 
 
@@ -261,9 +263,9 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
     facts = None if shape is None else _FACTS.find(shape.key)
     if facts is None:
         tree = parse_query(piece.sql, dialect, written)
-        own = any(is_session_function(node) for node in tree.find_all(exp.Func))
+        own = {function_name(n) for n in tree.find_all(exp.Func) if is_session_function(n)}
         deadline.check()
-        facts = (count(tree), asks_the_time(tree), own)
+        facts = (count(tree), asks_the_time(tree), bool(own), "set_config" in own)
         deadline.check()
         shape = None if masked is None else _new_shape(masked, dialect, tree)
         if shape is not None:
@@ -271,8 +273,8 @@ def read_query(piece: Piece, dialect: Dialect) -> Query:
     return Query(piece.sql, dialect, piece.offset, *facts, shape)
 
 
-# A query's ``parameters``, ``time`` and ``of_session``, by the key of its shape.
-_FACTS: Final[Cache[tuple[int, Time | None, bool]]] = Cache(
+# A query's ``parameters``, ``time``, ``of_session`` and ``assigns``, by the key of its shape.
+_FACTS: Final[Cache[tuple[int, Time | None, bool, bool]]] = Cache(
     4096, 1 << 26, lambda key, _: len(str(key))
 )
 

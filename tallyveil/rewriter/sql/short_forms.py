@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from tallyveil.errors import SQLSyntaxError, UndefinedObject
-from tallyveil.rewriter.sql.nodes import COMPARISONS, position
+from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position
 
-__all__ = ["balance", "spell_out_rows", "write_out"]
+__all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", "write_out"]
 
 
 def write_out(tree: exp.Expr) -> None:
@@ -111,6 +111,56 @@ def _write_out(window: exp.Window, definitions: dict[str, exp.Window]) -> None:
         inherited = found.args.get(part)
         if inherited is not None:
             window.set(part, inherited.copy())
+
+
+def spell_out_values(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """VALUES (1), (2) becomes SELECT * FROM (VALUES (1), (2)) AS v (column1), and the columns of
+    VALUES in FROM are named likewise: both dialects number them, each in its own way.
+    """
+    for values in list(tree.find_all(exp.Values)):
+        parent = values.parent
+        if isinstance(parent, exp.In):
+            continue
+        if not isinstance(parent, exp.From | exp.Join):
+            select = exp.Select(expressions=[exp.Star()])
+            for clause in ("order", "limit", "offset"):
+                select.set(clause, values.args.get(clause))
+                values.set(clause, None)
+            tree = select if values is tree else tree
+            values.replace(select)
+            select.set("from_", exp.From(this=values))
+        alias = values.args.get("alias") or exp.TableAlias(this=exp.to_identifier("v"))
+        width = len(values.expressions[0].expressions)
+        if not width or any(len(row.expressions) != width for row in values.expressions):
+            raise SQLSyntaxError("VALUES lists must all be the same length, and not empty")
+        names = [f"column{n + 1}" if dialect == "postgres" else f"col{n}" for n in range(width)]
+        given = alias.args.get("columns") or []
+        alias.set("columns", [*given, *map(exp.to_identifier, names[len(given) :])])
+        values.set("alias", alias)
+    return tree
+
+
+def select_functions(tree: exp.Expr) -> None:
+    """FROM current_schema() becomes FROM (SELECT current_schema() AS current_schema) AS
+    current_schema, in place, as PostgreSQL reads a function of constants in FROM.
+
+    A function that returns several rows is refused as it is in SELECT.
+    """
+    for table in list(tree.find_all(exp.Table)):
+        function = table.this
+        if not isinstance(function, exp.Func) or isinstance(function, exp.AggFunc):
+            continue
+        if function.find(exp.Column, exp.Query) is not None:
+            continue
+        alias = table.args.get("alias") or exp.TableAlias()
+        name = alias.args.get("this") or exp.to_identifier(function_name(function))
+        [column] = alias.args.get("columns") or [name]
+        item = exp.alias_(function, column.copy())
+        table.replace(
+            exp.Subquery(
+                this=exp.Select(expressions=[item]), alias=exp.TableAlias(this=name.copy())
+            )
+        )
 
 
 def spell_out_rows(tree: exp.Expr) -> None:

@@ -25,7 +25,12 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
 from tallyveil.rewriter.sql.constants import read_constants, read_escapes
-from tallyveil.rewriter.sql.short_forms import balance, spell_out_rows
+from tallyveil.rewriter.sql.short_forms import (
+    balance,
+    select_functions,
+    spell_out_rows,
+    spell_out_values,
+)
 from tallyveil.rewriter.sql.times import read_intervals
 from tallyveil.rewriter.sql.tokens import (
     bracket_typed_texts,
@@ -195,7 +200,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise SQLSyntaxError("the statement does not parse") from error
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
-    tree = trees[0]
+    tree = spell_out_values(trees[0], dialect)
     deadline.check()
     for node in list(tree.walk()):
         if isinstance(node, exp.ByteString):
@@ -218,6 +223,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         refuse_other_functions(tree, tokens)
         deadline.check()
         spell_out_rows(tree)
+        select_functions(tree)
     balance(tree)
     deadline.check()
     return tree
@@ -256,12 +262,6 @@ _TREES: Final[Cache[exp.Expr]] = Cache(
 
 
 def _no_query(word: str, position: int) -> FeatureNotSupported:
-    if word.upper() == "VALUES":
-        return FeatureNotSupported(
-            "VALUES is not answered by itself",
-            hint="Write SELECT * FROM (VALUES …) AS v.",
-            position=position,
-        )
     return FeatureNotSupported(
         f"{word.upper()} is not answered: analysts can only send queries",
         hint="Ask a SELECT with COUNT, SUM or AVG over a protected table.",
