@@ -1,13 +1,9 @@
-"""Programs: psql, pgcli, pgbench, node's pg, pgjdbc, psqlodbc by isql, dbt, DuckDB.
-
-`make test-clients` says what to install; where one is absent its test is skipped.
-"""
+"""Programs: psql, pgcli, pgbench, pgjdbc, psqlodbc by isql, dbt, DuckDB."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,42 +11,14 @@ from typing import Any
 import pytest
 
 from tests.clients.conftest import BY_CITY, Served
+from tests.clients.programs import HERE, INSTALLED, lines, need, run, skip
 
 pytestmark = pytest.mark.usefixtures("free")
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-INSTALLED = ROOT / ".clients"
-NODE_MODULES = INSTALLED / "node_modules"
 JARS = (
     "/usr/share/java/postgresql.jar",
     *map(str, (Path.home() / ".m2/repository/org/postgresql/postgresql").glob("*/*.jar")),
 )
-
-
-def need(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        pytest.skip(f"{program} is not installed")
-    return found
-
-
-def run(served: Served, *command: str, text: str = "", **more: str) -> str:
-    done = subprocess.run(
-        command,
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env=os.environ | served.environment | more,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def lines(by_city: list[Any], between: str = "|") -> list[str]:
-    return [f"{city}{between}{n}" for city, n in by_city]
 
 
 def test_psql(served: Served, by_city: list[Any], tmp_path: Path) -> None:
@@ -89,9 +57,7 @@ SELECT count(*) AS n FROM patients LIMIT 0 \\gdesc
 
 def test_pgcli(served: Served, by_city: list[Any], tmp_path: Path) -> None:
     """At a prompt, beside which it asks for what to complete names with."""
-    pgcli = shutil.which("pgcli", path=f"{INSTALLED / 'pgcli' / 'bin'}:{os.environ['PATH']}")
-    if pgcli is None:
-        pytest.skip("pgcli is not installed")
+    pgcli = need("pgcli", f"{INSTALLED / 'pgcli' / 'bin'}:{os.environ['PATH']}")
     asked = ("\\T csv", "\\d patients", "\\dt", "\\l", "\\dn", f"{BY_CITY};", "TABLE patients;")
     found = run(served, pgcli, "--less-chatty", text="\n".join(asked) + "\n", HOME=str(tmp_path))
     seen = found.replace('"', "").splitlines()
@@ -111,40 +77,11 @@ def test_pgbench(served: Served, mode: str, tmp_path: Path) -> None:
     assert "number of failed transactions: 0 (0.000%)" in found
 
 
-NODE = """
-const {Client} = require('pg');
-(async () => {
-  const client = new Client({
-    host: 'localhost', port: process.env.PGPORT, user: 'alice', database: 'tallyveil',
-    password: process.env.PGPASSWORD,
-    ssl: {ca: require('fs').readFileSync(process.env.PGSSLROOTCERT)},
-  });
-  await client.connect();
-  const asked = process.argv[1];
-  for (const query of [asked, {name: 'p', text: asked}, {text: asked, rowMode: 'array'}]) {
-    const {rows} = await client.query(query);
-    console.log(rows.map(row => Object.values(row).join('|')).join('\\n'));
-  }
-  const {rows} = await client.query('SELECT 2 = ANY($1::int[]) AS found', [[1, 2]]);
-  console.log(rows[0].found);
-  await client.end();
-})();
-"""
-
-
-def test_node(served: Served, by_city: list[Any]) -> None:
-    node = need("node")
-    if not (NODE_MODULES / "pg").is_dir():
-        pytest.skip("the module pg of node is not installed")
-    found = run(served, node, "-e", NODE, BY_CITY, NODE_PATH=str(NODE_MODULES))
-    assert found.splitlines() == lines(by_city) * 3 + ["true"]
-
-
 def test_pgjdbc(served: Served, by_city: list[Any]) -> None:
     """Simple and prepared statements, binary after five, fetch sizes, timeouts, metadata."""
     java, jar = need("java"), next(filter(os.path.exists, JARS), None)
     if jar is None:
-        pytest.skip("the PostgreSQL driver for Java is not installed")
+        skip("pgjdbc")
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jar)
     found = run(served, java, *quick, str(HERE / "Jdbc.java"), BY_CITY).splitlines()
     assert found == lines(by_city) * 8 + ["city text", "age int4", "sex text"]
@@ -155,7 +92,7 @@ def test_psqlodbc(served: Served, by_city: list[Any], tmp_path: Path) -> None:
     isql = need("isql")
     driver = next((str(p) for p in Path("/usr/lib").glob("*/odbc/psqlodbcw.so")), None)
     if driver is None:
-        pytest.skip("psqlodbc is not installed")
+        skip("psqlodbc")
     for fetch in ("0", "1"):
         (tmp_path / "odbc.ini").write_text(
             f"[people]\nDriver={driver}\nServername=localhost\nPort={served.port}\n"
@@ -198,9 +135,7 @@ ORDER BY c.city
 
 def test_dbt(served: Served, by_city: list[Any], tmp_path: Path) -> None:
     """debug, show of a model over public tables and dp, and the refusal of what run creates."""
-    dbt = shutil.which("dbt", path=f"{INSTALLED / 'dbt' / 'bin'}:{os.environ['PATH']}")
-    if dbt is None:
-        pytest.skip("dbt is not installed")
+    dbt = need("dbt", f"{INSTALLED / 'dbt' / 'bin'}:{os.environ['PATH']}")
     given = {"PORT": served.port, "PASSWORD": served.password, "CERTIFICATE": served.certificate}
     for name, text in DBT.items():
         for word, value in given.items():
@@ -224,7 +159,7 @@ def test_dbt(served: Served, by_city: list[Any], tmp_path: Path) -> None:
     refused = ask("run", "--select", "large")
     assert refused.returncode == 1
     assert "CREATE is not answered" in refused.stdout
-    assert "Ask its SELECT by itself" in refused.stdout
+    assert "Send its SELECT by itself" in refused.stdout
 
 
 DUCKDB = """
@@ -251,7 +186,7 @@ def test_duckdb(served: Served, by_city: list[Any]) -> None:
     """Its postgres extension: counts by postgres_query; it would read a protected table's rows."""
     python = INSTALLED / "duckdb" / "bin" / "python"
     if not any(INSTALLED.glob("duckdb/lib/*/site-packages/duckdb_extension_postgres_scanner")):
-        pytest.skip("DuckDB with its postgres extension is not installed")
+        skip("DuckDB with its postgres extension")
     found = run(served, str(python), "-c", DUCKDB, BY_CITY)
     counts, towns, columns, refused = map(json.loads, found.splitlines())
     assert [tuple(row) for row in counts] == by_city

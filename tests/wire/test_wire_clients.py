@@ -55,7 +55,7 @@ ON_CONNECTING = [
     "VALUES (1) UNION ALL SELECT 2",
     "SELECT column2, column1 FROM (VALUES (1, 'a')) AS v",
     "SELECT * FROM (VALUES (1, 'a')) AS v (n)",
-    "WITH v AS (VALUES (1), (2)) SELECT sum(column1) FROM v",
+    "WITH v AS (VALUES (1), (2)) SELECT column1 + 1 AS n FROM v",
     "SELECT 2 IN (VALUES (1), (2))",
     "SELECT set_config('TimeZone', 'Europe/Paris', false)",
     "SELECT pg_catalog.set_config('work_mem', '65536', true) AS m",
