@@ -5,7 +5,7 @@ append-only ledger of charges and noisy answers, and issues receipts once a char
 handles workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
-from tallyveil.accountant.accountant import Accountant, Draw, Overtaken
+from tallyveil.accountant.accountant import Accountant, Budgets, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
 from tallyveil.accountant.budgets.quote import Quote, cost_text, report_charge
@@ -27,6 +27,7 @@ __all__ = [
     "Arrays",
     "Balance",
     "Basis",
+    "Budgets",
     "Charge",
     "Derivation",
     "Draw",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.accountant.background import Background
@@ -17,9 +17,10 @@ from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
 from tallyveil.accountant.budgets.recomposition import NotComposed
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.declarations import declare
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
-from tallyveil.accountant.ledger.chain import Position
+from tallyveil.accountant.ledger.chain import START, Position
 from tallyveil.accountant.ledger.ledger import Ledger
 from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.summary import Arrays, write_summary
@@ -27,7 +28,11 @@ from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Accountant", "Draw", "Overtaken", "Sale"]
+__all__ = ["Accountant", "Budgets", "Draw", "Overtaken", "Sale"]
+
+Budgets: TypeAlias = Literal["declared", "recorded", "as given"]
+"""Which budgets and shares hold: those of the accounts, which are recorded for all processes; the
+last ones recorded; or those of the accounts, for a report, without a record."""
 
 _LONG: Final = 1_000  # charges that a summary may lack: composing them takes half a second
 _PART: Final = 100  # of a long ledger it may lack one charge in this number
@@ -63,14 +68,23 @@ class Accountant(Balances):
     held while estimates are made.
     """
 
-    def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
-        """Raises LedgerMismatch if the ledger belongs to other tables (`binding`) or holds a
+    def __init__(
+        self, ledger: Ledger, accounts: dict[str, Account], budgets: Budgets = "declared"
+    ) -> None:
+        """``accounts`` is kept up to date with what other processes declare (`declarations`).
+
+        Raises LedgerMismatch if the ledger belongs to other tables (`binding`) or holds a
         charge that has no cost in the measure of its budget, and LedgerError if a past charge
         cannot be accounted for.
         """
         with ledger.writing():
             bind(ledger, accounts)
-        super().__init__(ledger, dict(accounts), Books(ledger, accounts))
+            end = START
+            if budgets == "declared":
+                end = declare(ledger, accounts)
+            elif budgets == "as given":
+                end = ledger.budgets_end()
+        super().__init__(ledger, accounts, Books(ledger, accounts, end))
         self._derive: dict[str, Callable[[], Arrays]] = {}
         self._background = Background(self.summarise)
         self.summarise()
@@ -85,6 +99,14 @@ class Accountant(Balances):
         """For marks and random combinations of public rows: all processes on the ledger have it in
         common, and no analyst knows it."""
         return int.from_bytes(self._ledger.key("marks"))
+
+    def declare(self, accounts: Mapping[str, Account]) -> None:
+        """Record the budgets and shares of these accounts, from now on in force here and in all
+        other processes; durable when it returns."""
+        with self._lock:
+            with self._books.writing():
+                declare(self._ledger, accounts)
+            self._books.refresh()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Bind the table's answers for good to the data whose digest is given.

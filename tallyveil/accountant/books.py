@@ -14,6 +14,7 @@ from tallyveil.accountant.budgets.pricing import Priced, Pricing
 from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.declarations import adopt
 from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
 from tallyveil.accountant.ledger.codec import decode_answers, encode_answers
 from tallyveil.accountant.ledger.ledger import Ledger, StoredAnswer, StoredDerivation
@@ -53,13 +54,16 @@ class Books:
     shows that they are unchanged.
     """
 
-    def __init__(self, ledger: Ledger, accounts: Mapping[str, Account]) -> None:
-        """Raises LedgerMismatch for a charge that has no cost in the measure of its budget, and
+    def __init__(self, ledger: Ledger, accounts: dict[str, Account], budgets: Position) -> None:
+        """Budgets and shares recorded after ``budgets`` are set in ``accounts``.
+
+        Raises LedgerMismatch for a charge that has no cost in the measure of its budget, and
         LedgerError for one that cannot be accounted for."""
         self._ledger = ledger
         self._accounts = accounts
         self.pricing = Pricing(accounts)
         self.recomposition = Recomposition(ledger, self.pricing, accounts)
+        self._budgets = budgets
         try:
             self._open(read_summary(ledger.path, accounts) or _NOTHING)
         except _OfAnother:
@@ -304,6 +308,9 @@ class Books:
 
         Raises what `deadline.check` raises.
         """
+        for budget, position in self._ledger.budgets_after(self._budgets):
+            adopt(self._accounts, budget, self.filters.shares)
+            self._budgets = position
         covered = self._covered
         for stored, position in unread.charges:
             if stored.table in self._accounts:

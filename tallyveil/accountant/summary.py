@@ -84,7 +84,11 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
         charges,
         answers,
         {table: meters[n] for table, n in about["tables"] if table in keys},
-        {(table, analyst): meters[n] for table, analyst, n in about["shares"] if table in keys},
+        {
+            (table, analyst): meters[n]
+            for table, analyst, n in about["shares"]
+            if table in keys and analyst in (accounts[table].shares or ())
+        },
         {(t, analyst): Amount(*held) for t, analyst, *held in about["amounts"] if t in keys},
         Readings({name: arrays[f"readings/{name}"] for name in about["readings"]}),
         {

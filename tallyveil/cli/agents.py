@@ -10,14 +10,14 @@ from pathlib import Path
 
 import typer
 
-from tallyveil.accountant import Accountant, Ledger
+from tallyveil.accountant import Accountant
 from tallyveil.agents import AgentPart, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
 from tallyveil.cli.serving.security import check_private
 from tallyveil.cli.text import Output, aligned, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import OutputError
-from tallyveil.gate.gate import accounts
+from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.mechanisms import AgentNoise
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import load_policy
@@ -56,7 +56,7 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
         if out.resolve() == needed.resolve():
             raise OutputError(f"the part would overwrite {needed}", hint="Name another --out.")
     reads = relations_read(own)
-    with closing(Ledger(own.ledger)) as ledger, Secret.opened(secret) as opened:
+    with closing(ledger_of(own)) as ledger, Secret.opened(secret) as opened:
         accountant = Accountant(ledger, accounts(own, reads))
         part = release_part(own, planned, agent, number, opened, ledger, accountant, login_name())
     try:

@@ -64,7 +64,7 @@ def _gate_in_memory(policy: Policy) -> Gate:
     if policy.ledger.exists():
         with closing(Ledger(policy.ledger, create=False)) as ledger:
             secret = ledger.secret
-    return Gate(replace(policy, ledger=Path(":memory:")), secret=secret)
+    return Gate(replace(policy, ledger=Path(":memory:"), ledger_must_exist=False), secret=secret)
 
 
 def _left_out(policy: Policy, tables: Mapping[str, tuple[int, int]]) -> Iterator[str]:

@@ -11,12 +11,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant import Accountant, Ledger
+from tallyveil.accountant import Accountant
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, rounded, table, up, up_text
 from tallyveil.cube import relations_read
 from tallyveil.errors import InvalidParameterValue, OutputError
-from tallyveil.gate.gate import accounts
+from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
@@ -92,7 +92,7 @@ def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) 
 
 
 def _release(policy: Policy, planned: CopyPlan, out: Path) -> int:
-    with closing(Ledger(policy.ledger)) as ledger:
+    with closing(ledger_of(policy)) as ledger:
         accountant = Accountant(ledger, accounts(policy, relations_read(policy)))
         return sanitise(policy, planned, out, accountant, login_name())
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant import Accountant, Balance, Ledger, OdometerReading, Room, Spending
+from tallyveil.accountant import (
+    Account,
+    Accountant,
+    Balance,
+    Budgets,
+    Ledger,
+    OdometerReading,
+    Room,
+    Spending,
+)
+from tallyveil.accountant.declarations import budget_text, declaration, shares_text
+from tallyveil.accountant.ledger.chain import START
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.plotting import spending as draw_spending
 from tallyveil.cli.text import Output, down, table, up
@@ -19,6 +32,7 @@ __all__ = ["budget", "history", "read_accountants"]
 _COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_expensive")
 _HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
 _OF_ANALYSTS = ("analyst", "table", *_COLUMNS[1:])
+_BUDGETS = ("time", "table", "budget", "shares")
 _BOUND = "spent is an upper bound if there are too many charges to add up exactly."
 _PLACES = {"epsilon": 6, "rho": 9}
 
@@ -55,10 +69,20 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
             )
     if not all(row["exact"] for row in (*rows, *own)):
         yield _BOUND
-    yield f"ledger: {ledger}" + ("" if ledger.exists() else " (does not exist: nothing was asked)")
+    for row in rows:
+        if row["in_force"] is not None:
+            yield (
+                f"{row['table']}: the policy was changed; {row['in_force']} is in force"
+                " until a server of this policy is started or gets SIGHUP."
+            )
+    if ledger.exists():
+        yield f"ledger: {ledger}"
+    else:
+        yield f"There is no ledger {ledger}: a new one would begin with the whole budget."
 
 
 def _rows(policy: Policy) -> list[dict[str, Any]]:
+    declared, given = _declared(policy), accounts(policy)
     with read_accountants(policy) as accountants:
         spending = [one for each in set(accountants.values()) for one in each.spending()]
         return [
@@ -68,6 +92,8 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
                 "charges": len(accountant.history(name)),
                 "most_expensive": accountant.most_expensive(name),
                 **_room(accountant.room(name)),
+                "declared": declared[name],
+                "in_force": _in_force(declared[name], given[name]),
                 "analysts": [
                     _analyst_row(one) | _room(accountant.room(name, one.analyst))
                     for one in spending
@@ -78,6 +104,30 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
         ]
 
 
+def _declared(policy: Policy) -> dict[str, list[dict[str, str]]]:
+    """Return each table's budgets and shares as they were declared, oldest first."""
+    found: dict[str, list[dict[str, str]]] = {name: [] for name in policy.tables}
+    if policy.ledger.exists():
+        with closing(Ledger(policy.ledger, create=False)) as ledger, ledger.reading():
+            for stored, _ in ledger.budgets_after(START):
+                if stored.table in found:
+                    time = dt.datetime.fromisoformat(stored.time).isoformat(timespec="seconds")
+                    words = budget_text(stored.declared), shares_text(stored.declared)
+                    row = {"time": time, "table": stored.table, "budget": words[0]}
+                    found[stored.table].append(row | {"shares": words[1]})
+    return found
+
+
+def _in_force(declared: Sequence[Mapping[str, str]], given: Account) -> str | None:
+    """Return the words of the budget and shares that the ledger has, if the policy has others."""
+    text = declaration(given)
+    own = {"budget": budget_text(text), "shares": shares_text(text)}
+    if not declared or own.items() <= declared[-1].items():
+        return None
+    last = declared[-1]
+    return last["budget"] + (f" ({last['shares']})" if last["shares"] else "")
+
+
 @contextmanager
 def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
     """Yield an accountant for each table, without writing to the ledger.
@@ -86,14 +136,16 @@ def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
     accountant with a ledger in memory.
     """
     path, every = policy.ledger, accounts(policy)
+    there = path.exists() or policy.ledger_must_exist
     with (
-        closing(Ledger(path if path.exists() else ":memory:", create=False)) as ledger,
+        closing(Ledger(path if there else ":memory:", create=False)) as ledger,
         closing(Ledger(":memory:")) as empty,
     ):
         with ledger.reading():
             charged = ledger.charged_tables()
-        known = Accountant(ledger, {name: every[name] for name in every if name in charged})
-        fresh = Accountant(empty, {name: every[name] for name in every if name not in charged})
+        given: Budgets = "as given"
+        known = Accountant(ledger, {n: every[n] for n in every if n in charged}, given)
+        fresh = Accountant(empty, {n: every[n] for n in every if n not in charged}, given)
         yield {name: known if name in charged else fresh for name in every}
 
 
@@ -152,7 +204,9 @@ def history(path: Path, name: str | None, plot: Path | None) -> Output:
         drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]
         draw_spending(drawn, plot)
     bound = [] if all(reading.exact for reading in readings) else [_BOUND]
-    return Output(rows, [*table(_HISTORY, rows), *bound])
+    declared = _declared(policy)
+    budgets = sorted((one for name in names for one in declared[name]), key=itemgetter("time"))
+    return Output(rows, [*table(_HISTORY, rows), *bound, *table(_BUDGETS, budgets)])
 
 
 def _charge(reading: OdometerReading) -> dict[str, Any]:

@@ -11,9 +11,18 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, Share, invariants_of
+from tallyveil.accountant import (
+    PUBLISHED,
+    Account,
+    Accountant,
+    Budgets,
+    Ledger,
+    Share,
+    invariants_of,
+)
 from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
+from tallyveil.errors import PolicyError
 from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.conditioning import Conditioning
@@ -35,7 +44,7 @@ from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
-__all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts"]
+__all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts", "ledger_of"]
 
 STATEMENT_TIMEOUT: Final = 10.0
 """Seconds that a statement may take by default."""
@@ -56,6 +65,14 @@ def _plan_bytes(plan: Plan) -> int:
     arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
     keys = sum(int(table.keys.nbytes) for table in plan.noisy)
     return OBJECT * objects + arrays + keys + sum(len(query) for query in plan.domain_queries)
+
+
+def ledger_of(policy: Policy, secret: bytes | None = None) -> Ledger:
+    """Open the policy's ledger, or create it (`Ledger`) unless the policy says that it must exist.
+
+    Raises LedgerError.
+    """
+    return Ledger(policy.ledger, create=not policy.ledger_must_exist, secret=secret)
 
 
 def accounts(
@@ -107,7 +124,8 @@ class Gate(Shared):
     """Opens the ledger, loads the source and answers sessions until it is closed.
 
     ``source`` is read instead of the policy's source: an open DuckDB connection or a data frame.
-    ``secret`` is that of another ledger, so that a new one counts the same rows.
+    ``secret`` is that of another ledger, so that a new one counts the same rows. ``budgets``: which
+    budgets and shares hold.
     Raises PolicyError, LedgerError, LedgerMismatch, SourceError, and TypeError for any other
     ``source``.
     """
@@ -119,13 +137,15 @@ class Gate(Shared):
         *,
         time_limit: float = STATEMENT_TIMEOUT,
         secret: bytes | None = None,
+        budgets: Budgets = "declared",
     ) -> None:
         check_mechanisms(policy)
         self.policy = policy
         with connected(policy, source) as given, ExitStack() as opened:
-            self._ledger = Ledger(policy.ledger, secret=secret)
+            self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
             self.accounts = accounts(policy, relations_read(policy, source))
+            self._budgets = budgets
             self._load(policy, given, time_limit, opened)
             opened.pop_all()
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
@@ -141,7 +161,7 @@ class Gate(Shared):
         # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
         cubes = load_cubes(policy, source, key=self._ledger.key("rows"))
         public = load_public(policy, source)
-        self.accountant = Accountant(self._ledger, self.accounts)
+        self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
         self.digests = {name: cube.digest for name, cube in cubes.items()}
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
@@ -199,6 +219,16 @@ class Gate(Shared):
         return TableInvariants(
             translations, Conditioning(span, exact.sources, account.measure, refused)
         )
+
+    def redeclare(self, policy: Policy) -> None:
+        """Let the budgets and shares of another version of the policy hold, in all processes.
+
+        Raises PolicyError if it declares other tables, or other records in them.
+        """
+        own = {name: table.fingerprint for name, table in self.policy.tables.items()}
+        if {name: table.fingerprint for name, table in policy.tables.items()} != own:
+            raise PolicyError("the policy declares other tables than are served")
+        self.accountant.declare(accounts(policy))
 
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"

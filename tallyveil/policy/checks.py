@@ -213,7 +213,17 @@ def path(value: Any) -> str:
     return text
 
 
-def ledger(value: Any) -> str:
+def ledger(value: Any) -> tuple[str | None, bool]:
+    """The ledger's path, and whether it must exist; the path alone, or a table of both."""
+    declared = value if isinstance(value, dict) else {"path": value}
+    must_exist = declared.get("must_exist", False)
+    known = declared and declared.keys() <= {"path", "must_exist"}
+    if not known or not isinstance(must_exist, bool):
+        raise wrong('expected a path, or { path = "people.ledger.sqlite", must_exist = true }')
+    return (_ledger_path(declared["path"]) if "path" in declared else None), must_exist
+
+
+def _ledger_path(value: Any) -> str:
     text = path(value)
     # In memory, each process and each start would have a budget of its own.
     if "://" in text or Path(text.strip()).name == ":memory:":

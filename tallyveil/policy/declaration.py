@@ -161,4 +161,4 @@ class PolicyDeclaration(Declaration):
     )
     server: Serving = Field(default_factory=Serving, description="a table [server]")
     catalog: CatalogChoice = Field(default_factory=CatalogChoice, description="a table [catalog]")
-    ledger: Annotated[str, PlainValidator(checks.ledger)] | None = None
+    ledger: Annotated[tuple[str | None, bool], PlainValidator(checks.ledger)] = (None, False)

@@ -85,10 +85,11 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
     found.extend(share_conflicts(mapping))
     if declared is not None:
         source = None if declared.source is None else _file(declared.source.url, base)
-        if declared.ledger is not None:
-            ledger = base / declared.ledger
+        ledger = ledger if declared.ledger[0] is None else base / declared.ledger[0]
         if source is not None and ledger.resolve() == source.path.resolve():
-            found.append(f"ledger = {written(declared.ledger)}: expected another file than source")
+            found.append(
+                f"ledger = {written(declared.ledger[0])}: expected another file than source"
+            )
     if found or declared is None:
         raise refusal("the policy", path, found)
     url = None if declared.source is None else declared.source.url
@@ -96,6 +97,7 @@ def _policy(mapping: Mapping[str, Any], *, base: Path, ledger: Path, path: Path 
     return Policy(
         tables=MappingProxyType(tables),
         ledger=ledger,
+        ledger_must_exist=declared.ledger[1],
         source=source,
         defaults=_defaults(declared.defaults, tables),
         path=path,

@@ -275,7 +275,8 @@ class PublicTable:
 
 @dataclass(frozen=True)
 class Policy:
-    """The custodian's declarations. ``path`` is the file they were read from, if any.
+    """The custodian's declarations. ``path`` is the file they were read from, if any. A ledger
+    that is missing is made, unless it ``must_exist``.
 
     ``views`` are queries by name, in PostgreSQL's SQL, over tables and public tables.
     ``analysts[NAME][TABLE]`` is an analyst's share of a table's budget, a budget of the same kind:
@@ -285,6 +286,7 @@ class Policy:
 
     tables: Mapping[str, Table]
     ledger: Path
+    ledger_must_exist: bool = False
     source: Source | None = None
     defaults: Defaults = field(default_factory=Defaults)
     path: Path | None = None

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share
+from tallyveil.accountant.declarations import budget_text, shares_text
+from tallyveil.accountant.ledger.chain import START
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
 from tallyveil.workload.workload import Workload
@@ -253,3 +255,71 @@ def test_killed_at_any_moment_no_share_comes_back(cubes: Any, tmp_path: Path) ->
 def test_a_share_is_positive_and_finite(amount: Any) -> None:
     with pytest.raises(InvalidParameterValue):
         Share(amount)
+
+
+def test_a_budget_declared_by_one_process_holds_in_all(cubes: Any, path: Path) -> None:
+    first = opened(cubes, path, budget=1)
+    first.charge([one(cubes, [[1, 1]], 1.0)], "alice")
+    with pytest.raises(BudgetExceeded):
+        first.charge([one(cubes, [[1, 1]], 1.0)], "alice")
+    raised = opened(cubes, path, budget=2)
+    assert first.balance("person").remaining == raised.balance("person").remaining == 1
+    first.charge([one(cubes, [[1, 1]], 2.0)], "alice")
+    raised.declare({"person": cubes.account(budget="1.25")})
+    for accountant in (first, raised):
+        assert accountant.balance("person").budget == Fraction("1.25")
+        with pytest.raises(BudgetExceeded):
+            accountant.charge([one(cubes, [[1, 1]], 4.0)], "alice")
+    # Nothing is recorded where nothing changes, nor by a report.
+    opened(cubes, path, budget="1.25")
+    Accountant(Ledger(path), {"person": cubes.account(budget=7)}, "as given")
+    assert recorded(path) == [("epsilon 1", ""), ("epsilon 2", ""), ("epsilon 1.25", "")]
+
+
+def recorded(path: Path) -> list[tuple[str, str]]:
+    ledger = Ledger(path)
+    with ledger.reading():
+        rows = [row.declared for row, _ in ledger.budgets_after(START)]
+    return [(budget_text(one), shares_text(one)) for one in rows]
+
+
+def test_a_process_that_takes_up_the_ledger_has_the_budgets_last_recorded(
+    cubes: Any, path: Path
+) -> None:
+    opened(cubes, path, budget=2, shares=of(alice=1, bob=1))
+    given = {"person": cubes.account(budget=9, shares=of(alice=9))}
+    later = Accountant(Ledger(path), given, "recorded")
+    assert later.balance("person").budget == 2
+    assert left(later, "alice") == 1
+    assert len(recorded(path)) == 1
+
+
+def test_shares_declared_by_another_process_hold_at_once_or_forbid(
+    cubes: Any, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A share that is new to a running process, which has no meter for it, buys nothing there."""
+    caplog.set_level("INFO", "tallyveil")
+    first = opened(cubes, path, budget=3, shares=of(alice=1, bob=1))
+    second = opened(cubes, path, budget=3, shares=of(alice=2, carol=1))
+    first.charge([one(cubes, [[1, 1]], 0.5)], "alice")
+    for analyst in ("bob", "carol"):
+        with pytest.raises(BudgetExceeded):
+            first.charge([one(cubes, [[1, 1]], 4.0)], analyst)
+    second.charge([one(cubes, [[1, 1]], 1.0)], "carol")
+    assert [left(second, "alice"), left(second, "carol")] == [0, 0]
+    needed = [record.fields for record in caplog.records if record.msg == "restart needed"]
+    assert needed == [{"table": "person", "reason": "new shares: carol"}]
+    second.declare({"person": cubes.account(budget=4)})
+    first.charge([one(cubes, [[1, 1]], 4.0)], "bob")
+    assert recorded(path)[-1] == ("epsilon 4", "")
+    assert recorded(path)[1] == ("epsilon 3", "alice epsilon 2; carol epsilon 1")
+
+
+def test_a_budget_of_another_unit_needs_a_restart(
+    cubes: Any, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = opened(cubes, path, budget=1)
+    opened(cubes, path, budget=5, measure="rho", delta=Fraction(1, 10**9))
+    assert first.balance("person").budget == 1
+    assert "restart needed" in [record.msg for record in caplog.records]
+    assert recorded(path)[-1] == ("rho 5 at delta 1e-09", "")

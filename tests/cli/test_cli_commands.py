@@ -120,7 +120,8 @@ def test_budget_needs_no_data_and_leaves_no_trace(policy: Path) -> None:
     (policy.parent / "people.parquet").unlink()
     found = shell("budget", policy)
     assert found.exit_code == 0
-    assert "nothing was asked" in found.stdout
+    assert "There is no ledger " in found.stdout
+    assert "a new one would begin with the whole budget" in found.stdout
     assert sorted(path.name for path in policy.parent.iterdir()) == ["people.toml", "region.csv"]
 
 
@@ -300,6 +301,44 @@ def test_a_ledger_of_another_policy_without_charges_may_be_deleted(policy: Path)
     assert "HINT: Nothing was charged yet: delete the ledger" in found.stderr
     policy.with_suffix(".ledger.sqlite").unlink()
     assert shell("sql", policy, "SELECT 1").exit_code == 0
+
+
+def test_a_ledger_that_must_exist_is_not_begun_anew(policy: Path) -> None:
+    count = "SELECT count(*) FROM person"
+    assert shell("sql", policy, count).exit_code == 0
+    text, ledger = policy.read_text(), policy.with_suffix(".ledger.sqlite")
+    policy.write_text(f"ledger = {{ must_exist = true }}\n{text}")
+    assert shell("sql", policy, count).exit_code == 0
+    ledger.unlink()
+    for command in (["sql", count], ["serve"], ["budget"], ["history"], ["warm", "person"]):
+        options = ("--strategy", "identity", "--attributes", "sex", "--epsilon", "1", "--yes")
+        word, *rest = command
+        found = shell(word, policy, *rest, *(options if word == "warm" else ()))
+        assert found.exit_code == 1
+        assert f"there is no ledger {ledger}" in found.stderr.replace("\n", "")
+        assert "Restore it from its backup" in found.stderr
+        assert not ledger.exists()
+    assert shell("check", policy, "--source").exit_code == 0
+
+
+def test_history_shows_every_budget_that_was_declared(policy: Path) -> None:
+    shell("sql", policy, "SELECT count(*) FROM person")
+    raised = policy.read_text().replace("epsilon = 3.0", "epsilon = 4.0", 1)
+    policy.write_text(f"{raised}\n[analysts.alice]\nbudget = {{ epsilon = 0.5 }}\n")
+    assert (
+        "person: the policy was changed; epsilon 3 is in force until a server of this policy is"
+        " started or gets SIGHUP."
+    ) in shell("budget", policy).stdout
+    shell("sql", policy, "SELECT 1")
+    rows = json.loads(shell("budget", policy, "--json").stdout)
+    assert [(one["budget"], one["shares"]) for one in rows[0]["declared"]] == [
+        ("epsilon 3", ""),
+        ("epsilon 4", "alice epsilon 0.5"),
+    ]
+    assert "the policy was changed" not in shell("budget", policy).stdout
+    shown = shell("history", policy).stdout
+    assert re.search(r"\| person \| epsilon 3 +\| *\n", shown)
+    assert re.search(r"\| person \| epsilon 4 +\| alice epsilon 0.5\n", shown)
 
 
 def test_only_check_tells_how_many_rows_max_rows_leaves_out(tmp_path: Path) -> None:

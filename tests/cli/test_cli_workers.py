@@ -216,6 +216,34 @@ def both(house: House, password: str = "first") -> bool:
         return worker(one) != worker(two)
 
 
+def budget(client: Client) -> float:
+    return float(client.execute("SELECT budget FROM dp.budget").fetchall()[0][0])
+
+
+def test_a_budget_that_is_raised_holds_in_all_workers_also_in_one_that_starts_later(
+    house: House,
+) -> None:
+    house.policy.write_text(POLICY.replace("epsilon = 1.0", "epsilon = 1.5"))
+    with one_each(house, 5) as clients:
+        assert [budget(client) for client in clients] == [1.0, 1.0]
+    house.process.send_signal(signal.SIGHUP)
+    until(lambda: len(house.said("budgets reloaded")) == 2)
+    with one_each(house, 5) as clients:
+        assert [budget(client) for client in clients] == [1.5, 1.5]
+    # What is written to the file, and not read yet, is not in force in a worker that is replaced.
+    house.policy.write_text(POLICY.replace("epsilon = 1.0", "epsilon = 1.75"))
+    ready = [e for e in house.said("worker ready") if e["worker"] == 2]
+    os.kill(ready[-1]["process"], signal.SIGKILL)
+    until(lambda: len([e for e in house.said("worker ready") if e["worker"] == 2]) > len(ready))
+    until(lambda: both(house))
+    with one_each(house, 5) as clients:
+        assert [budget(client) for client in clients] == [1.5, 1.5]
+    assert {e["budget"] for e in house.said("budget changed")} == {"epsilon 1.5"}
+    with contextlib.closing(sqlite3.connect(house.policy.with_suffix(".ledger.sqlite"))) as ledger:
+        recorded = ledger.execute("SELECT declared FROM budget ORDER BY id").fetchall()
+    assert [json.loads(declared)["budget"] for (declared,) in recorded] == ["1", "3/2"]
+
+
 def test_users_are_read_anew_by_all(house: House) -> None:
     read_user_file(house.users).add("alice", "second", replace=True)
     house.process.send_signal(signal.SIGHUP)

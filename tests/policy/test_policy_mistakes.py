@@ -251,6 +251,9 @@ CASES: list[tuple[str, Any, str, str]] = [
     (f"{OWN}.person.budget", {"epsilon": 2}, ".epsilon = 2: ", "at most 1.0"),
     (f"{OWN}.person.budget", {"rho": 1}, ".rho = 1: ", "expected epsilon"),
     ("ledger", ":memory:", ' = ":memory:": ', "an SQLite file"),
+    ("ledger", {"must_exist": 1}, " = { must_exist = 1 }: ", "must_exist = true"),
+    ("ledger", {"file": "a"}, ' = { file = "a" }: ', "must_exist = true"),
+    ("ledger", {"path": ":memory:"}, ' = { path = ":memory:" }: ', "an SQLite file"),
     ("ledger", "./:memory:", ' = "./:memory:": ', "an SQLite file"),
     ("ledger", "postgresql://h/d", ' = "postgresql://h/d": ', "an SQLite file"),
     (

@@ -40,8 +40,8 @@ class Balances:
         self._lock = ranked_lock(Rank.ACCOUNTANT)
 
     def balance(self, table: str) -> Balance:
-        account = self._account(table)
         with self._taken_in() as books:
+            account = self._account(table)
             meter = books.filters.tables[table]
         return account.balance(meter.spent, meter.exact)
 
@@ -49,8 +49,8 @@ class Balances:
         """An analyst's share of a table's budget, and how much of it the analyst's charges have
         spent; without a share nothing remains. None where the table has no shares.
         """
-        account = self._account(table)
         with self._taken_in() as books:
+            account = self._account(table)
             meter = books.filters.shares.get((table, analyst))
         if meter is None:
             return account.share_balance(analyst, 0, True)

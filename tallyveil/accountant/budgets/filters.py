@@ -29,21 +29,22 @@ __all__ = ["Filters"]
 
 @dataclass(frozen=True)
 class Filters:
-    """Immutable: ``after`` returns the filters after a charge, which a dry run only reads."""
+    """``after`` returns the filters after a charge, which a dry run only reads. Its meters never
+    change; its ``accounts`` are those in force now."""
 
     accounts: Mapping[str, Account]
     tables: Mapping[str, Meter]
     shares: Mapping[tuple[str, str], Meter]
 
     @classmethod
-    def unused(cls, accounts: Mapping[str, Account]) -> Filters:
+    def unused(cls, accounts: dict[str, Account]) -> Filters:
         tables = {name: _empty(account) for name, account in accounts.items()}
         shares = {
             (name, analyst): tables[name]
             for name, account in accounts.items()
             for analyst in account.shares or ()
         }
-        return cls(MappingProxyType(dict(accounts)), tables, shares)
+        return cls(MappingProxyType(accounts), tables, shares)
 
     def after(self, table: str, analyst: str, loss: Loss) -> Filters:
         """The filters after a loss by a charge of ``analyst`` about ``table``."""

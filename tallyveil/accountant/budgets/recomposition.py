@@ -12,7 +12,7 @@ charged since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakValueDictionary
@@ -77,7 +77,7 @@ class Recomposition:
     """Composes charges of a ledger anew. Used under the accountant's lock, and outside of the
     ledger's transactions where many charges may have to be composed: others wait for these."""
 
-    def __init__(self, ledger: Ledger, pricing: Pricing, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, ledger: Ledger, pricing: Pricing, accounts: dict[str, Account]) -> None:
         self._ledger = ledger
         self.pricing = pricing
         self._unused = Filters.unused(accounts)

@@ -71,7 +71,12 @@ class Database:
         with self._reported("opened"):
             if self.path is not None and not self.path.exists():
                 if not create:
-                    raise LedgerError(f"there is no ledger {self.name}")
+                    raise LedgerError(
+                        f"there is no ledger {self.name}",
+                        hint="Restore it from its backup: a new ledger begins with the whole budget"
+                        " for the same people. Only where there never was one, let it be made:"
+                        " leave out must_exist of the policy's ledger once.",
+                    )
                 create_file(self.path, secret)
             self._check_one_name()
             self._identity = self._stat()

@@ -29,7 +29,7 @@ from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import from_units
 
-__all__ = ["Ledger", "StoredAnswer", "StoredDerivation", "StoredInvariant"]
+__all__ = ["Ledger", "StoredAnswer", "StoredBudget", "StoredDerivation", "StoredInvariant"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,21 @@ class _Table:
 
 _SECRET = _Table("secret", ("key",))
 _PROTECTED = _Table("protected_table", ("name", "fingerprint", "added"))
+_BUDGET = _Table("budget", ("time", "table_name", "declared"))
 _SNAPSHOT = _Table("snapshot", ("table_name", "digest", "added"))
 _CHARGE = _Table("charge", FIELDS[1:])
 _ANSWER = _Table("answer", ("charge_id", "noisy"))
 _INVARIANT = _Table("invariant", ("table_name", "event", "sql", "rows", "columns", "added"))
 _DERIVATION = _Table("derivation", ("table_name", "analyst", "body"))
+
+
+class StoredBudget(NamedTuple):
+    """``declared`` is as `declarations.declaration` writes it."""
+
+    id: int
+    time: str
+    table: str
+    declared: str
 
 
 class StoredAnswer(NamedTuple):
@@ -111,6 +121,19 @@ class Ledger(Database):
     def add_table(self, table: str, fingerprint: str) -> None:
         """Inside `writing`."""
         self._add(_PROTECTED, (table, fingerprint, _now()), self._end(_PROTECTED))
+
+    def budgets_after(self, seen: Position) -> Iterator[tuple[StoredBudget, Position]]:
+        """As `charges_after`."""
+        for row, position in self._after(_BUDGET, seen):
+            yield StoredBudget(*row), position
+
+    def budgets_end(self) -> Position:
+        """The end of the budgets; inside `reading` or `writing`."""
+        return self._end(_BUDGET)
+
+    def add_budget(self, table: str, declared: str, before: Position) -> Position:
+        """Append a table's budget and shares; inside `writing`. Positions are as in `answer`."""
+        return self._add(_BUDGET, (_now(), table, declared), before)
 
     def charged_tables(self) -> dict[str, str]:
         """The tables with charges, each with the time of the first; inside `reading`."""

@@ -48,6 +48,14 @@ CREATE TABLE protected_table (
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
+        "budget": """
+CREATE TABLE budget (                             -- and shares, as policies declare them
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    declared TEXT NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
         "snapshot": """
 CREATE TABLE snapshot (                           -- the data that a table's answers are about
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import typer
 
+from tallyveil.accountant import Budgets
 from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.schema import setup
 from tallyveil.cli.serving.log import Format, Level, logging_to_stderr
 from tallyveil.cli.serving.security import authentication, encryption, reloaded, still_users
-from tallyveil.errors import InvalidParameterValue
+from tallyveil.errors import InvalidParameterValue, TallyveilError
 from tallyveil.events import report
 from tallyveil.gate import STATEMENT_TIMEOUT, Gate
 from tallyveil.policy import CatalogChoice, Serving, load_policy, read_policy, serving_options
@@ -46,6 +47,10 @@ __all__ = ["ServeOptions", "address_errors", "catalog_beside", "dsn", "serve", "
 _NO_USERS: Final = (
     "without users any user name is accepted, so anybody can spend any analyst's share; the "
     "tables' budgets still hold."
+)
+_NEW_LEDGER: Final = (
+    "there was none, so the whole budget is left; if these people were asked about before, stop and"
+    " restore the ledger from its backup"
 )
 _MEBIBYTES: Final = frozenset({"max_message", "memory", "connection_memory"})
 
@@ -116,7 +121,8 @@ class ServeOptions:
 
 
 def serve(path: Path, options: ServeOptions) -> None:
-    """Serve until SIGINT or SIGTERM, then end the process. SIGHUP reloads users and certificates.
+    """Serve until SIGINT or SIGTERM, then end the process. SIGHUP reloads users, certificates,
+    budgets and shares.
 
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
     address that cannot be opened, or one that other machines can reach without TLS and users.
@@ -148,7 +154,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
         service = _Service(Path(job["path"]), options, job["text"])
         auth, tls = service.security()
         still_users(auth, Trust() if job["trust"] else Users({}))
-        service.serve(auth, tls, Assigned(worker, job["port"], end))
+        service.serve(auth, tls, Assigned(worker, job["port"], end), job["budgets"])
     leave()
 
 
@@ -176,12 +182,19 @@ class _Service:
         return auth, tls
 
     def serve(
-        self, auth: Authentication, tls: Tls | None, entrance: Assigned | None = None
+        self,
+        auth: Authentication,
+        tls: Tls | None,
+        entrance: Assigned | None = None,
+        budgets: Budgets = "declared",
     ) -> None:
         """Serve in this process, alone or as one of the workers."""
         options, serving = self.options, self.serving
         seconds = serving.limits.get("statement_timeout", STATEMENT_TIMEOUT)
-        with closing(Gate(self.policy, time_limit=seconds)) as gate:
+        new = not self.policy.ledger.exists()
+        with closing(Gate(self.policy, time_limit=seconds, budgets=budgets)) as gate:
+            if new:
+                report("new ledger", level=logging.WARNING, reason=_NEW_LEDGER)
             with catalog_beside(gate, self.catalog, self.workers) as catalog:
                 server = Server(
                     gate.session,
@@ -198,7 +211,7 @@ class _Service:
                     ended = run(
                         server,
                         ready=self.announce if entrance is None else None,
-                        reload=partial(_reload, server, self.path, serving),
+                        reload=partial(_reload, gate, server, self.path, serving),
                         ending=partial(_end_soon, _LATEST),
                     )
             if not ended:  # the catalog has ended and removed its folder
@@ -248,15 +261,19 @@ def _end_soon(seconds: float) -> None:
     timer.start()
 
 
-def _reload(server: Server, path: Path, serving: Serving) -> None:
-    """Reload users and certificates. On a mistake, keep the current ones."""
-    if isinstance(server.auth, Trust) and server.tls is None:
-        report("nothing to reload")
-        return
-    found = reloaded(path, serving, server.host, server.auth)
-    if found is not None:
-        server.auth, server.tls = found
-        report("users reloaded")
+def _reload(gate: Gate, server: Server, path: Path, serving: Serving) -> None:
+    """Reload users and certificates, budgets and shares. On a mistake, keep the current ones."""
+    if not isinstance(server.auth, Trust) or server.tls is not None:
+        found = reloaded(path, serving, server.host, server.auth)
+        if found is not None:
+            server.auth, server.tls = found
+            report("users reloaded")
+    try:
+        gate.redeclare(load_policy(path))
+    except TallyveilError as error:
+        report("budgets not reloaded", level=logging.ERROR, reason=error.message)
+    else:
+        report("budgets reloaded")
 
 
 def _limits(given: Mapping[str, float]) -> ServerLimits:

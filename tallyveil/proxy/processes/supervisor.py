@@ -83,6 +83,7 @@ class WorkerSupervisor:
         self._workers: dict[int, _Worker] = {}
         self._listeners: list[socket.socket] = []
         self._started = self._accepting = self._closing = False
+        self._declared = False
         self._closed: asyncio.Event | None = None
         self._keep_tasks: list[asyncio.Task[None]] = []
         self.busy = False
@@ -198,7 +199,11 @@ class WorkerSupervisor:
         link.when_drained(self._accept_again)
         worker = self._workers[number] = _Worker(number, process, link)
         if process.stdin is not None:
-            job = {**self._job, "worker": number, "workers": self._count, "port": self.port}
+            # One worker, once, lets the budgets of the policy hold as it was read at the start.
+            budgets = "recorded" if self._declared else "declared"
+            self._declared = True
+            own = {"worker": number, "budgets": budgets}
+            job = {**self._job, **own, "workers": self._count, "port": self.port}
             with contextlib.suppress(OSError):  # the worker may have died already
                 process.stdin.write(json.dumps(job).encode())
                 await process.stdin.drain()
