@@ -11,6 +11,9 @@ rows of one unit that have the same text, from 1. So
   spread evenly over times and places, and equal rows are no exception;
 - it does not depend on how rows are coded as cells. Rows without a cell count towards ``max_rows``.
 
+The data is fixed: where rows are added later, a new row could displace one that was counted, and a
+unit would have more than ``max_rows`` rows in all versions together.
+
 Privacy does not rest on the key being secret. But whoever supplies rows must not be able to choose
 which of them are kept.
 """

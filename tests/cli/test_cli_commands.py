@@ -134,6 +134,8 @@ def test_budget_says_what_was_spent(policy: Path) -> None:
         assert recorded[0] == 1
         assert 0 < recorded[1] < 200
     assert (recorded[2], recorded[3]) == (1_999_999, 256_000_000 - recorded[1])
+    (declared,) = row.pop("declared")
+    assert (declared["budget"], declared["shares"], row.pop("in_force")) == ("epsilon 3", "", None)
     assert row == {
         "table": "person",
         "budget": 3.0,

@@ -280,7 +280,8 @@ def test_beyond_this_machine_the_log_says_who_came_what_was_refused_and_what_was
     assert sorted(event["event"] for event in found) == sorted(
         [
             *("listening", "login failed", "login failed", "connected", "charged", "refused"),
-            *("disconnected", "users reloaded", "connected", "disconnected", "closing", "closed"),
+            *("disconnected", "users reloaded", "budgets reloaded", "connected", "disconnected"),
+            *("closing", "closed"),
         ]
     )
     by_name = {event["event"]: event for event in reversed(found)}
