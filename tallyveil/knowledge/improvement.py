@@ -9,7 +9,8 @@ from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
 from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
-from tallyveil.knowledge.answers.many import Alike, answers_of
+from tallyveil.knowledge.answers.many import Alike, answers_of, unknown
+from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.found import Bought
 from tallyveil.knowledge.own import own_answers
 from tallyveil.knowledge.reported import TOGETHER, Reported
@@ -86,8 +87,11 @@ def no_wider(
     now: Sequence[Known | None], before: Sequence[Known | None], aim: Aim
 ) -> Sequence[Known | None]:
     """What is known now, or what was known before where that has the narrower interval."""
-    if aim.criterion is not None or now is before:
+    if aim.criterion is not None or now is before or unknown(before) == len(before):
         return now
+    if isinstance(now, Alike) and isinstance(before, Alike) and not (now.exact or before.exact):
+        fresh, former = (Released.of(0, one.law) for one in (now, before))
+        return now if _narrower(fresh, former, aim) is fresh else before
     kept: dict[tuple[Hashable, Hashable], bool] = {}
     found = list[Known | None]()
     for number, (new, old) in enumerate(zip(now, before, strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
+from tallyveil.knowledge.answers.many import Alike
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.improvement import all_improved, no_wider
 from tallyveil.mechanisms import mechanism
@@ -42,3 +44,17 @@ def test_what_was_known_before_stays_where_it_is_narrower() -> None:
     aim = Aim(mechanism("laplace"), 10.0, None, LEVEL)
     wider = Released.of(7, DiscreteLaplaceLaw(11.0))
     assert no_wider([wider, OWN, None], [OWN, wider, OWN], aim) == [OWN, OWN, None]
+
+
+def test_rows_of_one_law_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are."""
+    aim = Aim(mechanism("laplace"), 10.0, None, LEVEL)
+    narrow, wide = (Alike(range(1000), DiscreteLaplaceLaw(scale)) for scale in (10.0, 11.0))
+    expected = [no_wider([*now], [*before], aim) for now, before in permutations((narrow, wide))]
+    monkeypatch.setattr(Alike, "__iter__", None)
+    monkeypatch.setattr(Alike, "_row", None)
+    assert no_wider(wide, (None,) * 1000, aim) is wide
+    found = [no_wider(now, before, aim) for now, before in permutations((narrow, wide))]
+    assert found == [narrow, narrow]
+    monkeypatch.undo()
+    assert [[*one] for one in found] == expected

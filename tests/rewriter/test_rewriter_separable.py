@@ -105,3 +105,13 @@ def test_what_is_small_stays_one_question(wide: World) -> None:
     """One draw of noise serves it."""
     plan = wide.plan("SELECT sum(a) + sum(c), sum(a + c) FROM t")
     assert [len(table.outputs) for table in plan.noisy] == [2]
+
+
+def test_a_sum_that_is_split_has_few_parts() -> None:
+    """Each draws noise of its own."""
+    domain = Domain("t", tuple(Attribute(f"a{n}", "range", "INTEGER", (0, 1)) for n in range(33)))
+    many = World([tuple(n >> place & 1 for place in range(33)) for n in (0, 5, 2**33 - 1)], domain)
+    sql = f"SELECT sum({' + '.join(domain.names)}) FROM t"
+    assert [len(table.outputs) for table in many.plan(sql).noisy] == [2]
+    assert normal(many.answer(sql, "duckdb")[1]) == normal([(35,)])
+    many.close()

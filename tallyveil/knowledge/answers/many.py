@@ -142,7 +142,7 @@ def by_law(rows: Sequence[Known | None]) -> Mapping[Hashable, Known]:
 
 def unknown(rows: Sequence[Known | None]) -> int:
     """The number of rows about which nothing is known."""
-    return 0 if isinstance(rows, Alike) else sum(row is None for row in rows)
+    return 0 if isinstance(rows, Alike) else [*rows].count(None)
 
 
 def chosen(rows: Sequence[Known | None], numbers: Sequence[int]) -> Sequence[Known | None]:

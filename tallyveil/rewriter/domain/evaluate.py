@@ -177,7 +177,16 @@ def _trivial(factor: Factor) -> bool:
 def _own_rows(parts: Sequence[ComponentPart], height: int) -> list[IntArray]:
     """For each part, its group in each group of the block."""
     heights = [max(1, part.height) for part in parts]
-    return list(np.unravel_index(np.arange(height), heights))
+    return _coordinates(np.arange(height), heights)
+
+
+def _coordinates(places: IntArray, shape: Sequence[int]) -> list[IntArray]:
+    """As np.unravel_index, for any number of dimensions."""
+    found = []
+    for size in reversed(shape):
+        found.append(places % size)
+        places = places // size
+    return found[::-1]
 
 
 def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntArray | None:
@@ -194,7 +203,7 @@ def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntAr
     for part, own in zip(parts, _own_rows(parts, height), strict=True):
         axes = domain.project(part.attributes)
         if part.height > 1:
-            of_group = np.unravel_index(part.first_cells, [axis.size for axis in axes])
+            of_group = _coordinates(part.first_cells, [axis.size for axis in axes])
             coordinates |= {a.name: c[own] for a, c in zip(axes, of_group, strict=True)}
     significant = sorted(coordinates, key=place.__getitem__, reverse=True)
     return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)

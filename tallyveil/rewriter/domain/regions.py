@@ -110,6 +110,8 @@ class Space:
         self._truth_of = truth_of
         self.axes = tuple(axes)
         self.shape = tuple(axis.attribute.size for axis in axes)
+        # Axes of one cell are left out of arrays: NumPy has a limit of dimensions.
+        self._several = [n for n, size in enumerate(self.shape) if size > 1] or [0]
         self._places = {axis.attribute.name: place for place, axis in enumerate(axes)}
 
     def place(self, node: exp.Expr) -> int | None:
@@ -150,25 +152,22 @@ class Space:
             return None
         if len(self.axes) == 1 and not isinstance(region, np.ndarray):
             return region.get(0, self.axes[0].every)
-        bits = self._bits([region])
-        return np.unpackbits(bits, axis=-1, count=self.shape[-1]).view(np.bool_).ravel()
+        return self._unpacked(self._bits([region])).ravel()
 
     def branches(self, case: exp.Case) -> IntArray | None:
         """For every cell, the number of the first condition that is true there, or of the ELSE;
         None if a condition takes DuckDB."""
         last = len(case.args["ifs"])
-        found = np.full(self.shape, last, dtype=np.min_scalar_type(last + 1))
+        shape = [self.shape[n] for n in self._several]
+        found = np.full(shape, last, dtype=np.min_scalar_type(last + 1))
         for number, branch in reversed(list(enumerate(case.args["ifs"]))):
             region = self._region(branch.this, sure=True)
             if region is None:
                 return None
             if isinstance(region, np.ndarray):
-                bits = np.unpackbits(region, axis=-1, count=self.shape[-1])
-                np.copyto(found, number, where=bits.view(np.bool_))
-            else:
-                every = enumerate(self.axes)
-                lines = [np.flatnonzero(region.get(n, axis.every)) for n, axis in every]
-                found[_index(lines)] = number
+                np.copyto(found, number, where=self._unpacked(region))
+            elif self._has_cells(region):
+                found[_index(self._lines(region, self._several))] = number
         return found.ravel()
 
     def _region(self, node: exp.Expr, sure: bool) -> _Region | None:
@@ -256,16 +255,30 @@ class Space:
 
     def _bits(self, regions: Sequence[_Region]) -> _Bits:
         """The cells in at least one of the regions."""
-        *sizes, last = self.shape
-        bits = np.zeros((*sizes, -(-last // 8)), dtype=np.uint8)
+        *places, last = self._several
+        sizes = [self.shape[n] for n in places]
+        bits = np.zeros((*sizes, -(-self.shape[last] // 8)), dtype=np.uint8)
         for region in regions:
             deadline.check()
             if isinstance(region, np.ndarray):
                 bits |= region
                 continue
-            lines = [np.flatnonzero(region.get(n, self.axes[n].every)) for n in range(len(sizes))]
-            bits[_index(lines)] |= np.packbits(region.get(len(sizes), self.axes[-1].every))
+            if self._has_cells(region):
+                lines = self._lines(region, places)
+                bits[_index(lines)] |= np.packbits(region.get(last, self.axes[last].every))
         return bits
+
+    def _unpacked(self, bits: _Bits) -> BoolArray:
+        size = self.shape[self._several[-1]]
+        return np.unpackbits(bits, axis=-1, count=size).view(np.bool_)
+
+    def _lines(self, box: _Box, places: Sequence[int]) -> list[IntArray]:
+        """The cells of a box on some axes."""
+        return [np.flatnonzero(box.get(n, self.axes[n].every)) for n in places]
+
+    @staticmethod
+    def _has_cells(box: _Box) -> bool:
+        return all(mask.any() for mask in box.values())
 
 
 def _index(lines: Sequence[IntArray]) -> Any:

@@ -117,10 +117,14 @@ class Outputs:
 
     def _counted(self, aggregate: exp.Expr) -> exp.Expr:
         """A COUNT or SUM, split into parts if it would need too many cells together."""
-        parts = split_total(self._domain, aggregate) if self._plain else None
-        if parts is not None:
-            return exp.paren(self.rewrite(parts))
-        return self._output(_single(aggregate))
+        if not self._plain:
+            return self._output(_single(aggregate))
+        first, *others = (
+            self._output(_single(part)) for part in split_total(self._domain, aggregate)
+        )
+        for other in others:
+            first = exp.Add(this=first, expression=other)
+        return exp.paren(first) if others else first
 
     def _one_by_one(self, form: Linear) -> bool:
         """Whether each term is an output: all are needed, or have too many cells together."""

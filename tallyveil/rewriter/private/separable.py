@@ -1,8 +1,8 @@
 """Sums that split into parts with different attributes: Σ (a + b) = Σ a + Σ b.
 
-Evaluated together, a and b need the product of their numbers of cells. If that is too many, each
-part is an aggregate of its own, with its own noise. A record counts in each part if no part is
-NULL, as it counts in the whole.
+Evaluated together, a and b need the product of their numbers of cells. If that is too many, the sum
+is split into a few aggregates, each with its own noise: together these spread the less, the fewer
+they are. A record counts in each part if no part is NULL, as it counts in the whole.
 """
 
 from __future__ import annotations
@@ -23,48 +23,61 @@ from tallyveil.rewriter.sql.nodes import conjunction, unfiltered
 
 __all__ = ["has_too_many_cells", "split_total"]
 
+_TOGETHER: Final = 1 << 17  # cells that parts are evaluated on together, in about 0.1 s
 _SINCE: Final = exp.cast(exp.Literal.string("2000-01-01"), exp.DType.DATE)
 
 
 def has_too_many_cells(domain: Domain, node: exp.Expr) -> bool:
     """Whether the attributes in the expression have too many cells together."""
-    axes = domain.project(attributes_of(node))
-    return math.prod(axis.size for axis in axes) > MAX_CELLS
+    return _cells(domain, node) > MAX_CELLS
 
 
-def split_total(domain: Domain, node: exp.Expr) -> exp.Expr | None:
-    """Split a COUNT or SUM, with its FILTER, into aggregates over fewer attributes; None if it
-    cannot or need not be split.
+def _cells(domain: Domain, node: exp.Expr) -> int:
+    return math.prod(axis.size for axis in domain.project(attributes_of(node)))
+
+
+def split_total(domain: Domain, node: exp.Expr) -> list[exp.Expr]:
+    """Split a COUNT or SUM, with its FILTER, into aggregates over fewer attributes that add up to
+    it; only itself if it cannot or need not be split.
     """
     aggregate = unfiltered(node)
     if type(aggregate) not in (exp.Sum, exp.Count) or isinstance(aggregate.this, exp.Star):
-        return None
+        return [node]
     if not has_too_many_cells(domain, aggregate.this):
-        return None
+        return [node]
     form = linear(aggregate.this, lambda value: True) or Linear((), ())
     found = [*form.terms, *(Term(negative, None, value) for negative, value in form.constants)]
     types = Types(domain)
     terms = [(term, types(term.aggregate) == "DATE") for term in found]
     dates = Counter((term.negative, term.scale) for term, is_date in terms if is_date)
     if any(dates[not negative, scale] != times for (negative, scale), times in dates.items()):
-        return None  # dates that do not cancel: not a number of days
+        return [node]  # dates that do not cancel: not a number of days
     parts = _parts([_written(term, days=is_date) for term, is_date in terms])
     if len(parts) < 2:
-        return None
+        return [node]
     given = [node.expression.this] if isinstance(node, exp.Filter) else []
     if isinstance(aggregate, exp.Count):
-        return _filtered(exp.Count(this=exp.Star()), [*given, *_not_null(domain, parts)])
-    sums = [
+        return [_filtered(exp.Count(this=exp.Star()), [*given, *_not_null(domain, parts)])]
+    parts = _packed(domain, parts)
+    return [
         _filtered(
             exp.Sum(this=part.copy()),
             [*given, *_not_null(domain, [other for other in parts if other is not part])],
         )
         for part in parts
     ]
-    total, *rest = sums
-    for one in rest:
-        total = exp.Add(this=total, expression=one)
-    return total
+
+
+def _packed(domain: Domain, parts: list[exp.Expr]) -> list[exp.Expr]:
+    """Add up parts, one after the other, while they have few cells together."""
+    packed = parts[:1]
+    for part in parts[1:]:
+        together = exp.Add(this=packed[-1], expression=part)
+        if _cells(domain, together) <= _TOGETHER:
+            packed[-1] = together
+        else:
+            packed.append(part)
+    return packed
 
 
 def _written(term: Term, *, days: bool) -> exp.Expr:
