@@ -16,6 +16,7 @@ from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
+from tallyveil.rewriter.private.null_order import nulls_first
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import unmet
 
@@ -68,10 +69,12 @@ def plan_block(
     cautions = block.cautions or unmet(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
     )
+    cautions += nulls_first(block.select)
     block.select.set("from_", exp.From(this=_source(tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
+    cautions += nulls_first(block.select)
     return PlannedBlock(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
 
 
