@@ -39,7 +39,7 @@ else:
             return value
 
 
-__all__ = ["OBJECT", "Cache", "cached_property", "exact_key", "kept_with", "key_bytes"]
+__all__ = ["OBJECT", "Cache", "Recent", "cached_property", "exact_key", "kept_with", "key_bytes"]
 
 OBJECT = 4096
 """What one object that the garbage collector visits weighs in a cache, in bytes. It takes less
@@ -160,3 +160,16 @@ class Cache(Generic[T]):
         """The cached keys, least recently used first, without a large entry kept beside them."""
         with self._lock:
             return tuple(self._entries)
+
+
+class Recent(Generic[Thing, T]):
+    """The latest ``size`` results for each object, by key, for as long as the object lives."""
+
+    def __init__(self, size: int) -> None:
+        self._kept: WeakKeyDictionary[Thing, Cache[T]] = WeakKeyDictionary()
+        self._size = size
+
+    def get(self, thing: Thing, key: Hashable, make: Callable[[], T]) -> T:
+        """The kept result, or ``make()``, which is then kept."""
+        empty: Cache[T] = Cache(self._size, 8 * self._size, lambda *_: 1)
+        return self._kept.setdefault(thing, empty).get(key, make)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
-from tallyveil.cache import cached_property
+from tallyveil.cache import Recent, cached_property
 
 
 class Slow:
@@ -50,3 +52,32 @@ def test_threads_do_not_wait_for_a_property_of_another_object() -> None:
     ready.set()
     threads[0].join(60)
     assert waiting.computed == 1
+
+
+class Thing:
+    pass
+
+
+def test_the_latest_results_of_each_object_are_kept() -> None:
+    """So that two settings that alternate are computed once each, and no object's displace
+    another's."""
+    recent, made = Recent[Thing, int](2), list[int]()
+
+    def get(thing: Thing, number: int) -> int:
+        def make() -> int:
+            made.append(number)
+            return number
+
+        return recent.get(thing, number, make)
+
+    one, other = Thing(), Thing()
+    for number in (1, 2, 1, 2, 1):
+        assert get(one, number) == number
+        assert get(other, number + 10) == number + 10
+    assert made == [1, 11, 2, 12]
+    assert [get(one, number) for number in (3, 1, 2)] == [3, 1, 2]
+    assert made[4:] == [3, 2]
+    kept = weakref.ref(one)
+    del one
+    gc.collect()
+    assert kept() is None

@@ -19,10 +19,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Final
 
 from tallyveil.accountant import Account
+from tallyveil.cache import Recent
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.deciding.alternatives import (
     Alternatives,
@@ -58,8 +58,6 @@ __all__ = ["Choice"]
 _INWARDS: Final = 1 - 2**-30
 _SAME: Final = 1 + 1e-12  # scales that differ by less are one, rounded twice
 
-_Asked: TypeAlias = tuple[Target, str, bool, str | None]
-
 
 class Choice:
     """Chooses for the tables of one policy."""
@@ -72,7 +70,7 @@ class Choice:
         self._alternatives = Alternatives(
             accounts, {name: allowed(table) for name, table in tables.items()}
         )
-        self._latest: WeakKeyDictionary[Workload, tuple[_Asked, Noise]] = WeakKeyDictionary()
+        self._latest: Recent[Workload, Noise] = Recent(8)
 
     def noise(
         self, workload: Workload, target: Target, asked: str, *,
@@ -91,14 +89,15 @@ class Choice:
         be computed.
         """
         key = (target, asked, additive, named)
-        latest = self._latest.get(workload)
-        if latest is None or latest[0] != key:
+
+        def made() -> Noise:
             noise = self._chosen(workload, *key)
             if named not in BY_DESIGN:
                 noise = self._once_each(noise, workload, target)
             _compute_law(noise.mechanism, noise.scales)
-            latest = self._latest[workload] = key, noise
-        return latest[1]
+            return noise
+
+        return self._latest.get(workload, key, made)
 
     def _once_each(self, noise: Noise, workload: Workload, target: Target) -> Noise:
         costs, chosen = target.half_width is None, noise.mechanism

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from tallyveil.accountant import Charge
 from tallyveil.arrays import IntArray
+from tallyveil.cache import Recent
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.noise import Noise, Selection
 from tallyveil.gate.deciding.request import Request
@@ -159,7 +159,7 @@ def _topped_up(
     return tuple(map(operator.mul, scales, factors))
 
 
-_LOTS: Final[WeakKeyDictionary[Workload, tuple[tuple[object, ...], _Lot]]] = WeakKeyDictionary()
+_LOTS: Final[Recent[Workload, _Lot]] = Recent(4)
 
 
 def _lot(
@@ -174,12 +174,9 @@ def _lot(
     # A column of no rows is not bought, and makes no part of the workload the whole.
     if tuple(map(len, rows.rows)) == tuple(one.height for one in columns):
         return _Lot(rows, workload, noise.scales)
-    # The last lot is kept: if some rows are exact, a repeated statement buys the same other rows.
+    # Lots are kept: if some rows are exact, a repeated statement buys the same other rows.
     key = noise, request.target, rows.columns, *(own.tobytes() for own in rows.rows)
-    kept = _LOTS.get(workload)
-    if kept is None or kept[0] != key:
-        kept = _LOTS[workload] = key, _part(request, workload, noise, rows, choice)
-    return kept[1]
+    return _LOTS.get(workload, key, lambda: _part(request, workload, noise, rows, choice))
 
 
 def _part(
