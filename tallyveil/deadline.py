@@ -35,6 +35,7 @@ __all__ = [
     "remaining",
     "stoppable",
     "taking",
+    "uncounted",
     "unlimited",
 ]
 
@@ -119,6 +120,16 @@ class Deadline:
     def postpone(self, seconds: float) -> None:
         """Extend the gate's limit by the time spent waiting for a turn."""
         self._limit += seconds
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """The time spent inside does not count against the gate's limit."""
+        before, start = self._limit, time.monotonic()
+        self._limit = math.inf
+        try:
+            yield
+        finally:
+            self._limit = before + time.monotonic() - start
 
     def cancel(self) -> None:
         """Make the next `check` raise QueryCanceled. Any thread may call this."""
@@ -245,6 +256,14 @@ def stoppable(values: Iterable[T], portion: int = PORTION) -> Iterator[T]:
 def remaining() -> float:
     """Seconds until this thread's statement must end; infinite without a statement."""
     return _current.get().remaining()
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Inside, only a cancel or the session's timeout stops the thread: for answers that are charged
+    and recorded, whose estimates take bounded work."""
+    with _current.get().uncounted():
+        yield
 
 
 @contextmanager

@@ -61,10 +61,10 @@ def notice(
     parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
     hints = [_unknown(missing, height)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)
-    if not answered.agree:
+    if answered.apart:
         hints.append(
-            "The rows need not add up: together they are too many, overlap in too many ways, or"
-            " have values of too many digits."
+            f"The rows need not add up to {' or to '.join(sorted(answered.apart))}: together they"
+            " are too many, overlap in too many ways, or have values of too many digits."
             " Ask for fewer of them in one statement."
         )
     if bare:

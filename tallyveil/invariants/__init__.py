@@ -8,6 +8,7 @@ in integers. A row for which that cannot be decided within the limits does not f
 from tallyveil.invariants.centres import centres
 from tallyveil.invariants.disclosure import DisclosedCount, Disclosure, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy, tied
+from tallyveil.invariants.modular import dependencies
 from tallyveil.invariants.names import row_names
 from tallyveil.invariants.optimal import Design, design
 from tallyveil.invariants.span import Span
@@ -21,6 +22,7 @@ __all__ = [
     "Span",
     "Translate",
     "centres",
+    "dependencies",
     "design",
     "disclosure",
     "hierarchy",

@@ -8,6 +8,7 @@ integers. Only one with λC = w on every cell is returned.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -20,7 +21,7 @@ from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.classes import by_kind, stacked
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Modular"]
+__all__ = ["Modular", "dependencies"]
 
 _PRIME: Final = 2**61 - 1
 _BOUND: Final = math.isqrt(_PRIME // 2)
@@ -35,21 +36,57 @@ class Modular:
     def __init__(self, factor: Factor) -> None:
         self._rows = factor
         matrix = _dense(factor)
-        self.rank = None if matrix is None else len(_reduced(_residues(matrix), matrix.shape[0])[1])
+        found = None if matrix is None else _reduced(_residues(matrix), factor.height, _WORK)
+        self.rank = None if found is None else len(found[1])
 
     def combinations(self, asked: Factor) -> list[ExactCombination | None]:
         """As `Laminar.combinations`."""
         found: list[ExactCombination | None] = [None] * asked.height
         height = self._rows.height
         matrix = None if self.rank is None else _dense(stacked([self._rows, asked]))
-        if matrix is None:
+        solved = None if matrix is None else _reduced(_residues(matrix), height, _WORK)
+        if matrix is None or solved is None:
             return found
-        reduced, pivots = _reduced(_residues(matrix), height)
+        reduced, pivots = solved
         solvable = ~reduced[len(pivots) :, height:].any(axis=0)
         for row in np.flatnonzero(solvable).tolist():
             values = reduced[: len(pivots), height + row].tolist()
             found[row] = _certified(matrix, pivots, values, height + row)
         return found
+
+
+def dependencies(
+    matrix: IntArray,
+) -> Iterator[tuple[int, list[int], list[Fraction]]] | None:
+    """Each row that is a sum of multiples of rows before it: its number, theirs and the factors.
+
+    Only rows that do not follow themselves are parts. None if finding them takes too much work, or
+    has too many digits to be certain.
+    """
+    found = _reduced(_residues(matrix), matrix.shape[0], _WORK)
+    if found is None:
+        return None
+    reduced, pivots = found
+    result = []
+    for row in sorted({*range(matrix.shape[0])} - {*pivots}):
+        places = np.flatnonzero(reduced[: len(pivots), row]).tolist()
+        parts = [pivots[place] for place in places]
+        factors = [_fraction(value) for value in reduced[places, row].tolist()]
+        known = [factor for factor in factors if factor is not None]
+        if len(known) < len(factors) or not _holds(matrix, row, parts, known):
+            return None
+        result.append((row, parts, known))
+    return iter(result)
+
+
+def _holds(matrix: IntArray, row: int, parts: list[int], factors: list[Fraction]) -> bool:
+    """Whether the row is this sum, in integers."""
+    unit = math.lcm(*(factor.denominator for factor in factors))
+    times = [int(factor * unit) for factor in factors]
+    largest = int(np.abs(matrix[[row, *parts]]).max(initial=0))
+    kind = np.int64 if (unit + sum(map(abs, times))) * largest < 2**62 else object
+    total = np.array(times, dtype=kind) @ matrix[parts].astype(kind)
+    return bool((total == matrix[row].astype(kind) * unit).all())
 
 
 def _certified(
@@ -100,8 +137,9 @@ def _residues(matrix: IntArray) -> _Residues:
     return (matrix.T % _PRIME).astype(np.uint64)
 
 
-def _reduced(matrix: _Residues, columns: int) -> tuple[_Residues, list[int]]:
-    """The reduced echelon form by the first ``columns`` columns, and those with pivots."""
+def _reduced(matrix: _Residues, columns: int, work: int) -> tuple[_Residues, list[int]] | None:
+    """The reduced echelon form by the first ``columns`` columns, and those with pivots; None if it
+    takes more than ``work`` changes of entries."""
     pivots: list[int] = []
     for column in range(columns):
         deadline.check()
@@ -116,6 +154,9 @@ def _reduced(matrix: _Residues, columns: int) -> tuple[_Residues, list[int]]:
         factors = matrix[:, column].copy()
         factors[top] = 0
         others = np.flatnonzero(factors)
+        work -= len(others) * matrix.shape[1]
+        if work < 0:
+            return None
         taken = _product(factors[others, None], matrix[top][None, :])
         matrix[others] = _residue(matrix[others] + (np.uint64(_PRIME) - taken))
         pivots.append(column)

@@ -44,7 +44,7 @@ from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.sums.adding_up import add_up
+from tallyveil.knowledge.sums.adding_up import NOTHING, add_up
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.knowledge.widening import widened
@@ -134,9 +134,9 @@ class Knowledge:
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
-    ) -> tuple[Rows, bool]:
-        """Return what to report to ``analyst`` after a purchase, if any, and whether the values add
-        up and agree with exact rows.
+    ) -> tuple[Rows, frozenset[str]]:
+        """Return what to report to ``analyst`` after a purchase, if any, and to what the values
+        need not add up.
 
         Records first how estimates were made, so that any process can make them again. If
         ``nonnegative``, rows that no record can make negative are at least 0.
@@ -179,8 +179,8 @@ class Knowledge:
             derivations += self._reported.derivations(column, known, aim, narrowest, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        agree = self._add_up(found, outlooks, rows, totals, nonnegative)
-        return tuple(rows), agree
+        apart = self._add_up(found, outlooks, rows, totals, nonnegative)
+        return tuple(rows), apart
 
     def widened(
         self,
@@ -204,9 +204,9 @@ class Knowledge:
         rows: list[Sequence[Known | None]],
         totals: Sequence[Totals],
         nonnegative: bool,
-    ) -> bool:
-        """Make the rows report values that add up and agree with exact rows, if ``nonnegative``
-        counts of at least 0. Return whether they do.
+    ) -> frozenset[str]:
+        """Make the rows report values that add up, also to exact rows, if ``nonnegative`` counts of
+        at least 0. Return to what they need not.
 
         Counts below 0 are moved together with all totals, by relations that depend on no answer,
         so that every process moves them alike. Where these are too many, the finest counts alone
@@ -214,23 +214,22 @@ class Knowledge:
         """
         columns, as_sums = found.columns, all(one.complete for one in totals)
         counts = [n for n, one in enumerate(columns) if nonnegative and one.counts_up]
-        agree = False
+        together = self._together(found, outlooks, as_sums=as_sums)
         if totals and any(negative(rows[n]) for n in counts):
             moved = list(rows)
             every = self._looks.agreeing(columns, _estimated(found.aims))
-            agree = all(add_up(self._state, one, columns, moved, nonnegative) for one in every)
-            rows[:] = moved if agree else rows
-        if not agree:
-            agree = True
-            for outlook in self._together(found, outlooks, as_sums=as_sums):
-                agree &= add_up(self._state, outlook, columns, rows, nonnegative)
+            if not any(add_up(self._state, one, columns, moved, nonnegative) for one in every):
+                rows[:], together = moved, ()
+        apart = NOTHING
+        for outlook in together:
+            apart |= add_up(self._state, outlook, columns, rows, nonnegative)
         for number in counts:
             rows[number] = raised(rows[number])
         asked = slice(found.asked)
         in_proportion(columns[asked], found.aims[asked], rows, counts)
         for one in totals:
             one.add_up(rows)
-        return agree
+        return apart
 
     def _together(
         self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool

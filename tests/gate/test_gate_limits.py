@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 import tallyveil
+from tallyveil import deadline
 from tallyveil.cache import Cache
+from tallyveil.errors import StatementTooComplex
 from tallyveil.gate import Gate
+from tallyveil.knowledge import Knowledge
 from tests.gate.asking import Connect
 
 
@@ -90,3 +94,23 @@ def test_wide_ranges_and_many_groups_take_little_time(tmp_path: Path) -> None:
         assert time.process_time() - start < 8
     session.close()
     gate.close()
+
+
+def test_no_limit_ends_a_statement_that_is_charged(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has ended it before, or not at all; the limit holds again for what is free."""
+    connection, after = connect(), Knowledge.after
+
+    def late(*given: Any, **options: Any) -> Any:
+        found = deadline.current()
+        assert found is not None
+        found.postpone(-1e9)
+        deadline.check()
+        return after(*given, **options)
+
+    monkeypatch.setattr(Knowledge, "after", late)
+    sql = "SELECT state, count(*) FROM person GROUP BY state"
+    assert len(connection.execute(sql).fetchall()) == 5
+    with pytest.raises(StatementTooComplex):
+        connection.execute(sql)

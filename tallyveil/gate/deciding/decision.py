@@ -22,6 +22,7 @@ anything since the control examined it; otherwise the decision starts again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -107,8 +108,12 @@ class Decision:
             raise
 
     def _report(self, request: Request, wanted: Mapping[str, Noise], settled: _Settled) -> Answered:
-        """The answer from what is known now, once the ledger has how its estimates were made."""
-        with charge_explained(request, settled.quote):
+        """The answer from what is known now, once the ledger has how its estimates were made.
+
+        A statement that is charged is answered: the time limit has ended it before, or not at all.
+        """
+        limit = deadline.uncounted() if settled.quote else nullcontext()
+        with charge_explained(request, settled.quote), limit:
             deadline.check()
             reported = {
                 table: self.knowledge[table].after(
@@ -125,8 +130,8 @@ class Decision:
             table: settled.found[table].asked_of(rows) for table, (rows, _) in reported.items()
         }
         summed = {table: rows[len(answers[table]) :] for table, (rows, _) in reported.items()}
-        agree = all(adds_up for _, adds_up in reported.values())
-        return Answered(answers, wanted, settled.quote, count, raised, agree, summed)
+        apart = frozenset[str]().union(*(own for _, own in reported.values()))
+        return Answered(answers, wanted, settled.quote, count, raised, apart, summed)
 
     def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
         """The intervals of the answers over all looks."""

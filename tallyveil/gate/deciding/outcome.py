@@ -27,7 +27,7 @@ class Answered:
 
     ``noise``: the noise wanted for each table. ``quote``: what was charged for ``bought`` rows,
     None if nothing was. ``raised``: they are more precise than the target asks, since a statement
-    has a least cost. ``agree``: the reported rows add up, and to public counts.
+    has a least cost. ``apart``: to what the reported rows need not add up.
     """
 
     columns: Mapping[str, Rows]
@@ -35,7 +35,7 @@ class Answered:
     quote: Quote | None
     bought: int = 0
     raised: bool = False
-    agree: bool = True
+    apart: frozenset[str] = frozenset()
     summed: Mapping[str, Rows] = field(default_factory=dict)
 
 

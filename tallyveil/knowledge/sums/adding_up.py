@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-from weakref import WeakKeyDictionary
+from typing import Final, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.cache import Recent
 from tallyveil.knowledge.answers.answer import Known
 from tallyveil.knowledge.answers.many import reporting, variances
 from tallyveil.knowledge.found import Outlook
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
 from tallyveil.knowledge.sums.multiples import common_units
+from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations, relations
 from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column
 
-__all__ = ["add_up"]
+__all__ = ["NOTHING", "add_up"]
 
-_SUMS: Final[WeakKeyDictionary[System, tuple[bytes, sparse.csr_matrix, Sums]]] = WeakKeyDictionary()
+NOTHING: Final = frozenset[str]()
+EVERYTHING: Final = frozenset((OTHERS, PUBLIC))
+
+_Exact: TypeAlias = tuple[sparse.csr_matrix, Sums, Relations | None]
+_SUMS: Final[Recent[System, _Exact]] = Recent(4)
 
 
 def add_up(
@@ -31,21 +36,21 @@ def add_up(
     columns: Sequence[Column],
     rows: list[Sequence[Known | None]],
     nonnegative: bool,
-) -> bool:
-    """Make an outlook's rows report values that add up and agree with exact sums. Return whether
-    they do."""
+) -> frozenset[str]:
+    """Make an outlook's rows report values that add up, also to exact rows. Return to what they
+    need not."""
     system = outlook.system
     if system is None:
         # Rows with estimates but no system have their own answers, and no relations.
-        return outlook.outside or any(map(any, outlook.rows))
+        return NOTHING if outlook.outside or any(map(any, outlook.rows)) else EVERYTHING
     starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
     of = np.repeat(outlook.columns, np.diff(starts))
     values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
     # Rows of variance 0 are zero, or follow from the exact rows, which take part anyway.
     known = np.flatnonzero(spread > 0)
     if not len(known):
-        return True
-    matrix, exact = _with_exact_sums(state, system, of, values, spread)
+        return NOTHING
+    matrix, exact, related = _with_exact_sums(state, system, of, values, spread)
     counts = None
     if nonnegative:
         counting = np.array([columns[n].counts_up for n in outlook.columns])
@@ -61,15 +66,16 @@ def add_up(
         spread = np.append(spread, spread[members] / contents**2)
         of = np.append(of, np.full(len(members), -1))
         counts = None if counts is None else np.append(counts, np.zeros(len(members), bool))
-    rounded = jointly_rounded(matrix, values, spread, counts, of)
+    rounded = jointly_rounded(matrix, values, spread, counts, of, related)
+    skipped = NOTHING if related is not None or exact.whole else frozenset((PUBLIC,))
     if rounded is None:
-        return exact.whole
+        return skipped
     for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
         first, last = np.searchsorted(known, (start, end))
         reported = rounded.values[first:last]
         if reported:
             rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), reported)
-    return rounded.agree and exact.whole
+    return rounded.apart | skipped
 
 
 def _with_exact_sums(
@@ -78,18 +84,22 @@ def _with_exact_sums(
     columns: IntArray,
     values: FloatArray,
     spread: FloatArray,
-) -> tuple[sparse.csr_matrix, Sums]:
-    """The known rows, followed by their exact sums. Cached, because noisy values do not matter."""
+) -> _Exact:
+    """The known rows, followed by their exact sums, and all relations between them. Cached, because
+    noisy values do not matter."""
     key = b"".join((columns.tobytes(), np.sign(spread).tobytes(), values[spread == 0].tobytes()))
-    kept = _SUMS.get(system)
-    if kept is None or kept[0] != key:
-        exact = _exact_sums(state, system, columns, values, spread)
+
+    def made() -> _Exact:
         known = np.flatnonzero(spread > 0)
-        matrix = system.question if len(known) == len(spread) else system.question[known]
-        if len(exact.values):
-            matrix = sparse.vstack([matrix, exact.matrix], format="csr")
-        kept = _SUMS[system] = key, matrix, exact
-    return kept[1:]
+        asked = system.question if len(known) == len(spread) else system.question[known]
+        rows = np.flatnonzero(system.numbers < 0)
+        related = relations(asked, system.history[rows], system.values[rows])
+        exact = _exact_sums(state, system, columns, values, spread)
+        if not len(exact.values):
+            return asked, exact, related
+        return sparse.vstack([asked, exact.matrix], format="csr"), exact, related
+
+    return _SUMS.get(system, key, made)
 
 
 def _exact_sums(

@@ -27,10 +27,13 @@ def nearest_integers(
     variances: FloatArray,
     counts: BoolArray | None = None,
     start: IntArray | None = None,
+    totals: IntArray | int = 0,
 ) -> list[int] | None:
     """The nearest integers that satisfy the relations, for cases where rounding finds none.
 
-        argmin Σ_i |z_i − x_i| / √V_i   over integers z with R z = 0, and z_i ≥ 0 for counts.
+        argmin Σ_i |z_i − x_i| / √V_i   over integers z with R z = b, and z_i ≥ 0 for counts.
+
+    b are the ``totals``.
 
     A three-way table with all two-way margins may have no such integers within 1 of x, so this is
     an integer program. Its search ends within 2 % of the least sum, or at a number of nodes. The
@@ -49,7 +52,7 @@ def nearest_integers(
     fixed = variances == 0
     if start is None:
         start = np.rint(values).astype(np.int64)
-    off, values = relations @ start, values - start
+    off, values = relations @ start - totals, values - start
     low = np.where(fixed, np.rint(values), -np.inf)
     if counts is not None:
         low = np.where(counts & ~fixed, -start.astype(np.float64), low)
@@ -86,4 +89,4 @@ def nearest_integers(
     if found.x is None:
         return None
     integers = start + np.rint(found.x[:number]).astype(np.int64)
-    return None if (relations @ integers).any() else integers.tolist()
+    return None if (relations @ integers != totals).any() else integers.tolist()

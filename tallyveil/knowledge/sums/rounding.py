@@ -23,9 +23,11 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
+from tallyveil.knowledge.sums.free_rows import rounded_freely
 from tallyveil.knowledge.sums.integers import nearest_integers
 from tallyveil.knowledge.sums.margins import rounded_in_margins
 from tallyveil.knowledge.sums.parts import rounded_in_parts
+from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations
 
 __all__ = ["ROWS", "Rounded", "jointly_rounded"]
 
@@ -36,18 +38,24 @@ _FRUITLESS: Final = 500_000  # entries to search before giving up if no sums are
 _LARGEST: Final = 2.0**60  # so that sums of values fit in 64 bits
 _WHOLE: Final = 2.0**53  # up to here a double holds every integer
 _NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: larger values may be off by this much
+_NOTHING: Final = frozenset[str]()
 ROWS: Final = 20_000  # rows, unless `parts` or `margins` apply
 _WORK: Final = 3e7  # products of the sums' parts, to move values so that they add up
+_NEAR: Final = 1.5  # values moved by no more need no search
 _EXACTLY: Final = 1e6  # the weight of a sum that is known exactly
 
 
 @dataclass(frozen=True)
 class Rounded:
     """An integer for each row, or none if there are too many rows or values are too large.
-    ``agree``: whether all relations found between the rows hold."""
+    ``apart``: to what the rows need not add up; nothing if all relations found hold."""
 
     values: Sequence[int] = ()
-    agree: bool = False
+    apart: frozenset[str] = frozenset((OTHERS, PUBLIC))
+
+    @property
+    def agree(self) -> bool:
+        return not self.apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +73,29 @@ def jointly_rounded(
     variances: FloatArray,
     counts: BoolArray | None = None,
     columns: IntArray | None = None,
+    related: Relations | None = None,
 ) -> Rounded | None:
     """An integer for each row of ``matrix`` (k×n), near its value, such that rows that are sums of
     others get the sums of their integers, and ``counts`` are at least 0. None if no row is a sum.
 
     A value of variance 0 is an integer and stays. Rows of one of the statement's ``columns`` are
-    kept together; by default each row has its own.
+    kept together; by default each row has its own. ``related``: all relations between the first
+    rows, if known; the others are exact sums of these.
     """
+    if related is not None and not len(related.totals):
+        return None
     if not _precise(values, variances):
         return Rounded()
     if counts is not None:
         values, variances = _without_rounding_errors(values, variances)
+    first = None if related is None else related.matrix.shape[1]
     for shape in (rounded_in_parts, rounded_in_margins):
         rounded = shape(matrix, values, variances, counts)
-        if rounded is not None:
-            return Rounded(rounded, agree=True)
+        if rounded is not None and (related is None or not related.broken(rounded[:first])):
+            return Rounded(rounded, _NOTHING)
+    if related is not None:
+        own = None if counts is None else counts[:first]
+        return _related(related, values[:first], variances[:first], own)
     if matrix.shape[0] > ROWS:
         return Rounded()
     families, sums = _families(matrix, np.arange(len(values)) if columns is None else columns)
@@ -94,8 +110,30 @@ def jointly_rounded(
     negative = counts is not None and bool((counts & (integers < 0)).any())
     if negative or (relations @ integers).any():
         agreeing = nearest_integers(relations, nearest, variances, counts, integers)
-        return Rounded(integers.tolist()) if agreeing is None else Rounded(agreeing, agree=True)
-    return Rounded(integers.tolist(), agree=True)
+        return Rounded(integers.tolist()) if agreeing is None else Rounded(agreeing, _NOTHING)
+    return Rounded(integers.tolist(), _NOTHING)
+
+
+def _related(
+    related: Relations, values: FloatArray, variances: FloatArray, counts: BoolArray | None
+) -> Rounded:
+    """Integers that satisfy all relations. Those by `rounded_freely` if they are near enough, else
+    the nearest, which take long to find."""
+    moved = projected(related.matrix, related.totals.astype(float), values, variances, counts)
+    nearest = np.round(values if moved is None else moved, _DIGITS)
+    freely = rounded_freely(related, nearest)
+    if freely is not None:
+        near = np.abs(np.array(freely) - nearest).max(initial=0) <= _NEAR
+        if counts is not None and (np.array(freely)[counts] < 0).any():
+            freely = None
+        elif near:
+            return Rounded(freely, _NOTHING)
+    found = nearest_integers(related.matrix, nearest, variances, counts, None, related.totals)
+    found = freely if found is None else found
+    if found is not None:
+        return Rounded(found, _NOTHING)
+    found = np.rint(nearest).astype(np.int64).tolist()
+    return Rounded(found, related.broken(found))
 
 
 def _without_rounding_errors(

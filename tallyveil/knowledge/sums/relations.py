@@ -1,0 +1,145 @@
+"""All linear relations between rows, in integers: a basis of the u with u Q + v C = 0, for the rows
+Q that a statement asks and the exact rows C.
+
+Rows are reduced one after the other, exact rows first, then those of the fewest cells. A row that
+follows from rows before it gives a relation; the others are the free rows. So every relation has
+one row of its own, the dependent one, and otherwise free rows. Coefficients are found modulo a
+prime, converted to fractions and multiplied out in integers (`invariants.modular`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tallyveil import deadline
+from tallyveil.alike import distinct_rows, run_starts
+from tallyveil.arrays import BoolArray, FloatArray, IntArray
+from tallyveil.invariants import dependencies
+
+__all__ = ["OTHERS", "PUBLIC", "Relations", "relations"]
+
+OTHERS: Final = "each other"
+PUBLIC: Final = "public counts"
+"""To what rows add up."""
+
+_ENTRIES: Final = 250_000  # of a matrix to reduce, in about 0.1 s
+_LARGEST: Final = 2**40  # a coefficient
+_WHOLE: Final = 2.0**53  # up to here a double holds every integer
+
+Dependency: TypeAlias = tuple[int, IntArray, list[Fraction]]
+"""A row, and the rows and factors that it is the sum of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """Σ_i ``matrix[r, i]`` z_i = ``totals[r]`` for the statement's rows. Row ``dependent[r]`` is in
+    relation r alone; the others are free. Exact rows are part of the relations ``exact``."""
+
+    matrix: sparse.csr_matrix
+    totals: IntArray
+    dependent: IntArray
+    exact: IntArray
+
+    def broken(self, values: Sequence[int]) -> frozenset[str]:
+        """To what the rows need not add up if these values are reported: to each other as well
+        where relations with exact rows do not hold, which differ by relations without."""
+        off = self.matrix @ np.array(values, dtype=np.int64) != self.totals
+        public = {PUBLIC} if off[self.exact].any() else set()
+        return frozenset(public | {OTHERS} if off.any() else public)
+
+
+def relations(
+    asked: sparse.csr_matrix, exact: sparse.csr_matrix, values: FloatArray
+) -> Relations | None:
+    """The relations between the rows ``asked`` and ``exact`` rows with these values, over the same
+    cells; None if they are too many to find, or have too many digits."""
+    every = sparse.vstack([exact, asked], format="csr")
+    first = exact.shape[0]
+    known = np.append(values, np.full(asked.shape[0], np.nan))
+    entries = list[tuple[int, int, int]]()
+    totals, dependent, with_exact = list[int](), list[int](), list[int]()
+    for part in _parts(every):
+        found = _dependencies(every[part], part >= first)
+        if found is None:
+            return None
+        for row, parts, factors in deadline.stoppable(found, 100):
+            if part[row] < first:
+                continue  # among exact rows
+            unit = math.lcm(*(factor.denominator for factor in factors))
+            times = [int(factor * unit) for factor in factors]
+            rows = part[parts]
+            total = _total(times, known[rows])
+            if total is None or max([unit, *map(abs, times)]) > _LARGEST:
+                return None
+            own = zip(rows.tolist(), times, strict=True)
+            entries += [(len(totals), row - first, -factor) for row, factor in own if row >= first]
+            entries.append((len(totals), int(part[row]) - first, unit))
+            if (rows < first).any():
+                with_exact.append(len(totals))
+            dependent.append(int(part[row]) - first)
+            totals.append(total)
+    of, columns, data = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+    return Relations(
+        sparse.csr_matrix((data, (of, columns)), (len(totals), asked.shape[0])),
+        *(np.array(one, dtype=np.int64) for one in (totals, dependent, with_exact)),
+    )
+
+
+def _total(times: Sequence[int], values: FloatArray) -> int | None:
+    """The sum of multiples of those values that are known; None if it has too many digits."""
+    total = 0
+    for factor, value in zip(times, values.tolist(), strict=True):
+        if not math.isnan(value):
+            if not abs(value) < _WHOLE:
+                return None
+            total += factor * int(value)
+    return total if abs(total) < _WHOLE else None
+
+
+def _parts(matrix: sparse.csr_matrix) -> Iterator[IntArray]:
+    """The rows that may be in relations, those connected by common cells together."""
+    tied = _tied(matrix)
+    shared = abs(matrix[tied].sign())
+    graph = sparse.block_array([[None, shared], [shared.T, None]], format="csr")
+    _, label = csgraph.connected_components(graph, directed=False)
+    order = np.argsort(label[: len(tied)], kind="stable")
+    starts = run_starts(label[order]) if len(order) else order
+    yield from np.split(tied[order], starts[1:])
+
+
+def _dependencies(matrix: sparse.csr_matrix, asked: BoolArray) -> list[Dependency] | None:
+    """The rows that are sums of others, exact ones first, then those of the fewest cells; None if
+    they are too many to find."""
+    cells = sparse.csr_matrix(matrix.T)
+    cells = cells[np.flatnonzero(np.diff(cells.indptr))]
+    cells = cells[distinct_rows(cells)]
+    if math.prod(cells.shape) > _ENTRIES:
+        return None
+    weights = np.asarray(abs(matrix).sum(axis=1)).ravel()
+    order = np.lexsort((weights, np.diff(matrix.indptr), asked))
+    found = dependencies(cells.toarray().T[order])
+    if found is None:
+        return None
+    return [(int(order[row]), order[parts], factors) for row, parts, factors in found]
+
+
+def _tied(matrix: sparse.csr_matrix) -> IntArray:
+    """The rows that may be in a relation: no row with a cell of its own is, and so on."""
+    left = np.flatnonzero(np.diff(matrix.indptr))
+    while len(left):
+        own = matrix[left]
+        alone = np.bincount(own.indices, minlength=matrix.shape[1])[own.indices] == 1
+        rows = np.repeat(np.arange(len(left)), np.diff(own.indptr))
+        single = np.bincount(rows, alone, len(left)) > 0
+        if not single.any():
+            break
+        left = left[~single]
+    return left
