@@ -17,8 +17,8 @@ CONSTANTS = [
     "0X1f", "0x_1F", "0o17", "0O17", "0b101", "0b_1", "0xFFFFFFFFFFFFFFFFFF", "1__0", "1_", "0x",
     "0xg", "0b2", "0o8", "0x1.8", "1e", "1.5e", "1e+", "1..2", "1.2.3", "123abc", "123_abc",
     "1a.b", "1.a", ".5a", ".5_0", "0_x1", "1é", "1$", "1in", "1from", "1as a", "1e5and", "0x1Fz",
-    "12 34", "1 a", "'a'", "'a' 'b'", "'a'\n'b'", "'a' -- c\n 'b'", "'a' /* c\n */ 'b'",
-    "'a'--c\n--d\n'b'", "'a'\n'b' 'c'", "'it''s'", "''''", "'1' '2'", "'0x10'", "- 1", "-0x10",
+    "12 34", "1 a", "'a'", "'a' 'b'", "'a'\n'b'", "'a' /* c\n */ 'b'",
+    "'a'\n'b' 'c'", "'it''s'", "''''", "'1' '2'", "'0x10'", "- 1", "-0x10",
     "+1_0", str(2**127 - 1), f"0x{2**126:x}", f"{2**130}.5", "0" * 50,
 ]  # fmt: skip
 
@@ -100,8 +100,12 @@ def test_the_place_of_a_mistake_after_a_mended_number() -> None:
 @pytest.mark.parametrize("text", [str(2**127), str(-(2**130)), str(2**200), f"0x{2**128:x}"])
 @pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
 def test_a_whole_number_that_duckdb_would_cut_off_is_refused(text: str, dialect: Dialect) -> None:
-    """It keeps the last 128 bits of one when it is compared: 5 < 2²⁰⁰ was false."""
+    """It keeps the last 128 bits of one when it is compared: 5 < 2²⁰⁰ was false. Numbers in base 16
+    are PostgreSQL's: DuckDB reads 0 and a name."""
+    if "x" in text and dialect == "duckdb":
+        assert parse_query(f"SELECT 5 < {text}", dialect).selects[0].alias == text[1:]
+        return
     with pytest.raises(StatementError) as caught:
         parse_query(f"SELECT 5 < {text}", dialect)
-    assert caught.value.sqlstate == ("42601" if "x" in text and dialect == "duckdb" else "22003")
+    assert caught.value.sqlstate == "22003"
     assert caught.value.position == 12 + text.startswith("-")

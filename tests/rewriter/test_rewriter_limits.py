@@ -6,6 +6,8 @@ test ends is the test.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -133,6 +135,38 @@ def test_what_grows_beyond_a_limit_is_refused(
     with pytest.raises(StatementError) as caught:
         world.plan(sql)
     assert (caught.value.sqlstate, says in caught.value.message) == (sqlstate, True), caught.value
+
+
+DEEP = [
+    "select a" + " + a" * 9_990,
+    "select " + "not " * 9_990 + "a",
+    "select a" + " isnull" * 19_900,
+    "select a" + " at local" * 9_900,
+    "select " + "f(" * 4_900 + "a" + ")" * 4_900,
+]
+_IN_2_MB = """
+import sys, threading, pgparse
+
+def parse():
+    for sql in sys.stdin.read().splitlines():
+        try:
+            pgparse.parse(sql)
+        except RecursionError:
+            print("deep")
+
+threading.stack_size(2 << 20)
+thread = threading.Thread(target=parse)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_deepest_statement_takes_a_quarter_of_a_thread_s_stack() -> None:
+    """Of 8 MB. PostgreSQL's parser, which is C, would end the process beyond it."""
+    text = "\n".join(DEEP)
+    command = [sys.executable, "-c", _IN_2_MB]
+    found = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+    assert (found.returncode, found.stdout.split()) == (0, ["deep"] * len(DEEP)), found.stderr
 
 
 @pytest.mark.parametrize("name", ["common tables of records", "stars", "replaced texts"])

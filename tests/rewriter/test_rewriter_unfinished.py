@@ -1,4 +1,6 @@
-"""Statements that stop half-way are refused where PostgreSQL refuses them."""
+"""What PostgreSQL does not read is refused in its words, and what sqlglot reads otherwise is not
+answered.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tallyveil.errors import SQLSyntaxError
+from tallyveil.errors import SQLSyntaxError, StatementError
 from tallyveil.rewriter.sql.statements import parse_query
 
 UNFINISHED = [
@@ -52,6 +54,41 @@ UNFINISHED = [
     "SELECT count(*) FROM person LIMIT 0, 1 OFFSET 3",
 ]
 
+# sqlglot reads each of these.
+OTHERWISE = [
+    "SELECT sex, count(*) FROM person GROUP BY ALL",
+    "SELECT count(*) FROM person GROUP BY 1 HAVING count(*) > 1 WHERE age > 3",
+    "SELECT count(*) FROM person ORDER BY 1 GROUP BY sex",
+    "SELECT count(*) FROM person ORDER BY 1 HAVING count(*) > 1",
+    "SELECT count(*) FROM person HAVING true GROUP BY sex",
+    "SELECT count(*) WHERE age > 3 FROM person",
+    "SELECT count(*) FILTER (age > 3) FROM person",
+    "SELECT count(*) FROM person WHERE sex RLIKE 'F'",
+    "SELECT count(*) FROM person WHERE sex REGEXP 'F'",
+    "FROM person SELECT count(*)",
+    "FROM person",
+    "SELECT count(*) FROM person QUALIFY true",
+    "SELECT count(*) FROM person WHERE age DIV 2 = 1",
+    "SELECT count(*) FROM person WHERE age = 3 = true",
+    "SELECT count(*) FROM person WHERE age < 3 < true",
+    "SELECT TOP 5 count(*) FROM person",
+    "SELECT count(*) FROM person WHERE `age` = 3",
+    "SELECT count(*) FROM person LIMIT 1 PERCENT",
+    "SELECT * EXCLUDE (age) FROM (SELECT count(*) FROM person) t",
+    "SELECT count(*) FROM person JOIN band WHERE age = low",
+    "SELECT count(*) FROM person WHERE sex ILIKE ANY ('F', 'M')",
+    "SELECT x -> x + 1 FROM person PREWHERE age > 3",
+    "SELECT IF(age > 3 THEN 1) FROM person",
+    "SELECT count(*) FROM person WHERE age BETWEEN 1, 3",
+    "SELECT INTERVAL 1 DAY",
+]
+
+# PostgreSQL answers these as well, and otherwise than sqlglot reads them.
+MISREAD = [
+    "SELECT count(*) FROM person WHERE like(sex, 'F%')",
+    "SELECT INTERVAL '1.5' HOUR",
+]
+
 WHOLE = [
     'SELECT 1 AS group, 2 AS offset, 3 AS "order", 4 AS filter',
     'SELECT t.order FROM (SELECT 1 AS "order") t',
@@ -67,8 +104,8 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("sql", UNFINISHED)
-def test_what_is_not_finished_is_refused_where_postgresql_refuses_it(
+@pytest.mark.parametrize("sql", UNFINISHED + OTHERWISE)
+def test_what_postgresql_does_not_read_is_refused_in_its_words(
     postgres: psycopg.Connection[Any], sql: str
 ) -> None:
     with pytest.raises(psycopg.errors.SyntaxError) as theirs:
@@ -77,6 +114,16 @@ def test_what_is_not_finished_is_refused_where_postgresql_refuses_it(
         parse_query(sql, "postgres")
     assert str(ours.value.position) == theirs.value.diag.statement_position
     assert ours.value.message == theirs.value.diag.message_primary
+
+
+@pytest.mark.parametrize("sql", MISREAD)
+def test_what_is_read_otherwise_than_postgresql_reads_it_is_refused(
+    postgres: psycopg.Connection[Any], sql: str
+) -> None:
+    postgres.execute("CREATE TEMPORARY TABLE IF NOT EXISTS person (age int, sex text)")
+    postgres.execute(sql.encode())
+    with pytest.raises(StatementError):
+        parse_query(sql, "postgres")
 
 
 @pytest.mark.parametrize("sql", WHOLE)

@@ -156,6 +156,12 @@ def _check_arguments(node: exp.Expr) -> None:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
         raise FeatureNotSupported("FILTER must follow an aggregate function")
+    if isinstance(node, exp.Group) and node.args.get("all") is False:
+        raise FeatureNotSupported(
+            "GROUP BY DISTINCT is not answered",
+            hint="Leave out DISTINCT, and name each set once: GROUPING SETS ((a, b), (a), ()).",
+            position=position(node),
+        )
     if isinstance(node, exp.Window):
         _check_window(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):

@@ -13,9 +13,9 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import InvalidEncoding, NumericValueOutOfRange, SQLSyntaxError
+from tallyveil.errors import NumericValueOutOfRange, SQLSyntaxError
 
-__all__ = ["read_constants", "read_escapes", "refuse_wide", "replaced"]
+__all__ = ["read_constants", "refuse_wide", "replaced"]
 
 _DIGITS: Final = r"[0-9](?:_?[0-9])*+"
 _BASED: Final = re.compile(
@@ -24,10 +24,6 @@ _BASED: Final = re.compile(
 _DECIMAL: Final = re.compile(rf"{_DIGITS}(?:\.(?:{_DIGITS})?)?(?:[eE][+-]?{_DIGITS})?")
 _FRACTION: Final = re.compile(rf"{_DIGITS}(?:[eE][+-]?{_DIGITS})?")
 _WHOLE: Final = re.compile(r"[0-9]++")
-
-# What may not follow a number or the number of a parameter without a space.
-_JOINED: Final = re.compile(r"[\w.$]", re.ASCII)
-_WORD: Final = re.compile(r"[\w$]*+")
 
 # The kinds of tokens that the tokenizer makes of a text that begins with a digit.
 _NUMBERS: Final = frozenset(
@@ -49,7 +45,7 @@ def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[To
     ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 and a
     name.
 
-    Raises SQLSyntaxError if something is joined to a number or two strings are side by side, and
+    Raises SQLSyntaxError if something is joined to the number of a parameter, and
     NumericValueOutOfRange if a double rounds a number to 0 or to infinity, or a whole number has
     more than 128 bits.
     """
@@ -68,27 +64,32 @@ def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[To
             token.token_type is TokenType.STRING
             and read
             and read[-1].token_type is TokenType.STRING
+            and _CONTINUED.fullmatch(sql, read[-1].end + 1, token.start)
         ):
-            read.append(_continued(sql, read.pop(), token))
+            first = read.pop()
+            read.append(replaced(first.text + token.text, first, token))
         else:
             read.append(token)
     return read
 
 
 def _number(sql: str, token: Token, before: Token | None, based: bool) -> Token:
-    start, what = token.start, "numeric literal"
+    start = token.start
     beside = before is not None and before.end + 1 == start
     if beside and before is not None and before.text in ("$", "?"):
-        match, what = _WHOLE.match(sql, start), "parameter"
-        start = before.start
+        match = _WHOLE.match(sql, start)
+        junk = match and re.compile(r"[\w.$]+").match(sql, match.end())
+        if junk:  # libpg_query reads $1abc as $1 AS abc
+            shown = sql[before.start : junk.end()][:40]
+            raise SQLSyntaxError(
+                f'trailing junk after parameter at or near "{shown}"', position=before.start + 1
+            )
     elif beside and before is not None and before.text == ".":
         match = _FRACTION.match(sql, start)
     else:
         match = (_BASED.match(sql, start) if based else None) or _DECIMAL.match(sql, start)
     if match is None:  # digits outside ASCII
-        raise _junk(sql, start, start, what)
-    if _JOINED.match(sql, match.end()) or (sql[match.end() : match.end() + 1] or " ") > "\x7f":
-        raise _junk(sql, start, match.end(), what)
+        return token
     return Token(
         TokenType.NUMBER,
         _decimal(match, token.start),
@@ -139,28 +140,6 @@ def _too_great(start: int) -> NumericValueOutOfRange:
     )
 
 
-def _junk(sql: str, start: int, end: int, what: str) -> SQLSyntaxError:
-    """PostgreSQL's error, which quotes the number and what is joined to it."""
-    word = _WORD.match(sql, end)
-    stop = word.end() if word is not None and word.end() > end else end + 1
-    return SQLSyntaxError(
-        f'trailing junk after {what} at or near "{sql[start:stop][:40]}"',
-        hint="Put a space between a number and what follows it.",
-        position=start + 1,
-    )
-
-
-def _continued(sql: str, first: Token, second: Token) -> Token:
-    if not _CONTINUED.fullmatch(sql, first.end + 1, second.start):
-        shown = sql[second.start : second.end + 1][:40]
-        raise SQLSyntaxError(
-            f'syntax error at or near "{shown}"',
-            hint="Two strings are one only with a newline between them; join strings by ||.",
-            position=second.start + 1,
-        )
-    return replaced(first.text + second.text, first, second)
-
-
 def replaced(text: str, first: Token, last: Token) -> Token:
     """A string token in the place of these tokens."""
     return Token(
@@ -172,75 +151,3 @@ def replaced(text: str, first: Token, last: Token) -> Token:
         end=last.end,
         comments=first.comments,
     )
-
-
-_CODE: Final = r"\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
-_PART: Final = re.compile(
-    rf"(?P<codes>(?:{_CODE})++)|\\(?P<octal>[0-7]{{1,3}})|\\x(?P<hex>[0-9A-Fa-f]{{1,2}})"
-    r"|\\(?P<letter>.)|(?:''|[^\\'])",
-    re.DOTALL,
-)
-_LETTERS: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-
-
-def read_escapes(written: str, position: int) -> str:
-    r"""Return the text that E'…' stands for. ``position`` is where it begins in the statement.
-
-    ``\x41`` and ``\101`` are bytes of UTF-8, ``\u0041`` and ``\U00000041`` characters.
-
-    Raises InvalidEncoding if the bytes are not UTF-8 or contain a NUL, and SQLSyntaxError if a
-    Unicode escape names no character.
-    """
-    data = bytearray()
-    for part in _PART.finditer(written, 2, len(written) - 1):
-        match part.lastgroup:
-            case "octal":
-                data.append(int(part["octal"], 8) & 0xFF)
-            case "hex":
-                data.append(int(part["hex"], 16))
-            case "codes":
-                data += _characters(part, position)
-            case "letter":
-                if part["letter"] in "uU":
-                    raise _no_character(part, position)
-                data += _encoded(_LETTERS.get(part["letter"], part["letter"]))
-            case _:
-                data += _encoded(part[0][:1])
-    return _decoded(data, position)
-
-
-def _encoded(character: str) -> bytes:
-    return character.encode(errors="surrogatepass")
-
-
-def _characters(part: re.Match[str], position: int) -> bytes:
-    """The bytes of adjacent Unicode escapes. Two halves of a surrogate pair are one character."""
-    codes = [int(one[2:], 16) for one in re.findall(_CODE, part["codes"])]
-    if not all(0 < code < 0x110000 for code in codes):
-        raise _no_character(part, position)
-    halves = "".join(map(chr, codes)).encode("utf-16-le", errors="surrogatepass")
-    try:
-        return halves.decode("utf-16-le").encode()
-    except UnicodeDecodeError:
-        raise _no_character(part, position) from None
-
-
-def _no_character(part: re.Match[str], position: int) -> SQLSyntaxError:
-    return SQLSyntaxError(
-        f'invalid Unicode escape at or near "{part[0][:40]}"',
-        hint="Write \\uXXXX or \\UXXXXXXXX with the code point of a character, in hexadecimal.",
-        position=position + part.start(),
-    )
-
-
-def _decoded(data: bytearray, position: int) -> str:
-    wrong = data.find(0)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        text, wrong = "", error.start
-    if wrong >= 0:
-        raise InvalidEncoding(
-            f'invalid byte sequence for encoding "UTF8": 0x{data[wrong]:02x}', position=position
-        )
-    return text

@@ -15,8 +15,14 @@ __all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", 
 
 
 def write_out(tree: exp.Expr) -> None:
-    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …) and date(x), in place."""
+    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …) and date(x), in place.
+
+    GROUP BY ALL a, b becomes GROUP BY a, b: ALL is the opposite of DISTINCT here.
+    """
     spell_out_quantifiers(tree)
+    for group in tree.find_all(exp.Group):
+        if group.args.get("all") and group.expressions:
+            group.set("all", None)
     write_out_windows(tree)
     for exists in tree.find_all(exp.Exists):
         query = exists.this.unnest() if isinstance(exists.this, exp.Subquery) else exists.this

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import DuckDB, Postgres
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
@@ -21,23 +22,30 @@ from tallyveil.errors import (
     SQLSyntaxError,
     StatementError,
     StatementTooComplex,
-    UndefinedFunction,
 )
-from tallyveil.rewriter.postgres.known_functions import refuse_other_functions
-from tallyveil.rewriter.sql.constants import read_constants, read_escapes
+from tallyveil.rewriter.postgres.known_functions import refuse_other_functions, refuse_other_numbers
+from tallyveil.rewriter.sql.check import check
+from tallyveil.rewriter.sql.constants import read_constants
+from tallyveil.rewriter.sql.duckdb_parser import DuckDBParser
+from tallyveil.rewriter.sql.postgres_parser import PostgresParser, calls
+from tallyveil.rewriter.sql.second_parser import (
+    PARSER_FAILURES,
+    SecondParser,
+    disagreement,
+    string_at,
+)
 from tallyveil.rewriter.sql.short_forms import (
     balance,
     select_functions,
     spell_out_rows,
     spell_out_values,
+    write_out,
 )
 from tallyveil.rewriter.sql.times import read_intervals
 from tallyveil.rewriter.sql.tokens import (
     bracket_typed_texts,
     refuse_misread,
-    refuse_operators,
     refuse_retries,
-    refuse_unfinished,
 )
 
 __all__ = ["QUERY_WORDS", "Dialect", "Piece", "parse_query", "split"]
@@ -65,15 +73,13 @@ _TOKENIZERS: Final = {name: _tokenizer(d.tokenizer_class) for name, d in _DIALEC
 _WITHOUT_DOLLARS: Final = {
     name: _without_dollars(d.tokenizer_class) for name, d in _DIALECTS.items()
 }
+_SECOND: Final[dict[str, SecondParser]] = {"postgres": PostgresParser(), "duckdb": DuckDBParser()}
 _TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parser.TYPE_TOKENS}
 
 QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
 
 # The tokens of parameters without a number: ? and ?::
 _MARKS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.QDCOLON})
-
-# Exceptions that the parser raises on some malformed texts instead of its own error.
-_PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
 
 MAX_CHARACTERS: Final = 200_000
 MAX_TOKENS: Final = 20_000
@@ -135,8 +141,6 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
     refuse_misread(tokens)
-    if dialect == "postgres":
-        refuse_operators(tokens)
     refuse_retries(tokens, _TYPES[dialect])
     pieces: list[Piece] = []
     start: list[Token] = []
@@ -188,23 +192,27 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise _no_query(tokens[0].text, tokens[0].start + 1)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
-    refuse_unfinished(tokens, sql, whole_lists=dialect == "postgres")
+    second = _SECOND[dialect]
+    read = second.parse(sql)
+    called = calls(read, sql) if dialect == "postgres" else ()
+    refuse_other_numbers(called)
+    deadline.check()
     try:
         parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
         trees = parser.parse(tokens, sql)
     except ParseError as error:
-        raise _syntax_error(sql, dialect, error) from error
+        raise _unread(sql, dialect, error) from error
     except RecursionError as error:
         raise StatementTooComplex("the statement is nested too deeply") from error
-    except _PARSER_FAILURES as error:
-        raise SQLSyntaxError("the statement does not parse") from error
+    except PARSER_FAILURES as error:
+        raise FeatureNotSupported("the statement is not supported in this form") from error
     if len(trees) != 1 or trees[0] is None:
         raise SQLSyntaxError("expected one statement", position=1)
-    tree = spell_out_values(trees[0], dialect)
+    tree = trees[0]
     deadline.check()
     for node in list(tree.walk()):
         if isinstance(node, exp.ByteString):
-            node.replace(_escaped(node, sql, dialect))
+            node.replace(_escaped(node, sql, string_at(second, read, sql, node.meta["start"])))
         start, end = node.meta_get("start"), node.meta_get("end")
         if start is not None:
             node._meta = _Place(start=start, end=end)
@@ -216,17 +224,27 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
                 function._meta = _Place(start=start, end=end, written=name)
         if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
             node.set("this", exp.Star())  # DuckDB's count()
-    if not isinstance(tree, exp.Query):
+    if not isinstance(tree, exp.Query | exp.Values):
         raise _no_query(sql.split(None, 1)[0], 1)
     deadline.check()
+    refuse_other_functions(tree, called)
+    refused = disagreement(second, sql, read, tree)
+    if refused is not None:
+        _check_copy(tree, dialect)  # which says better what is not supported
+        raise refused
+    tree = spell_out_values(tree, dialect)
     if dialect == "postgres":
-        refuse_other_functions(tree, tokens)
-        deadline.check()
         spell_out_rows(tree)
         select_functions(tree)
     balance(tree)
     deadline.check()
     return tree
+
+
+def _check_copy(tree: exp.Expr, dialect: Dialect) -> None:
+    copy = normalize_identifiers(tree.copy(), dialect=dialect)
+    write_out(copy)
+    check(copy)
 
 
 class _Place(dict[str, Any]):
@@ -237,21 +255,21 @@ class _Place(dict[str, Any]):
         return _Place(self)
 
 
-def _escaped(node: exp.ByteString, sql: str, dialect: Dialect) -> exp.Literal:
-    """Return E'…' as a plain string. Raises FeatureNotSupported for other kinds of strings."""
-    text = sql[node.meta["start"] : node.meta["end"] + 1]
-    if text[:1] not in "eE" or (dialect == "duckdb" and re.search(r"\\[uUv]", text)):
+def _escaped(node: exp.ByteString, sql: str, text: str | None) -> exp.Literal:
+    """Return E'…' as a plain string, of the text that the second parser reads.
+
+    Raises FeatureNotSupported for other kinds of strings."""
+    start, end = node.meta["start"], node.meta["end"]
+    if sql[start] not in "eE" or text is None:
         raise FeatureNotSupported(
             "this kind of string is not answered",
             hint="Write it in plain quotes.",
-            position=node.meta["start"] + 1,
+            position=start + 1,
         )
-    literal = exp.Literal.string(read_escapes(text, node.meta["start"] + 1))
-    literal.meta["start"], literal.meta["end"] = node.meta["start"], node.meta["end"]
+    literal = exp.Literal.string(text)
+    literal.meta["start"], literal.meta["end"] = start, end
     return literal
 
-
-_TAKING_A_TEXT: Final = frozenset({"upper", "lower", "length", "initcap", "ascii", "reverse"})
 
 # A tree has up to 0.6 objects for each character of its statement. The last large one is cached
 # whatever its size, since one statement asks for its tree several times.
@@ -269,27 +287,15 @@ def _no_query(word: str, position: int) -> FeatureNotSupported:
     )
 
 
-def _syntax_error(sql: str, dialect: Dialect, error: ParseError) -> StatementError:
-    """PostgreSQL's error, at PostgreSQL's position: the first character of the bad token."""
+def _unread(sql: str, dialect: Dialect, error: ParseError) -> StatementError:
+    """What sqlglot does not read and the second parser does, where sqlglot stops."""
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line") or 1, first.get("col") or 1
     found = first.get("highlight") or ""
-    lines = sql.split("\n")
-    end = sum(len(text) + 1 for text in lines[: line - 1]) + column
-    position = max(1, min(end - max(len(found), 1) + 1, len(sql) + 1))
-    called = re.search(r"(\w+)\(\Z", sql[max(0, position - 65) : position - 1])
-    if found == ")" and called is not None and called[1].lower() in _TAKING_A_TEXT:
-        return UndefinedFunction(
-            f"function {called[1].lower()}() does not exist",
-            hint=f"{called[1].lower()} takes a text.",
-            position=position - len(called[0]),
-        )
-    # If something is missing at the end, the parser names the last word.
-    unexpected = str(first.get("description") or "").startswith("Invalid expression")
-    if not found or (not unexpected and position + len(found) > len(sql.rstrip())):
-        return SQLSyntaxError("syntax error at end of input", position=len(sql) + 1)
-    return SQLSyntaxError(
-        f'syntax error at or near "{found}"',
+    end = sum(len(text) + 1 for text in sql.split("\n")[: line - 1]) + column
+    position = max(1, min(end - max(len(found), 1) + 1, len(sql)))
+    return FeatureNotSupported(
+        f'the syntax at or near "{found[:40]}" is not supported',
         hint=_bracket_hint(sql, dialect, position),
         position=position,
     )

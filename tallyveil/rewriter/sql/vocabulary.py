@@ -121,7 +121,7 @@ FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     ),
     exp.Reverse: _function("this", "VARCHAR", "reverse/1"),
     exp.Replace: _function("this expression replacement", "VARCHAR", "replace/3"),
-    exp.Substring: _function("this start length", "VARCHAR", "substring/1-3 substr/2-3"),
+    exp.Substring: _function("this start length", "VARCHAR", "substring/2-3 substr/2-3"),
     exp.SplitPart: _function("this delimiter part_index", "VARCHAR", "split_part/3"),
     exp.Concat: _function("expressions safe coalesce", "VARCHAR", "concat/1-"),
     exp.ConcatWs: _function("expressions safe coalesce", "VARCHAR", "concat_ws/2-"),

@@ -1,0 +1,115 @@
+"""A second, independent parser must read every query as sqlglot does.
+
+P(text) = P(sqlglot's rendering of its tree), places ignored. P is PostgreSQL's own parser over the
+wire and DuckDB's in process. So what sqlglot drops or misreads is refused, whatever it is, and a
+syntax error has the words and the position of the analyst's database.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from sqlglot import exp
+
+from tallyveil import deadline
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
+
+__all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "string_at"]
+
+
+PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
+"""What sqlglot raises, instead of its own error, for some texts and trees that it does not know."""
+
+
+class SecondParser(Protocol):
+    """``places`` are the fields that say where a node stands."""
+
+    places: frozenset[str]
+
+    def parse(self, sql: str) -> list[Any]:
+        """The statements of a text. Raises StatementError."""
+
+    def render(self, tree: exp.Expr) -> str:
+        """A tree of sqlglot's as a text."""
+
+    def plain(self, node: dict[str, Any]) -> dict[str, Any]:
+        """The same node for two spellings of one thing."""
+
+    def place(self, node: Any) -> int | None:
+        """The byte at which a node begins, counting from 0."""
+
+    def constant(self, node: dict[str, Any]) -> tuple[int, str] | None:
+        """The byte at which a string begins, and its text; None for other nodes."""
+
+    def refusal(self, node: Any) -> StatementError | None:
+        """What is wrong with a node that sqlglot reads otherwise, if that is known."""
+
+
+def string_at(parser: SecondParser, read: list[Any], sql: str, start: int) -> str | None:
+    """The text of the string that begins at a character of ``sql``, as the second parser reads it;
+    None if there is no such string."""
+    byte = len(sql[:start].encode())
+    stack: list[Any] = list(read)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack += node
+        elif isinstance(node, dict):
+            found = parser.constant(node)
+            if found is not None and found[0] == byte:
+                return found[1]
+            stack += node.values()
+    return None
+
+
+def disagreement(
+    parser: SecondParser, sql: str, read: list[Any], tree: exp.Expr
+) -> StatementError | None:
+    """The refusal of a statement that the two parsers read differently; None if they agree.
+
+    ``read`` is what the second parser reads in ``sql``, ``tree`` what sqlglot does.
+    """
+    try:
+        other = parser.parse(parser.render(tree))
+    except (SQLSyntaxError, *PARSER_FAILURES):
+        return _refusal(None)
+    deadline.check()
+    node = _difference(parser, read, other)
+    if node is None:
+        return None
+    place = parser.place(node)
+    position = None if place is None else len(sql.encode()[:place].decode(errors="ignore")) + 1
+    refused = parser.refusal(node)
+    if refused is None:
+        return _refusal(position)
+    refused.position = position
+    return refused
+
+
+def _difference(parser: SecondParser, one: Any, other: Any) -> Any:
+    """The first part of ``one`` with a place that differs from ``other``; None if none does."""
+    places = parser.places
+    stack = [(one, other, one)]
+    while stack:
+        left, right, around = stack.pop()
+        if isinstance(left, dict) and isinstance(right, dict):
+            left, right = parser.plain(left), parser.plain(right)
+            keys = left.keys() - places
+            if keys != right.keys() - places:
+                return left or around
+            inner = left if left.keys() & places else around
+            stack += [(left[key], right[key], inner) for key in keys]
+        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            stack += [(a, b, around) for a, b in zip(left, right, strict=True)]
+        elif left != right or type(left) is not type(right):
+            return around
+    return None
+
+
+def _refusal(position: int | None) -> StatementError:
+    return FeatureNotSupported(
+        "the statement is not supported in this form",
+        detail="Two parsers read every statement, and they read this one differently.",
+        hint="Write this part in another way.",
+        position=position,
+    )
