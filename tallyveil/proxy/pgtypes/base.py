@@ -124,7 +124,7 @@ def out_of_range(value: object, name: str) -> NumericValueOutOfRange:
 def bad_datetime(text: str, name: str) -> InvalidDatetimeFormat:
     return InvalidDatetimeFormat(
         f'invalid input syntax for type {name}: "{text}"',
-        hint="Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
+        hint="Write a date as 2024-02-29, a time as 2024-02-29 12:30:00.",
     )
 
 

@@ -43,6 +43,7 @@ class _Entry(NamedTuple):
 _CAST: Final = "Cast one to the type of the other."
 _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
 _WINDOWS: Final = "Compute the window function in a subquery."
+_OPERATOR: Final = "Cast one side, as in born + interval '1 day' or born::text || 'x'."
 _FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
@@ -51,7 +52,7 @@ _ENTRIES: Final = (
         DatetimeFieldOverflow, 'date/time field value out of range: "{value}"'),
     _Entry(r'invalid (?P<type>date|time|timestamp) field format: "(?P<value>.*?)".*',
         InvalidDatetimeFormat, 'invalid input syntax for type {type}: "{value}"',
-        "Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00."),
+        "Write a date as 2024-02-29, a time as 2024-02-29 12:30:00."),
     _Entry(r"Type (?P<from>\S+) with value .* can't be cast because the value is out of range for "
         r"the destination type (?P<type>\S+)(?: when casting from source column .*)?",
         NumericValueOutOfRange, "{type} out of range", "Cast to a wider type."),
@@ -82,6 +83,14 @@ _ENTRIES: Final = (
     _Entry(r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
         r"[^.]{0,200}(?:out of range|overflow)).*",
         DatetimeFieldOverflow, "date, time or interval out of range", _GUARD),
+    _Entry(r"No function matches the given name and argument types '(?P<value>[^\w(]+)"
+        r"\((?P<type>.*?), (?P<from>.*?)\)'\..*",
+        UndefinedFunction, "operator does not exist: {type} {value} {from}", _OPERATOR),
+    _Entry(r'Could not choose a best candidate function for the function call "(?P<value>[^\w(]+)'
+        r'\((?P<type>.*?), (?P<from>.*?)\)"\..*',
+        UndefinedFunction, "operator is not unique: {type} {value} {from}", _OPERATOR),
+    _Entry(r'Could not choose a best candidate function for the function call "(?P<type>.*?)"\..*',
+        UndefinedFunction, "function {type} is not unique", "Cast the arguments: x::date."),
     _Entry(r"No function matches the given name and argument types '(?P<type>.*?)'\..*",
         UndefinedFunction, "function {type} does not exist",
         "No function matches the given name and argument types. You might need to add explicit "
@@ -121,7 +130,7 @@ _ENTRIES: Final = (
         UndefinedFunction, "function {value} does not exist"),
     _Entry(r"More than one row returned by a subquery used as an expression.*",
         CardinalityViolation, "more than one row returned by a subquery used as an expression",
-        "Aggregate in the subquery, or add LIMIT 1."),
+        "Aggregate in the subquery: (SELECT max(x) FROM … WHERE …)."),
     _Entry(r"LIMIT/OFFSET cannot be negative",
         InvalidLimit, "LIMIT and OFFSET must not be negative", "Give 0 or more."),
 )  # fmt: skip

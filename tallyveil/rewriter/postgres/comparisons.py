@@ -73,7 +73,8 @@ def row(node: exp.Tuple, scope: Scope) -> None:
             raise SQLSyntaxError("unequal number of entries in row expressions")
     if not isinstance(node.parent, _GROUPS):
         raise FeatureNotSupported(
-            "a row in parentheses is not answered here", hint="Write a = 1 AND b = 2."
+            "a row in parentheses is not answered here",
+            hint="Write a = 1 AND b = 2, and for (a, b) < (1, 2): a < 1 OR (a = 1 AND b < 2).",
         )
 
 

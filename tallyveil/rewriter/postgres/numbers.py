@@ -61,7 +61,8 @@ def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
 def exact_operands(node: exp.Expr, scope: Scope) -> None:
     """Refuse arithmetic on a quotient whose last digit could decide."""
     if scope.type_of(node) == "INEXACT":
-        refuse_inexact(node, scope)
+        name = function_name(node) if isinstance(node, exp.Func) else None
+        refuse_inexact(node, scope, name)
 
 
 def remainder(node: exp.Mod, scope: Scope) -> None:
@@ -134,7 +135,9 @@ _SMOOTH = (
 )  # fmt: skip
 
 
-def refuse_inexact(node: exp.Expr, scope: Scope, *, smooth: bool = True) -> None:
+def refuse_inexact(
+    node: exp.Expr, scope: Scope, function: str | None = None, *, smooth: bool = True
+) -> None:
     """Raise FeatureNotSupported unless the value is only summed up, or is one of noisy rows.
 
     There an error in the last digit changes the answer by as much, and no condition's outcome.
@@ -149,7 +152,9 @@ def refuse_inexact(node: exp.Expr, scope: Scope, *, smooth: bool = True) -> None
         return
     raise FeatureNotSupported(
         "arithmetic on a numeric quotient is not answered where its last digit could decide",
-        hint="Divide last, or in double precision: (a * 3)::float8 / b.",
+        hint="Divide last, or in double precision: (a * 3)::float8 / b."
+        if function is None
+        else f"Compute it in double precision: {function}(a::float8).",
     )
 
 

@@ -169,7 +169,7 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
     if found is None or not _DECIMALS.fullmatch(found["s"] or ""):
         raise InvalidDatetimeFormat(
             f'invalid input syntax for type {kind}: "{literal.this[:40]}"',
-            hint="Write dates and times in ISO 8601, such as 2024-02-29 or 2024-02-29 12:30:00.",
+            hint="Write a date as 2024-02-29, a time as 2024-02-29 12:30:00.",
             position=position(literal),
         )
     parts = found.groupdict("0")

@@ -146,8 +146,9 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
     if isinstance(argument, exp.Distinct):
         raise FeatureNotSupported(
             f"{name}(DISTINCT …) is not answered: it is not a sum over records",
-            hint="SELECT DISTINCT attribute lists the declared values, free of charge; "
-            "SELECT attribute, count(*) … GROUP BY attribute counts the records with each.",
+            hint="Group, then count the groups above a threshold: SELECT count(*) FROM (SELECT "
+            "attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE n > 10. SELECT "
+            "DISTINCT attribute lists the declared values, free of charge.",
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(

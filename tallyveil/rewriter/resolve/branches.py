@@ -83,8 +83,8 @@ class Records:
             if _is_outer(table, column):
                 raise FeatureNotSupported(
                     f'a subquery over records cannot refer to "{table}" of the query around it',
-                    hint="Join the counts of all groups: JOIN (SELECT a, count(*) AS n FROM …"
-                    " GROUP BY a) AS t ON t.a = ….",
+                    hint="Join the counts of all groups: SELECT r.x, sum(t.n) FROM r JOIN (SELECT"
+                    " a, count(*) AS n FROM … GROUP BY a) AS t ON t.a > r.x GROUP BY r.x.",
                     position=position(column),
                 )
             raise UndefinedTable(
@@ -108,6 +108,8 @@ class Records:
 
     def _hint(self, name: str) -> str:
         names = tuple(f.name for f in self.fields)
+        if any(f.table == name for f in self.fields):
+            return f"{name} is a table: count(*) counts its rows."
         if names == self.domain.names:
             every = f"The attributes of {self.domain.table} are {', '.join(names)}."
         else:

@@ -59,6 +59,7 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
         ),
         ("operators on bits are not answered", "Use arithmetic: / and % by powers of 2."),
     ),
+    exp.Pad: ("padding a text is not answered", "Write left(a || '   ', 3) for rpad(a, 3)."),
     exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
     exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
 }  # fmt: skip

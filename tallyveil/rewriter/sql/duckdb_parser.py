@@ -65,7 +65,7 @@ class DuckDBParser:
         )
 
     def render(self, tree: exp.Expr) -> str:
-        return tree.sql("duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
+        return tree.sql("duckdb", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
     def plain(self, node: Node) -> Node:
         if node.get("null_order") == "ORDER_DEFAULT":

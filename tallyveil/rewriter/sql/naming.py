@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
 from tallyveil.quoting import identifier
-from tallyveil.rewriter.sql.nodes import function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position, whole_number
 from tallyveil.rewriter.sql.statements import Dialect
 
 __all__ = ["check_references", "name_columns", "written_name"]
@@ -114,6 +114,12 @@ def _check_positions(select: exp.Select) -> None:
     if any(map(is_star, items)):
         return
     for clause, key in _keys(select):
+        if isinstance(key, exp.Neg) and whole_number(key.this) is not None:
+            raise InvalidColumnReference(
+                f"{clause} position -{key.this.name} is not in select list",
+                hint="Give the number of a column, counted from 1, or its name.",
+                position=position(key),
+            )
         if not isinstance(key, exp.Literal) or key.is_string or key.meta_get("named"):
             continue
         if not key.this.isdigit():

@@ -152,7 +152,6 @@ def calls(statements: list[Node], sql: str) -> list[Call]:
 
 def _render(tree: exp.Expr) -> str:
     """The tree as PostgreSQL's SQL. sqlglot adds casts to some functions, and merges others."""
-    tree = tree.copy()
     for node in list(tree.find_all(*_MERGED)):
         written, own = node.meta_get("written"), list(node.iter_expressions())
         match node, written:
@@ -166,15 +165,10 @@ def _render(tree: exp.Expr) -> str:
                 node.replace(_named("regexp_like", *own))
             case exp.Median(), _:
                 node.replace(_named("median", *own))
-            case exp.Count(this=exp.Distinct(expressions=[first, *others]) as distinct), _:
-                distinct.set("expressions", [first])
-                node.set("expressions", others)
     return tree.sql("postgres", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
-_MERGED: Final = (
-    exp.Count, exp.Extract, exp.Log, exp.Median, exp.RegexpLike, exp.Round,
-)  # fmt: skip
+_MERGED: Final = (exp.Extract, exp.Log, exp.Median, exp.RegexpLike, exp.Round)
 
 
 def _named(name: str, *arguments: exp.Expr) -> exp.Expr:

@@ -178,7 +178,8 @@ def _quantities(token: Token) -> Token:
             hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
             position=token.start + 1,
         ) from None
-    return replaced(" ".join(f"{amount} {unit}" for amount, unit in parts), token, token)
+    text = " ".join(f"{amount.removeprefix('+')} {unit}" for amount, unit in parts)
+    return replaced(text, token, token)
 
 
 # Formats that strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, punctuation,

@@ -269,7 +269,6 @@ NAMES: Final[Mapping[type[exp.Expr], str]] = {
     exp.ExplodingGenerateSeries: "generate_series",
     exp.Explode: "unnest",
     exp.VariancePop: "var_pop",
-    exp.Pad: "lpad",
 }
 
 # PostgreSQL's functions, with the least and the greatest number of arguments.
