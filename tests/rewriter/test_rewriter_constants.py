@@ -100,12 +100,8 @@ def test_the_place_of_a_mistake_after_a_mended_number() -> None:
 @pytest.mark.parametrize("text", [str(2**127), str(-(2**130)), str(2**200), f"0x{2**128:x}"])
 @pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
 def test_a_whole_number_that_duckdb_would_cut_off_is_refused(text: str, dialect: Dialect) -> None:
-    """It keeps the last 128 bits of one when it is compared: 5 < 2²⁰⁰ was false. Numbers in base 16
-    are PostgreSQL's: DuckDB reads 0 and a name."""
-    if "x" in text and dialect == "duckdb":
-        assert parse_query(f"SELECT 5 < {text}", dialect).selects[0].alias == text[1:]
-        return
+    """It keeps the last 128 bits of one when it is compared: 5 < 2²⁰⁰ was false."""
     with pytest.raises(StatementError) as caught:
         parse_query(f"SELECT 5 < {text}", dialect)
-    assert caught.value.sqlstate == "22003"
+    assert caught.value.sqlstate == ("42601" if "x" in text and dialect == "duckdb" else "22003")
     assert caught.value.position == 12 + text.startswith("-")

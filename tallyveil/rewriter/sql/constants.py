@@ -25,6 +25,9 @@ _DECIMAL: Final = re.compile(rf"{_DIGITS}(?:\.(?:{_DIGITS})?)?(?:[eE][+-]?{_DIGI
 _FRACTION: Final = re.compile(rf"{_DIGITS}(?:[eE][+-]?{_DIGITS})?")
 _WHOLE: Final = re.compile(r"[0-9]++")
 
+# What may not follow a number, or the number of a parameter, without a space.
+_JOINED: Final = re.compile(r"(?:[\w$]|[^\x00-\x7f])[\w$]*+|\.")
+
 # The kinds of tokens that the tokenizer makes of a text that begins with a digit.
 _NUMBERS: Final = frozenset(
     {TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.IDENTIFIER}
@@ -45,7 +48,7 @@ def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[To
     ``based`` says whether ``0x1F``, ``0o17`` and ``0b11`` are numbers. DuckDB reads them as 0 and a
     name.
 
-    Raises SQLSyntaxError if something is joined to the number of a parameter, and
+    Raises SQLSyntaxError if something is joined to a number or to that of a parameter, and
     NumericValueOutOfRange if a double rounds a number to 0 or to infinity, or a whole number has
     more than 128 bits.
     """
@@ -74,22 +77,23 @@ def read_constants(sql: str, tokens: Sequence[Token], *, based: bool) -> list[To
 
 
 def _number(sql: str, token: Token, before: Token | None, based: bool) -> Token:
-    start = token.start
+    start, what, first = token.start, "numeric literal", token.start
     beside = before is not None and before.end + 1 == start
     if beside and before is not None and before.text in ("$", "?"):
-        match = _WHOLE.match(sql, start)
-        junk = match and re.compile(r"[\w.$]+").match(sql, match.end())
-        if junk:  # libpg_query reads $1abc as $1 AS abc
-            shown = sql[before.start : junk.end()][:40]
-            raise SQLSyntaxError(
-                f'trailing junk after parameter at or near "{shown}"', position=before.start + 1
-            )
+        match, what, first = _WHOLE.match(sql, start), "parameter", before.start
     elif beside and before is not None and before.text == ".":
         match = _FRACTION.match(sql, start)
     else:
         match = (_BASED.match(sql, start) if based else None) or _DECIMAL.match(sql, start)
-    if match is None:  # digits outside ASCII
-        return token
+    end = match.end() if match is not None else start  # digits outside ASCII
+    junk = _JOINED.match(sql, end)
+    if match is None or junk is not None:
+        shown = sql[first : junk.end() if junk else end + 1][:40]
+        raise SQLSyntaxError(
+            f'trailing junk after {what} at or near "{shown}"',
+            hint="Put a space between a number and what follows it.",
+            position=first + 1,
+        )
     return Token(
         TokenType.NUMBER,
         _decimal(match, token.start),

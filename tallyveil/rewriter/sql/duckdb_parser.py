@@ -178,7 +178,7 @@ def _whole(node: Node) -> str | None:
     while node["class"] == "CAST" or _name(node) == "trunc":
         node = node["child"] if node["class"] == "CAST" else _arguments(node)[0]
     text = str(node["literal"]["text"]) if node["class"] == "CONSTANT" else ""
-    return text if text.isdigit() else None
+    return text if text.removeprefix("-").isdigit() else None
 
 
 def _type(node: Node) -> Node:
@@ -237,7 +237,7 @@ def _comparison(node: Node) -> Node:
 
 def _column(node: Node) -> Node:
     names = node["column_names"]
-    if len(names) == 1 and names[0].lower() in _NOW:
+    if len(names) == 1 and names[0].lower() in _WORDS:
         return {
             **_CALL,
             **_path(node, _SAME.get(names[0].lower(), names[0].lower())),
@@ -247,7 +247,10 @@ def _column(node: Node) -> Node:
 
 
 # Words that DuckDB reads as columns, and calls if there is no such column.
-_NOW: Final = frozenset({"current_date", "current_timestamp", "localtimestamp"})
+_WORDS: Final = frozenset({
+    "current_date", "current_timestamp", "localtimestamp", "current_user", "session_user",
+    "current_role", "user", "current_catalog", "current_schema",
+})  # fmt: skip
 _CALL: Final[Node] = {
     "class": "FUNCTION", "type": "FUNCTION", "schema": "", "catalog": "", "filter": None,
     "order_bys": {"type": "ORDER_MODIFIER", "orders": []}, "distinct": False, "arguments": [],

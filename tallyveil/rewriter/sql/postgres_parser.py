@@ -157,8 +157,6 @@ def _render(tree: exp.Expr) -> str:
         match node, written:
             case exp.Round(), _:
                 node.replace(_named("round", *own))
-            case exp.Log(), "log10":
-                node.replace(_named("log", node.expression))
             case exp.Extract(), "date_part":
                 node.replace(_named("date_part", exp.Literal.string(node.name), node.expression))
             case exp.RegexpLike(), "regexp_like":
@@ -168,7 +166,7 @@ def _render(tree: exp.Expr) -> str:
     return tree.sql("postgres", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
-_MERGED: Final = (exp.Extract, exp.Log, exp.Median, exp.RegexpLike, exp.Round)
+_MERGED: Final = (exp.Extract, exp.Median, exp.RegexpLike, exp.Round)
 
 
 def _named(name: str, *arguments: exp.Expr) -> exp.Expr:

@@ -87,8 +87,11 @@ def disagreement(
 
 
 def _copy(tree: exp.Expr) -> exp.Expr:
-    """A copy that renders count(DISTINCT a, b) as it was written."""
+    """A copy that renders log10(x) and count(DISTINCT a, b) as they were written."""
     copy = tree.copy()
+    for log in list(copy.find_all(exp.Log)):
+        if log.meta_get("written") == "log10":
+            log.replace(exp.Anonymous(this="log10", expressions=[log.expression]))
     for count in copy.find_all(exp.Count):
         if isinstance(count.this, exp.Distinct):
             first, *others = count.this.expressions
