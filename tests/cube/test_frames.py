@@ -102,7 +102,7 @@ def test_days_and_numbers_of_a_pandas_frame(tmp_path: Path) -> None:
     with tallyveil.connect(policy(tmp_path, **axes), source=frame) as connection:
         rows = connection.execute("SELECT day, count(*) FROM person GROUP BY day").fetchall()
         assert {str(day): n for day, n in rows} == {"2020-01-01": 1, "2020-01-02": 2, "None": 1}
-        rows = connection.execute("SELECT at, count(*) FROM person GROUP BY at").fetchall()
+        rows = connection.execute('SELECT "at", count(*) FROM person GROUP BY 1').fetchall()
         assert {str(at): n for at, n in rows} == {"2020-01-01": 1, "2020-01-02": 1, "None": 2}
 
 

@@ -110,6 +110,6 @@ def test_who_buys_much_works_out_what_others_need_of_it(
     connection.execute(f"SELECT {', '.join(items)} FROM visits").fetchall()
     made: list[object] = []
     of = PreparedColumn.of
-    monkeypatch.setattr(PreparedColumn, "of", lambda column: made.append(column) or of(column))
+    monkeypatch.setattr(PreparedColumn, "of", lambda *own: made.append(own) or of(*own))
     ask(connection, COUNT, source="history")
     assert len(made) <= 1
