@@ -1,6 +1,6 @@
 """Figures for docs/experiments/bayes.md, from the lines that bench.bayes prints.
 
-Needs the extra ``plot``: pip install 'tallyveil[plot]'.
+Needs matplotlib, which is in the extra ``dev``.
 
     SHARED=… make -s bench NAME=bayes | .venv/bin/python -m bench.bayes_plots docs/experiments
 

@@ -1,6 +1,6 @@
 """Figures for docs/experiments/counts.md, from the lines that bench.counts prints.
 
-Needs the extra ``plot``: pip install 'tallyveil[plot]'.
+Needs matplotlib, which is in the extra ``dev``.
 
     make -s bench NAME=counts | .venv/bin/python -m bench.count_plots docs/experiments
 """

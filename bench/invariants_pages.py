@@ -1,7 +1,7 @@
 """The tables and figures of docs/experiments/invariants.md and two-views.md, from the lines that
 bench.invariants prints. A table stands between <!-- its name --> and <!-- end -->.
 
-Needs the extra ``plot`` for the figures: pip install 'tallyveil[plot]'.
+Needs matplotlib for the figures, which is in the extra ``dev``.
 
     make -s bench NAME=invariants > lines
     .venv/bin/python -m bench.invariants_pages docs/experiments < lines

@@ -173,9 +173,7 @@ class Accountant(Balances):
         self._background.wait()
         self.summarise()
 
-    def quote(
-        self, charges: Sequence[Charge], analyst: str = "", *, custodian: bool = False
-    ) -> Quote:
+    def quote(self, charges: Sequence[Charge], analyst: str = "") -> Quote:
         """What ``charge`` would cost, without charging. Charges are composed before the check.
 
         Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
@@ -183,7 +181,7 @@ class Accountant(Balances):
         priced = [self._books.pricing.price(charge) for charge in charges]
         with self._lock:
             self._books.refresh()
-            return self._books.plan(priced, analyst, custodian)[0]
+            return self._books.plan(priced, analyst, custodian=False)[0]
 
     def charge(
         self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False

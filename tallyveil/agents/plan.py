@@ -21,8 +21,7 @@ from tallyveil.policy.checks import Declaration
 from tallyveil.policy.domain import Value
 from tallyveil.policy.load import read_toml
 from tallyveil.policy.mistakes import mistakes, refusal
-from tallyveil.strategies.strategy import marginal
-from tallyveil.workload.workload import Workload
+from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["Counted", "ReleasePlan", "Written", "fingerprint", "load_plan", "written"]
 
@@ -101,7 +100,8 @@ class Counted:
         self.attributes: Sequence[Attribute] = [
             one for one in table.domain.attributes if one.name in plan.count_by
         ]
-        self.workload = Workload(table.name, (marginal(self.attributes),))
+        factors = (Factor.identity((one.name,), (one.size,)) for one in self.attributes)
+        self.workload = Workload(table.name, (Column(tuple(factors)),))
         relation = Adjacency("replace")
         laplace = DiscreteLaplace()
         (self.scale,) = laplace.scales_for(self.workload, plan.epsilon, relation, "epsilon")

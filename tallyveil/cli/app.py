@@ -11,7 +11,6 @@ from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import Command
 from tallyveil.cli.mechanisms.mechanism_commands import mechanisms
 from tallyveil.cli.options import Confidence, Json, PolicyPath, flag, option
-from tallyveil.cli.release_commands import sanitise, warm
 from tallyveil.cli.serving.serve_command import serve
 from tallyveil.cli.serving.user_commands import users
 from tallyveil.cli.text import Output
@@ -119,9 +118,6 @@ def history(
         str | None, typer.Argument(help="A protected table; by default all.", metavar="[TABLE]")
     ] = None,
     json: Json = False,
-    plot: Path | None = option(
-        "Draw the spending, or the posteriors, to a .png, .svg or .pdf file.", metavar="FILE"
-    ),
     posterior: str | None = option(
         "Show instead a query's answers as estimated from history.", metavar="SQL"
     ),
@@ -136,16 +132,45 @@ def history(
     from tallyveil.cli.spending import history as work
 
     if posterior is None and confidence is None:
-        return work(policy, table, plot)
+        return work(policy, table)
     if posterior is None or table is not None:
         raise InvalidParameterValue(
             "--posterior cannot be combined with TABLE, and --confidence needs --posterior"
         )
-    return print_posterior(policy, posterior, confidence, plot)
+    return print_posterior(policy, posterior, confidence)
 
 
-app.command(cls=Command)(sanitise)
-app.command(cls=Command)(warm)
+@app.command(cls=Command)
+def sanitise(
+    policy: PolicyPath,
+    table: Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")],
+    epsilon: str = option("The cost of the copy, in ε.", ..., metavar="ε"),
+    out: Path = option("The Parquet file to create.", ..., metavar="FILE"),
+    columns: str | None = option("The columns to copy, such as sex,age; by default all."),
+    together: list[str] | None = option(
+        "Columns to perturb as one value, such as sex+state. Repeatable."
+    ),
+    set_: list[str] | None = option(
+        "Boolean columns that form one set, such as chess+golf. Repeatable.", None, "--set"
+    ),
+    series: list[str] | None = option(
+        "Range columns that form one series, such as january+february. Repeatable."
+    ),
+    split: str | None = option("Shares of ε, such as sex=0.5,age=1; by default equal."),
+    laplace: str | None = option(
+        "Range columns that get Laplace noise instead of randomised response."
+    ),
+    delta: str | None = option("Make it (ε, δ)-private, at a cost of ε − ln(1−δ).", metavar="δ"),
+    dry_run: bool = flag("--dry-run", "Only show the expected errors. Free."),
+    json: Json = False,
+) -> Output:
+    """Release a copy of a table with every record perturbed once, for unlimited queries."""
+    from tallyveil.cli.sanitising import options, release
+
+    asked = options(
+        epsilon, columns, together or (), set_ or (), series or (), split, laplace, delta
+    )
+    return release(policy, table, asked, out, dry=dry_run)
 
 
 @app.command(cls=Command)

@@ -12,7 +12,6 @@ from typing import Any, Final
 import typer
 
 from tallyveil.cli.error_messages import message_lines
-from tallyveil.cli.plotting import check_drawing, posteriors
 from tallyveil.cli.text import Output, aligned, plain, print_json
 from tallyveil.errors import FeatureNotSupported, StatementError
 from tallyveil.gate import Gate, GateSession, Result, RowPosterior
@@ -25,7 +24,6 @@ __all__ = ["ask", "explain", "opened", "posterior"]
 _PREFIX = "EXPLAIN "
 
 _QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-_DRAWN: Final = 8
 
 
 def ask(session: GateSession, query: str, *, json: bool) -> None:
@@ -102,29 +100,20 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def posterior(path: Path, query: str, confidence: str | None, plot: Path | None) -> Output:
+def posterior(path: Path, query: str, confidence: str | None) -> Output:
     """Return, for each group and aggregate of ``query``, the estimate from history, its standard
-    deviation, interval and quantiles. Draw the first few posteriors to ``plot``.
+    deviation, interval and quantiles.
 
-    Nothing is charged. Raises PolicyError, SourceError, StatementError for a refused query,
-    OutputError, and FeatureNotSupported without matplotlib.
+    Nothing is charged. Raises PolicyError, SourceError, and StatementError for a refused query.
     """
-    if plot is not None:
-        check_drawing(plot)
     settings = {"dp.confidence": confidence, "dp.source": "history"}
     with opened(path, "postgres", None, settings) as session:
         found = session.posteriors(query)
         level = session.settings.target.confidence
-    known = [one for one in found if one.known is not None]
-    if plot is not None:
-        drawn = [(_title(one), one.curve(), one.interval(level)) for one in known[:_DRAWN]]
-        posteriors(drawn, level, plot)
     rows = [_object(one, level) for one in found]
     lines = _lines(found, rows, level)
-    if len(known) < len(found):
+    if any(one.known is None for one in found):
         lines.append("NULL: the answers so far do not determine it.")
-    if plot is not None and len(known) > _DRAWN:
-        lines.append(f"The drawing shows the first {_DRAWN}.")
     return Output(rows, lines)
 
 
@@ -160,11 +149,3 @@ def _object(one: RowPosterior, level: Fraction) -> dict[str, Any]:
         "high": high,
         "quantiles": {f"{p:g}": one.quantile(p) if known else None for p in _QUANTILES},
     }
-
-
-def _title(row_posterior: RowPosterior) -> str:
-    keys = [
-        f"{name} = {'NULL' if key is None else plain(key)}"
-        for name, key in row_posterior.group.items()
-    ]
-    return "\n".join([row_posterior.answer, *keys])

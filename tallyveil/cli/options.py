@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Confidence", "Json", "PolicyPath", "TableName", "flag", "option"]
+__all__ = ["Confidence", "Json", "PolicyPath", "flag", "option"]
 
 PolicyPath = Annotated[Path, typer.Argument(help="The policy, a TOML file.", metavar="POLICY")]
-TableName = Annotated[str, typer.Argument(help="The protected table.", metavar="TABLE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Confidence = Annotated[str | None, typer.Option(help="The confidence of intervals, such as 0.95.")]
 

@@ -22,7 +22,6 @@ from tallyveil.accountant import (
 from tallyveil.accountant.declarations import budget_text, declaration, shares_text
 from tallyveil.accountant.ledger.chain import START
 from tallyveil.cli.error_messages import protected
-from tallyveil.cli.plotting import spending as draw_spending
 from tallyveil.cli.text import Output, down, table, up
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
@@ -184,25 +183,21 @@ def _analyst_row(one: Spending) -> dict[str, Any]:
     return row | {"unit": one.measure, "spent": spent, "exact": one.exact} | nothing
 
 
-def history(path: Path, name: str | None, plot: Path | None) -> Output:
-    """Return the charges to one table or all, oldest first; draw the spending to ``plot``.
+def history(path: Path, name: str | None) -> Output:
+    """Return the charges to one table or all, oldest first.
 
     ``cost`` and ``spent`` are rounded up. ``unit`` is that of ``cost``, which differs from that of
     ``spent`` if the budget was changed to ρ later. It does not create a ledger.
 
-    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch, and as `plotting.spending`.
+    Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch.
     """
     policy = load_policy(path)
     names = list(policy.tables) if name is None else [protected(policy, name).name]
     with read_accountants(policy) as accountants:
-        own = {name: accountants[name] for name in names}
-        read = [one for each in set(own.values()) for one in each.odometer()]
-        balances = {name: accountant.balance(name) for name, accountant in own.items()}
+        own = {accountants[name] for name in names}
+        read = [one for accountant in own for one in accountant.odometer()]
     readings = [one for one in read if one.entry.table in names]
     rows = [_charge(reading) for reading in readings]
-    if plot is not None:
-        drawn = [(n, balances[n], [r for r in readings if r.entry.table == n]) for n in names]
-        draw_spending(drawn, plot)
     bound = [] if all(reading.exact for reading in readings) else [_BOUND]
     declared = _declared(policy)
     budgets = sorted((one for name in names for one in declared[name]), key=itemgetter("time"))

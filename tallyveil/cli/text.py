@@ -15,7 +15,6 @@ __all__ = [
     "Output",
     "aligned",
     "down",
-    "down_text",
     "plain",
     "print_json",
     "rounded",
@@ -100,13 +99,8 @@ def up(value: Fraction, places: int = 6) -> float:
     return math.ceil(value * unit) / unit
 
 
-def down_text(value: Fraction) -> str:
-    """Return `down` as text with all its decimals, since rounding to fewer might round it up."""
-    return f"{down(value):.12g}"
-
-
 def up_text(value: Fraction) -> str:
-    """Return `up` as text with all its decimals."""
+    """Return `up` as text with all its decimals, since rounding to fewer might round it down."""
     return f"{up(value):.12g}"
 
 

@@ -7,11 +7,10 @@ a mechanism with a public range. All follows from released answers; nothing is b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -22,9 +21,6 @@ from tallyveil.knowledge import Known
 from tallyveil.rewriter import NoisyTable, Plan
 
 __all__ = ["RowPosterior", "posteriors"]
-
-_REACH: Final = 4.5  # standard deviations that a curve extends to either side
-_POINTS: Final = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +56,6 @@ class RowPosterior:
         Raises InvalidParameterValue unless 0 < probability < 1.
         """
         return float(self.unit) * self._row.quantile(probability)
-
-    def curve(self) -> list[tuple[float, float]]:
-        """Possible answers with their probabilities: the truth is a whole number of steps. If there
-        are many, the midpoints of stretches of them, with the mean probability of each.
-
-        Extends `_REACH` standard deviations to either side, or from 0 to n where that is known.
-        """
-        row, reach = self._row, _REACH * self._row.deviation
-        low, high = row.limits or (math.floor(row.value - reach), math.ceil(row.value + reach))
-        width = 1 + (high - low) // _POINTS
-        return [
-            (
-                float(self.unit) * (start + (width - 1) / 2),
-                row.probability(start, start + width - 1) / width,
-            )
-            for start in range(low, high + 1, width)
-        ]
 
     @property
     def _row(self) -> Known:

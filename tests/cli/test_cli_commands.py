@@ -312,10 +312,8 @@ def test_a_ledger_that_must_exist_is_not_begun_anew(policy: Path) -> None:
     policy.write_text(f"ledger = {{ must_exist = true }}\n{text}")
     assert shell("sql", policy, count).exit_code == 0
     ledger.unlink()
-    for command in (["sql", count], ["serve"], ["budget"], ["history"], ["warm", "person"]):
-        options = ("--strategy", "identity", "--attributes", "sex", "--epsilon", "1", "--yes")
-        word, *rest = command
-        found = shell(word, policy, *rest, *(options if word == "warm" else ()))
+    for word, *rest in (["sql", count], ["serve"], ["budget"], ["history"]):
+        found = shell(word, policy, *rest)
         assert found.exit_code == 1
         assert f"there is no ledger {ledger}" in found.stderr.replace("\n", "")
         assert "Restore it from its backup" in found.stderr
@@ -417,17 +415,6 @@ def test_budget_tells_shares_nobody_used(policy: Path) -> None:
     assert not list(policy.parent.glob("*ledger*"))
 
 
-def test_the_custodian_warms_up_without_a_share(policy: Path) -> None:
-    with_shares(policy)
-    warm = ("warm", policy, "person", "--strategy", "tree:age", "--epsilon", "0.5", "--json")
-    assert shell(*warm, "--dry-run").exit_code == 0
-    assert json.loads(shell(*warm, "--yes").stdout)["released"]
-    assert shell("sql", policy, "SELECT count(*) FROM person WHERE state = 'CA'").exit_code == 1
-    # What was released is there for everybody.
-    asked = ("sql", policy, "SELECT age, count(*) FROM person GROUP BY age", "--epsilon", "0.01")
-    assert "free" in shell(*asked, "--user", "dave").stderr
-
-
 def test_check_says_who_may_spend(policy: Path) -> None:
     with_shares(policy)
     lines = shell("check", policy).stdout.splitlines()
@@ -448,7 +435,7 @@ def test_source_history_never_spends(policy: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["sql", "explain", "check", "budget", "history", "sanitise", "warm", "audit"]
+    ["sql", "explain", "check", "budget", "history", "sanitise", "audit"]
     + [f"mechanism {one}" for one in ("list", "show", "compare")],
 )
 def test_the_commands_the_guide_names_take_json(command: str) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-
-import pytest
 
 from tests.cli.shell import shell
 
@@ -34,26 +31,3 @@ def test_looking_leaves_no_trace(policy: Path) -> None:
     assert found.exit_code == 0
     assert "(0 rows)" in found.stdout
     assert not list(policy.parent.glob("*ledger*"))
-
-
-def test_it_can_be_drawn(policy: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="drawing is an extra")
-    shell("sql", policy, "SELECT count(*) FROM person")
-    assert shell("history", policy, "--plot", tmp_path / "s.svg").exit_code == 0
-    assert "<svg" in (tmp_path / "s.svg").read_text()
-
-
-GM = ("mechanism", "show", "GM", "--n", "4", "--alpha", "0.9")
-
-
-@pytest.mark.parametrize(
-    "asked", [("history",), ("history", "--posterior", "SELECT count(*) FROM person"), GM]
-)
-def test_without_matplotlib_it_says_what_to_install(
-    policy: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
-    about = (policy,) if asked[0] == "history" else ()
-    found = shell(*asked, *about, "--plot", policy.parent / "s.svg")
-    assert found.exit_code == 1
-    assert "pip install 'tallyveil[plot]'" in found.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -136,17 +135,6 @@ def test_whether_the_geometric_mechanism_yields_it_is_said() -> None:
         assert f"derivable from GM: {word}\n" in shell(*ask).stdout
 
 
-def test_a_wrong_drawing_is_refused_before_anything_is_solved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tallyveil.cli.mechanisms.mechanisms.design", None)
-    monkeypatch.setattr("tallyveil.cli.mechanisms.mechanisms.score", None)
-    for command in (("show", "best", "--n", 150, "--alpha", 0.9), ("compare", "--n", "100")):
-        found = shell("mechanism", *command, "--plot", "x.doc")
-        assert found.exit_code == 1
-        assert "unsupported format .doc" in found.stderr
-
-
 def test_comparing_reproduces_the_reference_values() -> None:
     rows = shell("mechanism", "compare", "--n", "4,8,20", "--alpha", "9/10,10/11", "--json").stdout
     loss = {(row["n"], row["alpha"]): row["loss"] for row in map(json.loads, rows.splitlines())}
@@ -161,19 +149,6 @@ def test_comparing_reproduces_the_reference_values() -> None:
     assert table[-1] == "Expected L0 sum loss, for a flat prior over 0..n."
     worst = shell("mechanism", "compare", "--n", "2", "--alpha", "0.5", "--objective", "L2 max")
     assert worst.stdout.splitlines()[-1] == "Expected L2 max loss, for the truth with the largest."
-
-
-@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
-def test_drawings(ending: str, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
-    drawing, curves = tmp_path / f"one{ending}", tmp_path / f"two{ending}"
-    plotted = shell("mechanism", "show", "GM", "--n", 4, "--alpha", 0.9, "--plot", drawing)
-    assert plotted.exit_code == 0, plotted.output
-    over_alpha = ("compare", "--n", "4", "--alpha", "0.5,0.9", "--plot", curves)
-    assert shell("mechanism", *over_alpha).exit_code == 0
-    start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[ending]
-    assert drawing.read_bytes().startswith(start)
-    assert curves.read_bytes().startswith(start)
 
 
 def test_the_audit_prints_a_row_for_each_check() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import os
 import re
 import shlex
@@ -13,7 +14,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import psycopg
 import pytest
 from typer.testing import CliRunner
@@ -29,6 +33,7 @@ from tests.docs.examples import Example, examples, same_shape
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTEBOOK = ROOT / "docs" / "drawings.ipynb"
 POLICY = Path("demo") / EXAMPLE_POLICY.name
 
 
@@ -146,8 +151,55 @@ def test_the_pyramid(reader: Reader) -> None:
     assert legend.split() == ["women", "men"]
 
 
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The names of the notebook, after all of its cells ran in its folder. It starts the program
+    in this process, where it need not be imported again."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert command[:3] == [sys.executable, "-m", "tallyveil"]
+        found = CliRunner().invoke(app, command[3:])
+        assert found.exit_code == 0, found.output
+        return subprocess.CompletedProcess(command, 0, found.stdout)
+
+    for folder in ("demo", "docs"):
+        (tmp_path / folder).mkdir()
+    copy_example(tmp_path / "demo")
+    write_people(tmp_path / "demo" / "people.parquet", 2_000)
+    monkeypatch.chdir(tmp_path / "docs")
+    monkeypatch.setattr(subprocess, "run", run)
+    plt.switch_backend("agg")
+    names: dict[str, Any] = {}
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), NOTEBOOK.name, "exec"), names)
+    yield names
+    plt.close("all")
+
+
+def test_the_notebook_draws_what_the_commands_print(drawn: dict[str, Any]) -> None:
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    for figure in figures:
+        figure.canvas.draw()
+    spending, boxes, matrix, compared = (figure.axes for figure in figures)
+    steps, budget = spending[0].lines
+    assert steps.get_ydata() == pytest.approx([0.05, 0.1, 0.15])
+    assert list(budget.get_ydata()) == [3, 3]
+    assert [label.get_text() for label in boxes[0].get_xticklabels()] == [
+        *("none", "primary", "secondary", "bachelor", "master", "doctorate", "other", "None")
+    ]
+    low, high = boxes[0].get_ylim()
+    assert all(low <= row["low"] < row["answer"] < row["high"] <= high for row in drawn["rows"])
+    assert np.asarray(matrix[0].images[0].get_array()).sum(axis=0) == pytest.approx([1] * 9)
+    assert [panel.get_title() for panel in compared] == ["α = 2/3", "α = 10/11"]
+    for panel, first in zip(compared, (0, 4), strict=True):
+        for line in panel.lines:
+            losses = [row["loss"][line.get_label()] for row in drawn["compared"]]
+            assert list(line.get_ydata()) == losses[first : first + 4]
+
+
 def test_links_lead_somewhere() -> None:
-    for document in DOCUMENTS:
+    for document in (*DOCUMENTS, NOTEBOOK):
         for link in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
             if "://" not in link:
                 assert (document.parent / link).exists(), f"{document.name}: {link}"

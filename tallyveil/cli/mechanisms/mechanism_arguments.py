@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -58,7 +57,6 @@ class MechanismOptions:
     delta: str | None = None
     calibration: str | None = None
     sensitivity: int | None = None
-    plot: Path | None = None
 
     def only(self, name: str, *allowed: str) -> None:
         """Raise InvalidParameterValue if options other than the level and ``allowed`` are given."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,9 +14,6 @@ __all__ = ["mechanisms"]
 
 mechanisms = typer.Typer(no_args_is_help=True, help="List, show and compare mechanisms.")
 
-Plot = Annotated[
-    Path | None, typer.Option(help="Also draw it, to a .png, .svg or .pdf file.", metavar="FILE")
-]
 ObjectiveOption = Annotated[
     str, typer.Option(help='L0, L0,1 (and so on), L1 or L2; "L1 max" for the maximum.')
 ]
@@ -48,7 +44,6 @@ def show(
     delta: str | None = option("For gaussian: δ, with --epsilon."),
     calibration: str | None = option("For gaussian: zcdp, analytic or subspace."),
     sensitivity: int | None = option("For staircase: how far a record can move the answer."),
-    plot: Plot = None,
     json: Json = False,
 ) -> Output:
     """Show a mechanism: its probabilities, properties, expected losses and guarantee."""
@@ -57,7 +52,7 @@ def show(
 
     options = MechanismOptions(
         alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
-        sensitivity, plot,
+        sensitivity,
     )  # fmt: skip
     return work(name, options)
 
@@ -67,10 +62,9 @@ def compare(
     n: str = option("The largest possible counts.", "2,4,6,8,10,12,16,20", "--n"),
     alpha: str = option("The privacy levels.", "2/3,10/11,99/100"),
     objective: ObjectiveOption = "L0",
-    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Compare the expected losses of the count mechanisms."""
     from tallyveil.cli.mechanisms.mechanisms import compare as work
 
-    work(n, alpha, objective, plot, json=json)
+    work(n, alpha, objective, json=json)

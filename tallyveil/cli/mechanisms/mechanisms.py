@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -18,7 +17,6 @@ from tallyveil.cli.mechanisms.mechanism_arguments import (
     ranges_of,
 )
 from tallyveil.cli.mechanisms.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
-from tallyveil.cli.plotting import check_drawing
 from tallyveil.cli.text import Output, aligned, print_json, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
@@ -69,10 +67,10 @@ def listing() -> Output:
 
 
 def show(name: str, options: MechanismOptions) -> Output:
-    """Return a mechanism's description; with ``options.plot``, draw its matrix.
+    """Return a mechanism's description.
 
-    Raises InvalidParameterValue for an unknown name, or options that do not apply to it;
-    StatementTooComplex if no design is found; and as `plotting`.
+    Raises InvalidParameterValue for an unknown name, or options that do not apply to it, and
+    StatementTooComplex if no design is found.
     """
     noise = {family.name: family for family in additive()}
     if name.lower() in noise:
@@ -80,14 +78,8 @@ def show(name: str, options: MechanismOptions) -> Output:
     if name.lower() == _STAIRCASE:
         return show_staircase(options)
     objective = objective_of(options.objective or "L0", options.weights)
-    if options.plot is not None:
-        check_drawing(options.plot)
     matrix = _matrix(name, options, objective)
     guarantee = named("GM" if name.lower() in _CHOSEN else name).guarantee
-    if options.plot is not None:
-        from tallyveil.cli.plotting import heatmap
-
-        heatmap(matrix, options.plot)
     document = _document(matrix, objective, guarantee)
     return Output(document, _lines(matrix, objective, document))
 
@@ -112,20 +104,20 @@ def _matrix(name: str, options: MechanismOptions, objective: Objective) -> Count
         )
     properties = parse_properties(options.properties or "")
     if word in _DESIGNED:
-        options.only(name, "n", "properties", "objective", "weights", "plot")
+        options.only(name, "n", "properties", "objective", "weights")
         return design(options.n, level, properties, objective)
     if word == _AUTO:
-        options.only(f"{name}, which minimises L0,", "n", "properties", "plot")
+        options.only(f"{name}, which minimises L0,", "n", "properties")
         return choose(options.n, level, properties)
     if maker is not None and maker.name == "EXP":
-        options.only(name, "n", "quality", "plot")
+        options.only(name, "n", "quality")
         return exponential(options.n, level, _quality(options.quality or "distance"))
     if maker is None or (options.properties or options.objective or options.weights) is not None:
         raise InvalidParameterValue(
             f"{name} takes no properties, objective or weights",
             hint=f"{_BEST} takes all of them, {_AUTO} takes properties.",
         )
-    options.only(name, "n", "plot")
+    options.only(name, "n")
     return maker.make(options.n, level)
 
 
@@ -146,7 +138,7 @@ def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) 
         lines += aligned(columns, cells)[:-1]
     else:
         size = matrix.n + 1
-        lines.append(f"For the {size} by {size} probabilities, give --json or --plot.")
+        lines.append(f"For the {size} by {size} probabilities, give --json.")
     held = (_described(p) for p in Property if str(p) in document["properties"])
     lines.append("properties: " + (", ".join(held) or "-"))
     losses = (f"{name} {loss:.6f}" for name, loss in document["losses"].items())
@@ -189,14 +181,11 @@ def _kind(family: Additive) -> str:
     )
 
 
-def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bool) -> None:
-    """Print the expected loss for every n and α. With ``plot``, draw it: over n if there are
-    several, else over α.
+def compare(ns: str, alphas: str, objective: str, *, json: bool) -> None:
+    """Print the expected loss for every n and α.
 
-    Raises InvalidParameterValue, StatementTooComplex, OutputError, FeatureNotSupported.
+    Raises InvalidParameterValue and StatementTooComplex.
     """
-    if plot is not None:
-        check_drawing(plot)
     sizes, levels, loss = ranges_of(ns), levels_of(alphas), objective_of(objective)
     if sizes[-1] > MAX_DESIGNED_RANGE:
         raise StatementTooComplex(
@@ -204,10 +193,6 @@ def compare(ns: str, alphas: str, objective: str, plot: Path | None, *, json: bo
             hint=f"Compare up to --n {MAX_DESIGNED_RANGE}.",
         )
     rows: list[Row] = [(n, level, _losses(n, level, loss)) for level, n in product(levels, sizes)]
-    if plot is not None:
-        from tallyveil.cli.plotting import curves
-
-        curves(rows, NAMES, str(loss), plot)
     if json:
         for row in rows:
             print_json(_compared(row, loss))

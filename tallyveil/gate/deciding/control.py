@@ -171,9 +171,6 @@ def _instead(
     """The hint: how wide an interval may be bought, if any."""
     known, part = "SET dp.source = history for what is known already", found.take(sharp)
     factor = _least_factor(lambda f: not _too_sharp(part.wider(f), limit))
-    if request.custodian:
-        part_of_it = "" if factor is None else f", about 1/{_up(Fraction(factor))} of it"
-        return f"Release it at a lower cost{part_of_it}, or release fewer counts."
     if factor is None:
         return f"{known}, or ask for fewer groups or a wider interval."
     half = _up(max(_halves(found, charge, factor, request)))

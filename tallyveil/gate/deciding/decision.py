@@ -185,7 +185,7 @@ class Decision:
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]
-        return self.accountant.quote(charges, request.analyst, custodian=request.custodian)
+        return self.accountant.quote(charges, request.analyst)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
         """The noise that meets each table's target without history. Independent of the ledger."""
@@ -266,7 +266,6 @@ class Decision:
             [purchase.charge for purchase in purchases],
             request.analyst,
             draw if self._quickly_drawn(purchases) else None,
-            custodian=request.custodian,
             decided_on=decided_on,
             taken_in=taken_in,
             held=held,

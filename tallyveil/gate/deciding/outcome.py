@@ -60,9 +60,3 @@ class Forecast:
     """By table: how far Gaussian noise is from the best, where counts are exact."""
     summed: Mapping[str, Rows] = field(default_factory=dict)
     """By table: how precisely the rows that are summed up would be known, or better."""
-
-    @property
-    def known_rows(self) -> int:
-        """The number of rows that history knows well enough."""
-        rows = (self.noise[table].different(columns) for table, columns in self.found.items())
-        return sum(len(column) for own in rows for column in own) - self.bought

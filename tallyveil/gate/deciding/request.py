@@ -20,8 +20,7 @@ class Request:
     by table; ``mechanism`` is a name or "auto".
 
     Tables in ``additive`` need additive noise: their answers are added up, or their intervals hold
-    over all looks. ``custodian``: the custodian asks, and needs no share of a budget.
-    ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
+    over all looks. ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
     `mechanisms.BY_INVARIANTS` that determines what is charged; None for what serves the ledger
     best.
     """
@@ -33,7 +32,6 @@ class Request:
     sql: str
     analyst: str
     additive: frozenset[str] = frozenset()
-    custodian: bool = False
     nonnegative: bool = False
     by_invariants: str | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)

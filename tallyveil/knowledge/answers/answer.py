@@ -52,7 +52,6 @@ class Estimated:
 
     additive: ClassVar[bool] = True
     by: ClassVar[None] = None
-    limits: ClassVar[None] = None
 
     @property
     def value(self) -> float:
@@ -200,10 +199,6 @@ class InRange:
         if low is not None and high is not None and low > high:
             return Fraction(0)
         return self.mechanism.probability(self.scale, self.value, low, high)
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        return 0, self.mechanism.n
 
     @property
     def rounded(self) -> int:

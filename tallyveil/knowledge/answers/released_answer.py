@@ -43,8 +43,6 @@ class Released(_Fields):
     """Whether it can be added to others and used in estimates."""
     by: ClassVar[None] = None
     """The mechanism with a public range that released it, if any."""
-    limits: ClassVar[None] = None
-    """The range that is certain to contain the truth, if known."""
 
     @classmethod
     def of(cls, value: int, law: NoiseLaw) -> Released:
