@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.spending import read_accountants
 from tallyveil.cli.text import Output
-from tallyveil.cube import check_files, check_public, rows_left_out
+from tallyveil.cube import Undeclared, check_files, check_public, rows_left_out, undeclared
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
 from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
@@ -37,12 +37,15 @@ def check(path: Path, *, source: bool) -> Output:
     check_public(policy)
     exact: dict[str, _Examined] = {}
     left_out: dict[str, tuple[int, int]] = {}
+    outside: dict[str, tuple[int, dict[str, Undeclared]]] = {}
     if source:
         with closing(_gate_in_memory(policy)) as gate:
             exact = _examined(gate, policy.ledger)
             policy = replace(gate.policy, ledger=policy.ledger)
         left_out = rows_left_out(policy)
-    lines = [*summary(policy), *_left_out(policy, left_out), *_described(exact)]
+        outside = undeclared(policy)
+    numbers = [*_left_out(policy, left_out), *_undeclared(outside)]
+    lines = [*summary(policy), *numbers, *_described(exact)]
     found = []
     if source:
         found.append("The source can be read, and has every column the policy names.")
@@ -54,6 +57,10 @@ def check(path: Path, *, source: bool) -> Output:
         "summary": lines,
         "invariants": _as_json(exact),
         "max_rows": {t: {"rows": n, "left_out": lost} for t, (n, lost) in left_out.items()},
+        "undeclared": {
+            t: {"rows": n, "attributes": {a: one._asdict() for a, one in each.items()}}
+            for t, (n, each) in outside.items()
+        },
     }
     return Output(document, [*lines, *found])
 
@@ -76,6 +83,23 @@ def _left_out(policy: Policy, tables: Mapping[str, tuple[int, int]]) -> Iterator
             f"max_rows of {name}: {lost:,} of {rows:,} rows{share} are left out, since their"
             f" {unit.column} has more than {unit.max_rows}; do not publish these numbers"
         )
+
+
+def _undeclared(tables: Mapping[str, tuple[int, Mapping[str, Undeclared]]]) -> Iterator[str]:
+    """Yield what happens to values that are not declared, which is for the custodian alone."""
+    for name, (rows, attributes) in tables.items():
+        for attribute, found in attributes.items():
+            fates = (
+                (found.left_out, "have a value that is not declared, and are left out"),
+                (found.other, "have another value"),
+                (found.null, "have a value that is not declared, and count as NULL"),
+            )
+            for number, fate in fates:
+                if number:
+                    yield (
+                        f"{attribute} of {name}: {number:,} of {rows:,} rows"
+                        f" ({number / rows:.1%}) {fate}; do not publish these numbers"
+                    )
 
 
 class _Examined(NamedTuple):

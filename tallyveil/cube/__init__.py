@@ -10,7 +10,7 @@ privacy unit are counted.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import as_read, load_cubes, rows_left_out
+from tallyveil.cube.load import Undeclared, as_read, load_cubes, rows_left_out, undeclared
 from tallyveil.cube.public import check_public, load_public
 from tallyveil.cube.relations import relations_read
 from tallyveil.cube.sources import Given, check_files, connected
@@ -18,6 +18,7 @@ from tallyveil.cube.sources import Given, check_files, connected
 __all__ = [
     "Cube",
     "Given",
+    "Undeclared",
     "as_read",
     "check_files",
     "check_public",
@@ -26,4 +27,5 @@ __all__ = [
     "load_public",
     "relations_read",
     "rows_left_out",
+    "undeclared",
 ]

@@ -15,7 +15,7 @@ from tallyveil.policy import Table
 from tallyveil.policy.names import quoted_reference
 from tallyveil.quoting import identifier
 
-__all__ = ["counting", "counting_left_out", "origin", "select_of"]
+__all__ = ["counting", "counting_left_out", "counting_undeclared", "origin", "select_of"]
 
 _SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
 
@@ -79,6 +79,28 @@ def counting(table: Table, columns: Mapping[str, str], key: bytes) -> tuple[str,
 def counting_left_out(table: Table, columns: Mapping[str, str]) -> str:
     """SQL that returns how many rows units have, and how many of them ``max_rows`` leaves out."""
     return left_out(origin(table), _unit(table, columns), table.privacy_unit.max_rows)
+
+
+def counting_undeclared(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """SQL and parameters that return the number of rows, and for each attribute of how many rows
+    the value has no cell, goes to ``other``, or is read as NULL though it is none.
+    """
+    attributes = table.domain.attributes
+    codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
+    reads, counted = [], ["count(*)"]
+    for axis, (attribute, coding) in enumerate(zip(attributes, codings, strict=True)):
+        reads.append(f"{_read(table, axis, columns)} AS v{axis}")
+        reads.append(f"{identifier(table.columns[axis])} IS NOT NULL AS given{axis}")
+        cell = f"({coding.expression})"
+        counted.append(f"count(*) FILTER (WHERE {cell} IS NULL)")
+        other, null = attribute.other_cell, attribute.null_cell
+        for special in (other, None if null == other else null):
+            number = -1 if special is None else special
+            counted.append(f"count(*) FILTER (WHERE given{axis} AND {cell} = {number})")
+    record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
+    joins = " ".join(coding.join for coding in codings)
+    parameters = {k: v for coding in codings for k, v in coding.parameters.items()}
+    return f"SELECT {', '.join(counted)} FROM ({record}) AS record {joins}", parameters
 
 
 def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:
