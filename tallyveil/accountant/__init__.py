@@ -8,7 +8,7 @@ handles workloads, scales and noisy answers, never a true answer; the ledger fil
 from tallyveil.accountant.accountant import Accountant, Budgets, Draw, Overtaken
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
-from tallyveil.accountant.budgets.quote import Quote, cost_text, report_charge
+from tallyveil.accountant.budgets.quote import Quote, TableQuote, cost_text, report_charge
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
 from tallyveil.accountant.invariants import PUBLISHED, invariants_of
@@ -43,6 +43,7 @@ __all__ = [
     "Room",
     "Share",
     "Spending",
+    "TableQuote",
     "check_data",
     "check_tables",
     "cost_text",

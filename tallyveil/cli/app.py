@@ -85,7 +85,7 @@ _SETTINGS = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source"
 
 _ASKING = {
     "sql": "Answer SQL in this process. Several statements run in order, up to the first error.",
-    "explain": "Show what a query would cost and how accurate it would be. Free.",
+    "explain": "Show what queries would cost and how accurate they would be. Free.",
 }
 for _name, _does in _ASKING.items():
     app.command(_name, cls=Command, help=_does)(_ask)

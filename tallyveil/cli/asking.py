@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import typer
 
+from tallyveil.accountant import TableQuote
 from tallyveil.cli.error_messages import message_lines
 from tallyveil.cli.text import Output, aligned, plain, print_json
-from tallyveil.errors import FeatureNotSupported, StatementError
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate import Gate, GateSession, Result, RowPosterior
+from tallyveil.gate.explaining import together
 from tallyveil.policy import load_policy
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.rewriter import Dialect
 
 __all__ = ["ask", "explain", "opened", "posterior"]
-
-_PREFIX = "EXPLAIN "
 
 _QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -44,24 +44,23 @@ def ask(session: GateSession, query: str, *, json: bool) -> None:
 
 
 def explain(session: GateSession, query: str, *, json: bool) -> None:
-    """Print the lines of EXPLAIN, or with ``json`` an object with the lines under ``plan``."""
-    try:
-        lines = _plan(session, query)
-    except StatementError as error:
-        if error.position is not None:
-            error.position = max(1, error.position - len(_PREFIX))
-        raise
-    Output({"plan": lines}, lines).print(json=json)
-
-
-def _plan(session: GateSession, query: str) -> list[str]:
+    """Print the lines of EXPLAIN of each statement, and of several the most that they cost
+    together. With ``json``, print an object with the lines under ``plan``."""
+    statements = [one for one in session.parse(query) if one.kind != "empty"]
+    for other in statements:
+        if other.query is None:
+            raise FeatureNotSupported(
+                f"explain takes queries, not {other.tag}", hint="Options set what a query may cost."
+            )
     lines: list[str] = []
-    for statement in session.parse(_PREFIX + query):
-        if statement.kind != "explain":
-            # Only the first statement has the prefix; the others must not run.
-            raise FeatureNotSupported("explain takes one query", hint="Explain them one by one.")
-        lines += [str(row[0]) for row in session.execute(statement).rows]
-    return lines
+    quotes: list[TableQuote] = []
+    for statement in statements:
+        own, found = session.explain(statement)
+        lines += own
+        quotes += found
+    if len(statements) > 1:
+        lines += together(quotes)
+    Output({"plan": lines}, lines).print(json=json)
 
 
 @contextmanager

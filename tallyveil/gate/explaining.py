@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Final
 
-from tallyveil.accountant import Account, Accountant
+from tallyveil.accountant import Account, Accountant, TableQuote
 from tallyveil.gate.deciding.charged import at_least, at_most, number, percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
 from tallyveil.gate.deciding.refusal import different_rows, rows_of, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.translations import reach
+from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text
 from tallyveil.knowledge import by_law
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
 
-__all__ = ["explanation"]
+__all__ = ["as_rows", "explanation", "plan_columns", "together"]
+
+_PLAN_TYPES: Final = {"text": "VARCHAR", "json": "JSON"}
+
+
+def plan_columns(form: str | None) -> tuple[ColumnType, ...]:
+    """The column of EXPLAIN, in the form that FORMAT names."""
+    return (ColumnType("QUERY PLAN", _PLAN_TYPES[form or "text"]),)
+
+
+def as_rows(lines: Iterable[str], plan: Plan, form: str | None) -> list[tuple[str]]:
+    """The rows of EXPLAIN: a line each, or one of JSON."""
+    if form != "json":
+        return [(line,) for line in lines]
+    node = {"Node Type": "Noisy Counts" if plan.noisy else "Public Query"}
+    return [(json.dumps([{"Plan": {**node, "Lines": [*lines]}}], ensure_ascii=False),)]
 
 
 def explanation(
@@ -182,6 +200,22 @@ def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     product = "" if rows == 1 else f": {number(step)} × {rows} rows"
     of = f"{number(step * rows)}{product} ({relation.neighbours})"
     return f"{'L2 ' if squared else ''}sensitivity {of}"
+
+
+def together(quotes: Sequence[TableQuote]) -> Iterator[str]:
+    """What several statements cost at most, by budget and share: cells that only some of them
+    count, and answers that follow from earlier ones, make it less."""
+    by_budget: dict[tuple[str, str | None], list[TableQuote]] = {}
+    for quote in quotes:
+        by_budget.setdefault((quote.table, quote.analyst), []).append(quote)
+    for (table, analyst), own in by_budget.items():
+        whose = "" if analyst is None else f"{analyst}'s share of "
+        cost, before = sum(quote.cost for quote in own), own[0].remaining_before
+        fits = "" if cost <= before else ", so not all may fit"
+        yield (
+            f"Together at most: {own[0].measure} {at_most(Fraction(cost))} of {whose}{table}'s"
+            f" budget; {at_least(before)} remains{fits}"
+        )
 
 
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:

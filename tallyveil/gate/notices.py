@@ -24,13 +24,17 @@ def notice(
     some are so that they hold values that add up, and what remains. With ``looks`` the intervals
     are those over all looks."""
     confidence = request.target.confidence
-    halves: set[Fraction] = set() if looks is None else _over_all_looks(request, looks)
+    # By the most that one record adds to a row: a count's half-width and a sum's do not mix.
+    halves: dict[Fraction, set[Fraction]] = {}
+    for column, found in () if looks is None else _over_all_looks(request, looks):
+        halves.setdefault(column.multiplier * column.largest, set()).update(found)
     ranged: list[Known] = []
     extended = 0.0
     for column, answers in _reported(request, answered) if looks is None else ():
         for known in by_law(answers).values():
             if known.additive:
-                halves.add(column.multiplier * Fraction(known.half_width(confidence)))
+                half = column.multiplier * Fraction(known.half_width(confidence))
+                halves.setdefault(column.multiplier * column.largest, set()).add(half)
             else:
                 ranged.append(known)
         least = 0 if request.nonnegative and column.counts_up else None
@@ -51,7 +55,7 @@ def notice(
     if answered.raised:
         parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
     if halves:
-        parts.append(interval_text(halves, confidence) + (" over all looks" if looks else ""))
+        parts.append(_interval_texts(halves, confidence) + (" over all looks" if looks else ""))
     if extended:
         parts[-1] += f", extended by up to {extended:.6g} to hold values that add up"
     if ranged:
@@ -83,13 +87,13 @@ def _reported(
             yield one.column, answers
 
 
-def _over_all_looks(request: Request, looks: LookIntervals) -> set[Fraction]:
-    return {
-        column.multiplier * half
-        for table, workload in request.workloads.items()
-        for column, found in zip(workload.columns, looks[table], strict=True)
-        for half in found.half_widths
-    }
+def _over_all_looks(
+    request: Request, looks: LookIntervals
+) -> Iterator[tuple[Column, list[Fraction]]]:
+    for table, workload in request.workloads.items():
+        for column, found in zip(workload.columns, looks[table], strict=True):
+            if found.half_widths:
+                yield column, [column.multiplier * half for half in found.half_widths]
 
 
 def _without_ends(answered: Answered, looks: LookIntervals) -> int:
@@ -149,10 +153,23 @@ def _free_text(answered: Answered) -> str:
 
 def interval_text(halves: Collection[Fraction], confidence: Fraction) -> str:
     """The range of half-widths, such as "interval ±30 to ±97 at 95 %"."""
-    low, high = min(halves), max(halves)
-    ends = [format(float(end), ".6g") for end in (low, high)]
-    width = f"±{ends[1]}" if ends[0] == ends[1] else f"±{ends[0]} to ±{ends[1]}"
-    return f"interval {width} {percent(confidence)}"
+    return f"interval {_range(halves)} {percent(confidence)}"
+
+
+def _interval_texts(halves: Mapping[Fraction, Collection[Fraction]], confidence: Fraction) -> str:
+    """As `interval_text`, apart by the largest value of a record where that differs."""
+    if len(halves) == 1:
+        return interval_text(next(iter(halves.values())), confidence)
+    each = (
+        f"{_range(own)} for {'counts' if most == 1 else f'sums of values up to {float(most):.6g}'}"
+        for most, own in sorted(halves.items())
+    )
+    return f"interval {', '.join(each)} {percent(confidence)}"
+
+
+def _range(halves: Collection[Fraction]) -> str:
+    ends = [format(float(end), ".6g") for end in (min(halves), max(halves))]
+    return f"±{ends[1]}" if ends[0] == ends[1] else f"±{ends[0]} to ±{ends[1]}"
 
 
 def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> str:

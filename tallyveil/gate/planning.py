@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tallyveil import deadline
 from tallyveil.cache import exact_key
 from tallyveil.errors import TallyveilError, UndefinedFunction
 from tallyveil.gate.deciding.request import Request, request_of
@@ -112,6 +113,20 @@ class Planner:
                 key = (*key, now.date())
         plan: Plan = self.gate.plans.get(key, make)
         return plan
+
+    def best(self, query: Query, values: Sequence[Any], declared: Sequence[str | None]) -> Plan:
+        """The plan to answer. With history alone, grouping sets are planned apart unless only their
+        sums are known: history does not search for sums of too many rows."""
+        plan = self.plan(query, values, declared)
+        deadline.check()
+        if plan.summed and self.settings.source == "history":
+            apart = self.plan(query, values, declared, shares=False)
+            plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
+        return plan
+
+    def _knows(self, plan: Plan, query: Query) -> bool:
+        """Whether history knows every row."""
+        return self.gate.decision.knows(self.request(plan, query))
 
     def _session_key(self, query: Query) -> tuple[Any, ...]:
         """The parts of the session that the query's plan depends on."""

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from tallyveil import deadline
+from tallyveil.accountant import Quote, TableQuote
 from tallyveil.deadline import Deadline
 from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
 from tallyveil.gate.answering import Answering
-from tallyveil.gate.commands import (
-    apply,
-    described_columns,
-    described_rows,
-    parse_piece,
-    shown_columns,
-    shown_rows,
-)
-from tallyveil.gate.explaining import explanation
+from tallyveil.gate.commands import described_columns, parse_piece, shown_columns
+from tallyveil.gate.explaining import as_rows, explanation, plan_columns
 from tallyveil.gate.interface import (
     Aside,
-    Change,
-    ColumnType,
     Notice,
     Parameters,
     Receive,
@@ -39,14 +30,12 @@ from tallyveil.gate.notices import warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
 from tallyveil.gate.relations.shown import Shown
+from tallyveil.gate.session_commands import SessionCommands
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import Dialect, Plan, Query, by_number, first_named, split
 
 __all__ = ["GateSession"]
-
-_PLAN_TYPES: Final = {"text": "VARCHAR", "json": "JSON"}
-
 
 _Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
 """A statement's parameters, and the types they were declared with."""
@@ -64,9 +53,9 @@ class GateSession:
         self._gate = gate
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
-        self._before: object | None = None  # the settings when a transaction block began
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
         self._answering = Answering(self._planner)
+        self._commands = SessionCommands(self.settings, self.relations)
 
     # What a face of the gate calls
 
@@ -103,7 +92,7 @@ class GateSession:
         with self.limited(), _placed(query):
             types = self._planner.types(query, parameter_types)
             if statement.kind == "explain":
-                return StatementDescription(types, _explained(statement))
+                return StatementDescription(types, plan_columns(statement.target))
             nothing = (None,) * len(types)
             columns = self._planner.columns(self._planner.plan(query, nothing, types))
             deadline.check()
@@ -133,7 +122,7 @@ class GateSession:
                 case "explain":
                     result = self._explain(statement, given)
                 case _:
-                    result = self._own(statement, statement.change or Change({}))
+                    result = self._commands.run(statement)
         if not result.notices:
             return result
         return replace(result, notices=self.settings.wanted(result.notices))
@@ -143,6 +132,12 @@ class GateSession:
         if not isinstance(parameters, Mapping):
             return sql, parameters
         return by_number(sql, parameters, self._planner.dialect)
+
+    def explain(self, statement: Statement) -> tuple[list[str], list[TableQuote]]:
+        """The lines of EXPLAIN for a query, and what it would cost. For the shell."""
+        with self.limited():
+            lines, _, _, quote = self._explained(_query(statement), ((), ()))
+        return lines, [] if quote is None else [*quote.shares, *quote.tables]
 
     def query(self, sql: str, parameters: Parameters = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; the rows of a query as an Arrow table. For the in-process face."""
@@ -240,65 +235,28 @@ class GateSession:
             self.settings.end()
 
     def _planned(self, query: Query, given: _Given) -> tuple[Plan, tuple[Notice, ...]]:
-        plan = self._planner.plan(query, *given)
-        deadline.check()
-        if plan.summed and self.settings.source == "history":
-            apart = self._planner.plan(query, *given, shares=False)
-            plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
+        plan = self._planner.best(query, *given)
         return plan, warnings(plan, query.offset)
-
-    def _knows(self, plan: Plan, query: Query) -> bool:
-        """Whether history knows every row. It may know rows of sets that are asked apart, but not
-        as sums of others; it does not search for sums of too many rows."""
-        return self._gate.decision.knows(self._planner.request(plan, query))
 
     def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
         return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
 
     def _explain(self, statement: Statement, given: _Given) -> Result:
-        gate, query = self._gate, _query(statement)
+        lines, plan, notices, _ = self._explained(_query(statement), given)
+        rows = as_rows(lines, plan, statement.target)
+        return Result(plan_columns(statement.target), rows, "EXPLAIN", notices)
+
+    def _explained(
+        self, query: Query, given: _Given
+    ) -> tuple[list[str], Plan, tuple[Notice, ...], Quote | None]:
+        gate = self._gate
         with _placed(query):
             plan, notices = self._planned(query, given)
             request = self._planner.request(plan, query)
             forecast = gate.decision.forecast(request)
             lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
-            rows = [(line,) for line in lines]
-        if statement.target == "json":
-            node = {"Node Type": "Noisy Counts" if plan.noisy else "Public Query"}
-            shown = [{"Plan": {**node, "Lines": [line for (line,) in rows]}}]
-            rows = [(json.dumps(shown, ensure_ascii=False),)]
-        return Result(_explained(statement), rows, "EXPLAIN", notices)
-
-    # The session's own statements
-
-    def _own(self, statement: Statement, change: Change) -> Result:
-        match statement.kind:
-            case "set":
-                return Result(None, (), statement.tag, apply(change, self.settings))
-            case "show":
-                rows = shown_rows(statement, self.settings)
-                return Result(shown_columns(statement), rows, "SHOW")
-            case "describe":
-                found = described_rows(statement, self.relations())
-                return Result(described_columns(statement), found, "SHOW")
-            case "begin":
-                self._before = self._before or self.settings.snapshot()
-                self.settings.begin(change.block or {})
-            case "commit" | "rollback":
-                if statement.kind == "rollback" and self._before:
-                    self.settings.restore(self._before)
-                self._before = None
-                self.settings.end()
-            case "close" if statement.target is None:
-                pass  # there are no cursors
-            case "copy" | "declare" | "fetch" | "close" | "prepare" | "execute":
-                raise FeatureNotSupported(
-                    f"{statement.tag} is answered only over the wire",
-                    hint="Send the query itself.",
-                    position=1,
-                )
-        return Result(None, (), statement.tag)
+            return [*lines], plan, notices, forecast.quote
 
 
 def _query(statement: Statement) -> Query:
@@ -317,11 +275,6 @@ def _placed(query: Query) -> Iterator[None]:
             if error.position is None and error.about is not None:
                 error.position = first_named(error.about, query)
             raise
-
-
-def _explained(statement: Statement) -> tuple[ColumnType, ...]:
-    """The column of EXPLAIN."""
-    return (ColumnType("QUERY PLAN", _PLAN_TYPES[statement.target or "text"]),)
 
 
 def _as_arrow(result: Result) -> pa.Table | None:

@@ -43,6 +43,7 @@ from tallyveil.rewriter.resolve.names import (
     Catalog,
     forget_databases,
     forget_schemas,
+    refuse_catalogs,
     refuse_reserved_names,
     resolve_tables,
 )
@@ -302,6 +303,7 @@ READING: Final[tuple[Callable[[Draft], None], ...]] = (
     _spell_names,
     lambda draft: forget_databases(draft.tree),
     lambda draft: write_out(draft.tree),
+    lambda draft: refuse_catalogs(draft.tree, draft.catalog),
     lambda draft: check(draft.tree),
     lambda draft: check_references(draft.tree, draft.dialect),
     lambda draft: expand_views(draft.tree, draft.catalog),

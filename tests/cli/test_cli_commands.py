@@ -109,11 +109,20 @@ def test_explain_is_free(policy: Path) -> None:
     assert json.loads(shell("budget", policy, "--json").stdout)[0]["spent"] == 0
 
 
-def test_explain_runs_nothing_that_follows(policy: Path) -> None:
-    found = shell("explain", policy, "SELECT 1; SELECT count(*) FROM person")
-    assert found.exit_code == 1
-    assert "one query" in found.stderr
-    assert json.loads(shell("budget", policy, "--json").stdout)[0]["charges"] == 0
+def test_explain_sums_several_statements_and_runs_none(policy: Path) -> None:
+    count = "SELECT count(*) FROM person"
+    found = shell("explain", policy, f"{count}; SELECT 1; {count} WHERE age < 30;")
+    assert found.exit_code == 0
+    assert found.stdout.count("Cost: epsilon 0.05 of person's budget") == 2
+    assert "Public query: no protected table, no cost" in found.stdout
+    assert found.stdout.splitlines()[-1] == (
+        "Together at most: epsilon 0.1 of person's budget; 3 remains"
+    )
+    for other, says in [("SET dp.epsilon = 1", "queries, not SET"), ("SELEC", " " * 37 + "^")]:
+        failed = shell("explain", policy, f"{count}; {other}")
+        assert (failed.exit_code, failed.stdout) == (1, "")
+        assert says in failed.stderr
+    assert json.loads(shell("budget", policy, "--json").stdout)[0]["spent"] == 0
 
 
 def test_budget_needs_no_data_and_leaves_no_trace(policy: Path) -> None:
@@ -360,6 +369,35 @@ def test_only_check_tells_how_many_rows_max_rows_leaves_out(tmp_path: Path) -> N
     assert document["max_rows"] == {"visit": {"rows": 6, "left_out": 2}}
     for other in (asked, shell("check", policy), shell("budget", policy)):
         assert "left out, since" not in other.stdout + other.stderr
+
+
+def test_only_check_tells_how_many_rows_have_undeclared_values(tmp_path: Path) -> None:
+    """Costs with cents are no whole numbers; the guide's recipe makes them some."""
+    costs = ["1.25", "2.50", "3", "", "900.00"]
+    (tmp_path / "visit.csv").write_text("cost,ward\n" + "".join(f"{c},A\n" for c in costs))
+    policy = tmp_path / "visit.toml"
+    declared = (
+        'source.url = "visit.csv"\n[tables.visit]\nbudget = {{ epsilon = 1.0 }}\n{}'
+        "attributes.cost = {{ range = [0, 100]{} }}\n"
+        'attributes.ward = {{ values = ["B"], other = "-" }}\n'
+    )
+    recipe = "SELECT * REPLACE (CAST(round(CAST(cost AS DOUBLE)) AS INTEGER) AS cost) FROM visit"
+    for origin, options, expected in [
+        ("", "", (4, 0, 0)),
+        ("", ", nullable = true", (3, 0, 0)),
+        ("", ", other = true", (0, 3, 0)),
+        ("", ", clamp = true, nullable = true", (0, 0, 2)),
+        (f'from = "{recipe}"\n', ", nullable = true", (1, 0, 0)),
+    ]:
+        policy.write_text(declared.format(origin, options))
+        found = json.loads(shell("check", policy, "--source", "--json").stdout)["undeclared"]
+        assert found["visit"]["rows"] == 5
+        assert tuple(found["visit"]["attributes"]["cost"].values()) == expected, options
+        assert found["visit"]["attributes"]["ward"] == {"left_out": 0, "other": 5, "null": 0}
+    said = shell("check", policy, "--source").stdout
+    assert "cost of visit: 1 of 5 rows (20.0%) have a value that is not declared, and a" in said
+    assert "ward of visit: 5 of 5 rows (100.0%) have another value; do not publish" in said
+    assert "rows (" not in shell("check", policy).stdout
 
 
 def test_check_compares_data_and_ledger(policy: Path) -> None:

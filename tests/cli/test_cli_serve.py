@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tallyveil.cli.app import app
+from tallyveil.cli.serving.serving import dsn
 from tests.programs import TALLYVEIL, Program, of_its_own, start
 
 Run = Callable[..., Result]
@@ -38,7 +39,7 @@ def serving(
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            found = re.search(r"psql (postgresql://\S+)", line)
+            found = re.search(r"psql '?(postgresql://[^\s']+)", line)
             assert found is not None, (line, process.stderr.read() if process.stderr else "")
             yield process, found[1]
         finally:
@@ -52,6 +53,23 @@ def shared(policy: Path) -> Path:
     share = "\n[analysts.alice]\nbudget = { epsilon = 1 }\n"
     policy.write_text(policy.read_text() + share)
     return policy
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "line"),
+    [
+        ("127.0.0.1", {}, "psql postgresql://127.0.0.1:5432/tallyveil"),
+        ("0.0.0.0", {}, "psql postgresql://127.0.0.1:5432/tallyveil"),
+        ("::", {"user": "USER"}, "psql postgresql://USER@[::1]:5432/tallyveil"),
+        (
+            "db.example.org",
+            {"user": "USER", "tls": True},
+            "psql 'postgresql://USER@db.example.org:5432/tallyveil?sslmode=require'",
+        ),
+    ],
+)
+def test_the_line_that_serve_prints_connects(host: str, options: dict[str, Any], line: str) -> None:
+    assert dsn(host, 5432, **options) == line
 
 
 SHARES = "anybody can spend any analyst's share"

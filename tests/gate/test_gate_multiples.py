@@ -243,10 +243,12 @@ def test_explain_and_notice_count_a_row_and_its_multiples_once(opened: Connect) 
     # The sum over a = 0 is exact.
     assert cursor.notices[0].message.startswith(
         "cost epsilon 0.1 for 3 of the 4 different numbers in the result, the others are free;"
-        " interval ±0 to ±60 at 95 %"
+        " interval ±30 for counts, ±0 to ±60 for sums of values up to 2 at 95 %"
     )
     cursor = connection.execute("SELECT count(*), sum(2) FROM person WHERE d = 1")
-    assert cursor.notices[0].message.startswith("cost epsilon 0.1; interval ±30 to ±60 at 95 %")
+    assert cursor.notices[0].message.startswith(
+        "cost epsilon 0.1; interval ±30 for counts, ±60 for sums of values up to 2 at 95 %"
+    )
     connection.execute("SET dp.source = history")
     cursor = connection.execute("SELECT count(*), sum(-3) FROM person WHERE b = 1 AND d = 1")
     assert cursor.notices[0].hint is not None

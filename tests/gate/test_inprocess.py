@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+import re
 import subprocess
 import sys
 import threading
@@ -220,6 +221,19 @@ def test_a_refusal_in_a_notebook_is_the_callers_line_and_the_message(connect: Co
     first, *others = refused.value._render_traceback_()
     assert first.endswith(': connection.sql("SELECT * FROM person")')
     assert others == [f"FeatureNotSupported: {refused.value}"]
+
+
+def test_intervals_of_counts_and_of_sums_are_reported_apart(connect: Connect) -> None:
+    """In the same noise a sum's interval is wider by the largest value of a record, here 99."""
+    connection = connect()
+    sql = "SELECT count(*), count(*) FILTER (WHERE sex = 'F') FROM person"
+    assert " for " not in connection.execute(sql).notices[0].message.split(" at 95 %")[0]
+    both = connection.execute("SELECT count(*), sum(age) FROM person WHERE state = 'AL'")
+    found = re.search(
+        r"±(\S+) for counts, ±(\S+) for sums of values up to 99 at", (both.notices[0].message)
+    )
+    assert found is not None
+    assert float(found[2]) == pytest.approx(99 * float(found[1]), rel=0.05)
 
 
 def test_one_statement_at_a_time(connect: Connect) -> None:

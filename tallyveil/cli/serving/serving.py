@@ -137,7 +137,7 @@ def serve(path: Path, options: ServeOptions) -> None:
         if service.policy.analysts and isinstance(auth, Trust):
             report(_NO_USERS, level=logging.WARNING)
         if service.workers > 1:
-            _supervise(service, auth)
+            _supervise(service, auth, tls)
         else:
             service.serve(auth, tls)
     typer.echo("closed")
@@ -210,7 +210,7 @@ class _Service:
                 with address_errors(options.host, options.port):
                     ended = run(
                         server,
-                        ready=self.announce if entrance is None else None,
+                        ready=partial(self.announce, auth, tls) if entrance is None else None,
                         reload=partial(_reload, gate, server, self.path, serving),
                         ending=partial(_end_soon, _LATEST),
                     )
@@ -220,12 +220,15 @@ class _Service:
                 logging.shutdown()
                 leave()
 
-    def announce(self, server: Server | WorkerSupervisor) -> None:
-        tables = ", ".join(self.policy.tables)
-        typer.echo(f"serving {tables}: {dsn(self.options.host, server.port)}")
+    def announce(
+        self, auth: Authentication, tls: Tls | None, server: Server | WorkerSupervisor
+    ) -> None:
+        tables, user = ", ".join(self.policy.tables), None if isinstance(auth, Trust) else "USER"
+        line = dsn(self.options.host, server.port, user=user, tls=tls is not None)
+        typer.echo(f"serving {tables}: {line}")
 
 
-def _supervise(service: _Service, auth: Authentication) -> None:
+def _supervise(service: _Service, auth: Authentication, tls: Tls | None) -> None:
     if sys.platform == "win32":
         raise InvalidParameterValue(
             "several processes are not supported on Windows, which cannot pass sockets",
@@ -246,7 +249,7 @@ def _supervise(service: _Service, auth: Authentication) -> None:
         try:
             run(
                 supervisor,
-                ready=service.announce,
+                ready=partial(service.announce, auth, tls),
                 reload=supervisor.reload,
                 ending=partial(_end_soon, _LATEST + 1.0),
             )
@@ -309,7 +312,11 @@ def address_errors(host: str, port: int) -> Iterator[None]:
         ) from None
 
 
-def dsn(host: str, port: int) -> str:
-    """Return a shell command that connects with psql."""
-    literal = f"[{host}]" if ":" in host else host
-    return f"psql postgresql://{literal}:{port}/tallyveil"
+def dsn(host: str, port: int, *, user: str | None = None, tls: bool = False) -> str:
+    """Return a shell command that connects with psql. A server that listens at all addresses is
+    reached from here at the local one."""
+    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    literal = f"[{local}]" if ":" in local else local
+    who = "" if user is None else f"{user}@"
+    url = f"postgresql://{who}{literal}:{port}/tallyveil"
+    return f"psql '{url}?sslmode=require'" if tls else f"psql {url}"

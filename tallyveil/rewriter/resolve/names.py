@@ -14,7 +14,8 @@ from tallyveil.rewriter.resolve.records import KIND, Kind, common_table, sources
 from tallyveil.rewriter.sql.nodes import meant, position, visit
 
 __all__ = [
-    "DEFAULT_SCHEMAS", "Catalog", "forget_databases", "forget_schemas", "refuse_reserved_names",
+    "DEFAULT_SCHEMAS", "Catalog", "forget_databases", "forget_schemas", "refuse_catalogs",
+    "refuse_reserved_names",
     "resolve_tables",
 ]  # fmt: skip
 
@@ -52,6 +53,16 @@ def resolve_tables(tree: exp.Expr, catalog: Catalog) -> None:
         table.meta[KIND] = _kind(table, catalog)
 
     visit(tree.find_all(exp.Table), resolve)
+
+
+def refuse_catalogs(tree: exp.Expr, catalog: Catalog) -> None:
+    """Refuse tables of PostgreSQL's catalogs, before anything that is asked of them."""
+
+    def refuse(table: exp.Table) -> None:
+        _refuse_mixed(table, tree, catalog)
+        _kind(table, catalog)
+
+    visit(filter(_is_catalog, tree.find_all(exp.Table)), refuse)
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
