@@ -154,12 +154,15 @@ def _solved(
     end = time.monotonic() + _SHARE * min(time_limit, deadline.remaining())
 
     def found(margin: float, method: str) -> FloatArray | None:
-        remaining = end - time.monotonic()
-        if not remaining > 0:
-            raise _unsolved("no mechanism was found within the time limit")
-        return solve(
-            plan, float(alpha), asked, objective, margin=margin, method=method, time_limit=remaining
-        )
+        left = end - time.monotonic()
+        try:
+            if not left > 0:
+                raise TimeoutError
+            return solve(
+                plan, float(alpha), asked, objective, margin=margin, method=method, time_limit=left
+            )
+        except TimeoutError:
+            raise _unsolved("no mechanism was found within the time limit") from None
 
     for margin, method in product(_MARGINS, _METHODS):
         solution = aside(partial(found, margin, method))

@@ -26,6 +26,7 @@ __all__ = ["SharedVariables", "integer_columns", "layout", "solve"]
 
 
 _TOLERANCE = 1e-9
+_LIMIT_REACHED = 1  # linprog's status
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,13 @@ def solve(
     method: str,
     time_limit: float,
 ) -> FloatArray | None:
-    """Return P by variable, or None if the solver found no solution within ``time_limit`` seconds.
+    """Return P by variable, or None if the solver gave up.
 
     ``method`` names an algorithm of scipy.optimize.linprog: here HiGHS's interior point method is
     by far the fastest, and its dual simplex the most robust.
+
+    Raises TimeoutError at ``time_limit`` seconds: the solver might have succeeded on a faster
+    machine, and another one's solution must not depend on that.
     """
     from scipy.optimize import linprog
 
@@ -125,6 +129,8 @@ def solve(
             "time_limit": time_limit,
         },
     )
+    if solution.status == _LIMIT_REACHED:
+        raise TimeoutError
     if solution.status != 0:
         return None
     scaled: FloatArray = solution.x[: plan.size] * ((1 - alpha) / (n + 1))

@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,6 +204,24 @@ def test_what_cannot_be_designed_is_refused() -> None:
             design(3, alpha)
     with pytest.raises(InvalidParameterValue, match="the largest possible count"):
         choose(0, "0.9")
+
+
+def test_a_solver_that_the_time_limit_stops_is_not_replaced_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One stops a moment before its limit. A design must not depend on how fast the machine is."""
+    stopped = []
+
+    def stops(*arguments: Any, method: str, **options: Any) -> Any:
+        stopped.append(method)
+        if method != "highs-ipm":
+            return linprog(*arguments, method=method, **options)
+        return SimpleNamespace(status=1)
+
+    monkeypatch.setattr("scipy.optimize.linprog", stops)
+    with pytest.raises(StatementTooComplex, match="within the time limit"):
+        design(4, "0.91", ["WH", "CM"])
+    assert stopped == ["highs-ipm"]
 
 
 @pytest.fixture
