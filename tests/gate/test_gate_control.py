@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -247,9 +248,29 @@ def the_answers(connection: tallyveil.Connection) -> tuple[np.ndarray, Noises]:
     return np.array(rows, dtype=np.int64), Noises.of(DiscreteLaplaceLaw, scales)
 
 
-def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
-    connect: Connect, tmp_path: Path
+def test_the_hint_is_the_same_on_a_slow_machine(
+    controlled: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each step of the search for it takes another second."""
+    connection = controlled()
+    connection.execute("SET dp.half_width = 1")
+    hint = refused(connection, WOMEN).hint
+    late, clock, wider = [0.0], time.monotonic, Preview.wider
+
+    def slowly(preview: Preview, factor: float) -> Preview:
+        late[0] += 1
+        return wider(preview, factor)
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + late[0])
+    monkeypatch.setattr(Preview, "wider", slowly)
+    assert refused(connection, WOMEN).hint == hint
+    assert late[0] > 5
+
+
+def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And since no wider interval is permitted either, none is searched for."""
     free = connect(budget={"epsilon": 1000})
     ask(free, WOMEN, half_width=1)
     free.close()
@@ -259,7 +280,8 @@ def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
     connection.execute(WOMEN)
     assert spent(connection) == cost
     connection.execute("SET dp.source = fresh")
-    assert "dp.source = history" in str(refused(connection, WOMEN).hint)
+    monkeypatch.delattr(Preview, "wider")
+    assert str(refused(connection, WOMEN).hint).startswith("SET dp.source = history")
     ask(connection, f"{WHOLE} WHERE sex = 'M'", source="auto", half_width=8)
     assert len(connection.execute("SELECT * FROM dp.history").fetchall()) == 2
 

@@ -15,15 +15,13 @@ is used. It is a rule on top of differential privacy and no guarantee of its own
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 from scipy import sparse
 
-from tallyveil import deadline
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import InsufficientPrivilege
@@ -38,8 +36,10 @@ __all__ = ["Control"]
 
 _SAME: Final = 1 - 1e-6  # weights are known to eight digits
 _WIDEST: Final = 2.0**12  # the largest factor that is tried
-_SECONDS: Final = 4.0  # to search for a factor
-_STEPS: Final = 8  # of a bisection, which then is within 0.3 %
+_CLOSE: Final = 1.003  # how near to the least factor the search ends
+_STEPS: Final = 20  # of that search at most: 12 to reach the largest, 8 to come close
+_WORK: Final = 1_000_000_000  # of all its steps: for each the cube of the rows, and
+_LAW: Final = 100_000  # for each query
 
 
 class Control:
@@ -170,7 +170,7 @@ def _instead(
 ) -> str:
     """The hint: how wide an interval may be bought, if any."""
     known, part = "SET dp.source = history for what is known already", found.take(sharp)
-    factor = _least_factor(lambda f: not _too_sharp(part.wider(f), limit))
+    factor = _least_factor(part, limit)
     if factor is None:
         return f"{known}, or ask for fewer groups or a wider interval."
     half = _up(max(_halves(found, charge, factor, request)))
@@ -178,20 +178,35 @@ def _instead(
     return f"SET dp.half_width to at least {half}, {at}, or {known}."
 
 
-def _least_factor(permitted: Callable[[float], bool]) -> float | None:
-    """A permitted factor, close to the least if time allows; None if none is found."""
-    low, high = 1.0, 2.0
-    end = time.monotonic() + min(_SECONDS, deadline.remaining())
-    while not permitted(high):
-        low, high = high, 2 * high
-        if high > _WIDEST or time.monotonic() > end:
-            return None
-    for _ in range(_STEPS):
-        if time.monotonic() > end:
+def _least_factor(part: Preview, limit: InferenceControl) -> float | None:
+    """A factor by which to widen fresh noise so that these queries are permitted, close to the
+    least. None if there is none, or if finding one is too much work: as that is counted in steps,
+    the hint is the same on every machine."""
+    if _narrow_already(part, limit):
+        return None
+    each = part.rows.shape[0] ** 3 + _LAW * part.queries.shape[0]
+    low, high, found = 1.0, 2.0, False
+    for _ in range(min(_STEPS, _WORK // each)):
+        factor = math.sqrt(low * high) if found else high
+        if not _too_sharp(part.wider(factor), limit):
+            found, high = True, factor
+        elif found:
+            low = factor
+        else:
+            low, high = high, 2 * high
+        if high > _WIDEST or (found and high < _CLOSE * low):
             break
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if permitted(middle) else (middle, high)
-    return high
+    return high if found else None
+
+
+def _narrow_already(part: Preview, limit: InferenceControl) -> bool:
+    """Whether history determines a query more precisely than allowed, which no factor mends."""
+    confidence = Fraction(repr(limit.confidence))
+    return any(
+        known is not None
+        and known.half_width(confidence) < limit.min_half_width * float(steps) * _SAME
+        for known, steps in zip(_known(part), part.steps.tolist(), strict=True)
+    )
 
 
 def _halves(found: Preview, charge: Charge, factor: float, request: Request) -> Iterator[Fraction]:
