@@ -8,7 +8,12 @@ from collections.abc import Hashable, Sequence
 from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answer import Estimated, Known
-from tallyveil.knowledge.answers.estimate import Estimate, improves, surpasses
+from tallyveil.knowledge.answers.estimate import (
+    Estimate,
+    improves,
+    reported_width,
+    surpasses,
+)
 from tallyveil.knowledge.answers.many import Alike, answers_of, unknown
 from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.found import Bought
@@ -139,11 +144,12 @@ def _improved(reported: Known | None, other: Estimate | None, aim: Aim) -> Known
 
 
 def _preferred_as_consistent(other: Estimate, reported: Known, aim: Aim) -> bool:
-    """Whether it agrees with exact rows, has no greater variance, meets the aim, and has an
-    interval wider by less than 1, since ends are rounded."""
+    """Whether it agrees with exact rows, has no greater variance, meets the aim, and is reported
+    with no wider an interval."""
     exact = bool(len(other.numbers)) and int(other.numbers.min()) < 0
     if not exact or other.variance > reported.variance:
         return False
     if aim.half_width is not None and not aim.met_by(other):
         return False
-    return other.half_width(aim.confidence) < reported.half_width(aim.confidence) + 1
+    new, old = (reported_width(one.half_width(aim.confidence)) for one in (other, reported))
+    return new <= old

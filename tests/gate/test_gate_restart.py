@@ -60,18 +60,11 @@ def ask(gate: Gate, question: Question, confidence: str = "0.95") -> Rows:
     return {row["key"]: (row["n"], row["low"], row["high"]) for row in table.to_pylist()}
 
 
-def half(row: tuple[int, int, int]) -> int:
-    """Of an interval, whose ends are whole numbers inside the estimate's."""
-    return max(row[2] - row[0], row[0] - row[1])
-
-
 def no_worse(now: Rows, then: Rows) -> None:
     assert now.keys() == then.keys()
-    for key, row in then.items():
-        # An estimate and its ends are told as integers: n is within ½ of it, the ends within 1 of
-        # θ̂ ± h and inside. So where more is known, and θ̂ is another, a smaller h may be told as one
-        # more, also beside the same n; where nothing more is known, all stays (below).
-        assert half(now[key]) <= half(row) + 1, (key, now[key], row)
+    for key, (_, low, high) in then.items():
+        _, lowest, highest = now[key]
+        assert highest - lowest <= high - low, (key, now[key], then[key])
 
 
 def asked(gate: Gate, number: int, seed: int) -> dict[Question, Rows]:

@@ -1,14 +1,17 @@
-"""When one estimate improves on another, and when both have one law."""
+"""When one estimate improves on another, when both have one law, and what is reported of one."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises
+from tallyveil.knowledge.answers.answer import Estimated
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, improves
+from tallyveil.knowledge.answers.released_answer import Released
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -79,3 +82,22 @@ def test_the_weights_of_exact_rows_do_not_distinguish_laws() -> None:
     assert own.unit != other.unit
     assert own.as_multiple([other]).unit == other.unit
     assert own.half_width(CONFIDENCE) == other.half_width(CONFIDENCE)
+
+
+@pytest.mark.parametrize("beside", [Released(0), Released.of(-3, DiscreteLaplaceLaw(2.0))])
+def test_a_smaller_error_is_never_reported_with_a_wider_interval(beside: Released) -> None:
+    """Whatever the fraction of the estimate; and no integer of θ̂ ± h lies outside."""
+    widest = 0
+    for scale in np.linspace(0.01, 3, 60).tolist():
+        weights = NoiseWeights(np.array([scale, scale / 3]), Noises.of(DiscreteLaplaceLaw, [1, 2]))
+        widths = set()
+        for value in np.linspace(-2, 2, 33).tolist():
+            known = Estimated(Estimate(value, np.array([0, 1]), weights), beside)
+            half = known.half_width(CONFIDENCE)
+            reported, low, high = known.interval(CONFIDENCE)
+            assert low <= math.ceil(known.value - half)
+            assert high >= math.floor(known.value + half)
+            assert abs(reported - (low + high) / 2) <= 0.5
+            widths.add(high - low)
+        assert max(widths) == min(widths) == math.floor(2 * half) >= widest
+        widest = max(widths)

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.answers.estimate import ROUNDING, Estimate, reported_width
 from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released, shifted
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.mechanisms.units import rounded_down
@@ -30,9 +30,6 @@ __all__ = [
     "total",
 ]
 
-# An estimate is a float. Its rounding must not make an interval narrower, nor hide that it lies
-# half-way between two integers.
-_ROUNDING: Final = 1e-6
 _DIGITS: Final = 6
 
 
@@ -84,20 +81,29 @@ class Estimated:
     def interval(self, confidence: Fraction) -> EstimatedInterval:
         """The interval, stretched to hold the reported value.
 
-        The truth is an integer, so ends rounded inwards hold it no less often."""
+        Its width is that of `reported_width`, w, around the integer n nearest to θ̂ and on the side
+        of θ̂ where w is odd. So low ≤ θ̂ − (w − 1)/2 and high ≥ θ̂ + (w − 1)/2, and since
+        h < (w + 1)/2 no integer of θ̂ ± h lies outside: it holds the truth no less often.
+        """
         own = self.beside
         level = _half_the_error(confidence) if own.laws else confidence
-        half, width = self.estimate.half_width(level) + _ROUNDING, own.half_width(level)
-        value, reported = self.estimate.value, self.rounded
-        low = own.value + math.ceil(value - half) - width
-        high = own.value + math.floor(value + half) + width
+        width, beside = reported_width(self.estimate.half_width(level)), own.half_width(level)
+        below = (width + (self.estimate.value < self._nearest)) // 2
+        low = own.value + self._nearest - below - beside
+        high = low + width + 2 * beside
+        reported = self.rounded
         return EstimatedInterval(reported, min(reported, low), max(reported, high))
 
     @property
     def rounded(self) -> int:
         if self.reported is not None:
             return self.reported
-        return self.beside.value + round(round(self.estimate.value, _DIGITS))
+        return self.beside.value + self._nearest
+
+    @property
+    def _nearest(self) -> int:
+        """The integer nearest to θ̂."""
+        return round(round(self.estimate.value, _DIGITS))
 
     def reporting(self, value: int) -> Estimated:
         return Estimated(self.estimate, self.beside, value)
@@ -134,7 +140,7 @@ class Estimated:
         """Bounds of ½ P(X < x) + ½ P(X ≤ x)."""
         error = self.estimate.error
         at = error.outer_cdf if self.estimate.weights.rough else error.cdf
-        before, behind = at(x - _ROUNDING), at(x + _ROUNDING)
+        before, behind = at(x - ROUNDING), at(x + ROUNDING)
         return (before.lower + behind.lower) / 2, (before.upper + behind.upper) / 2
 
     def _beyond(self, x: float) -> float:

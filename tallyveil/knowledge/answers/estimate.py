@@ -18,7 +18,20 @@ from tallyveil.inference import ErrorLaw, Noises
 from tallyveil.inference.laws.noise import Signature
 from tallyveil.workload.workload import IntArray
 
-__all__ = ["Criterion", "Estimate", "NoiseWeights", "WithError", "improves", "surpasses"]
+__all__ = [
+    "ROUNDING",
+    "Criterion",
+    "Estimate",
+    "NoiseWeights",
+    "WithError",
+    "improves",
+    "reported_width",
+    "surpasses",
+]
+
+ROUNDING: Final = 1e-6
+"""An estimate is a float. Its rounding must not make an interval narrower, nor hide that it lies
+half-way between two integers."""
 
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
@@ -212,6 +225,13 @@ def _error(weights: bytes, noises: Signature) -> ErrorLaw:
 
 
 _WIDTHS: Final[Cache[float]] = Cache(16_384, 1 << 26, lambda key, _: 500 + key_bytes(key))
+
+
+def reported_width(half: float) -> int:
+    """⌊2h⌋, the distance of the reported ends of an interval θ̂ ± h, whatever θ̂ is. That interval
+    has ⌊2h⌋ or ⌊2h⌋ + 1 integers, so with these as its ends a smaller h could be reported as a
+    wider interval."""
+    return math.floor(2 * (half + ROUNDING))
 
 
 class WithError(Protocol):
