@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -221,15 +220,12 @@ def test_a_signal_ends_the_server_whatever_its_sessions_do(policy: Path, before:
             client.pgconn.send_query(HEAVY.format(number + 2).encode())
         assert process.stdout is not None
         assert process.stdout.readline() == "under way\n"
-        start = time.monotonic()
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
-        took = time.monotonic() - start
         for client in clients:
             client.close()
     assert process.returncode == 0
     assert out.replace("under way\n", "").startswith("closed")
-    assert took < 25  # 5 on a machine that is not busy
 
 
 LOCKED = """
@@ -242,12 +238,9 @@ Gate.close = lambda _: threading.Event().wait()
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
 def test_a_signal_ends_the_server_though_it_cannot_close(policy: Path) -> None:
     with serving(policy, before=LOCKED) as (process, _):
-        start = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
-        took = time.monotonic() - start
     assert process.returncode == 0
-    assert took < 25  # 5 on a machine that is not busy
 
 
 def events(err: str) -> list[dict[str, Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,14 @@ class Solver:
     """In place of the real one: it says that it runs, and ends when it is told to."""
 
     def __init__(self) -> None:
-        self.runs, self.end = threading.Event(), threading.Event()
+        self.runs, self.end, self.ended = (threading.Event() for _ in range(3))
         self.limits: list[float] = []
 
     def __call__(self, *arguments: Any, time_limit: float, **options: Any) -> None:
         self.limits.append(time_limit)
         self.runs.set()
         assert self.end.wait(60)
+        self.ended.set()
 
 
 @pytest.fixture
@@ -117,10 +118,9 @@ def test_a_design_takes_no_longer_than_the_time_limit(
     gate = open_gate(0.5)
     session = gate.session("analyst")
     session.set("dp.mechanism", DESIGNED)
-    start = time.monotonic()
     with pytest.raises(StatementTooComplex, match="time limit"):
         asks(session, ONE_AGE)
-    assert time.monotonic() - start < 25
+    assert not solver.ended.is_set()
     # The solver was told to stop in time for a proof.
     assert 0 < solver.limits[0] <= 0.45
     assert spent(gate) == 0
@@ -145,19 +145,16 @@ def test_closed_forms_are_looked_up_from_as_well(work: Callable[[], None]) -> No
 
 
 def test_the_real_solver_lets_others_run_and_is_left_alone() -> None:
-    """n = 80 takes it most of a second; whoever waits is stopped after a tenth of one."""
-    looks: list[float] = []
+    """n = 80 takes it most of a second; whoever waits looks up five times and is stopped."""
+    looks = count()
 
     def cancelled() -> bool:
-        looks.append(time.monotonic())
-        return len(looks) > 5
+        return next(looks) >= 5
 
-    start = time.monotonic()
-    with Deadline(3, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
+    with Deadline(20, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
         design(80, "10/11", ["WH", "CM"])
-    assert looks[-1] - start < 2
     # The next one waits for its turn, and can be stopped as well.
-    with Deadline(3, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
+    with Deadline(20, cancelled=cancelled).entered(), pytest.raises(QueryCanceled):
         design(79, "10/11", ["WH", "CM"])
 
 
@@ -173,7 +170,7 @@ def test_what_a_solver_raises_is_raised_where_it_is_waited_for() -> None:
 
 def test_what_is_paid_for_is_worked_out_after_a_cancel() -> None:
     with Deadline(0, cancelled=lambda: True).entered(), unlimited():
-        assert aside(lambda: time.sleep(0.1) or 1) == 1
+        assert aside(lambda: threading.Event().wait(0.1) or 1) == 1
 
 
 def test_a_condition_too_slow_for_its_cells_says_how_many_and_what_to_write(

@@ -143,7 +143,7 @@ def fuzz(folder: Path, messages: int) -> None:
     assert len(server.answers) > 10
     assert messages == MESSAGES or whole > 0.05 * messages / MESSAGES
     assert len(set(server.answers)) == 1
-    assert server.slowest < 10
+    assert server.slowest < 60  # it does not hang
     assert grown < _ROOM, f"{grown:.0f} MB more; SEED={_SEED}"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -18,7 +17,7 @@ from tallyveil.proxy import Server, ServerLimits, ServerThread, housekeeping
 from tallyveil.proxy.housekeeping import beside_long, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.turns import LIGHT, LONG, Turn, Turns
+from tallyveil.proxy.turns import LONG, Turn, Turns
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient
 
@@ -97,23 +96,6 @@ def test_work_that_fails_takes_no_thread_along(
     assert "nobody may read" not in caplog.text
 
 
-def burn(seconds: float) -> None:
-    """Use so much of the processor, looking up now and then."""
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        deadline.check()
-
-
-@contextmanager
-def working(turns: Turns, analyst: str) -> Iterator[None]:
-    turn = turns.begin(analyst)
-    try:
-        with deadline.taking(turn), Deadline().entered():
-            yield
-    finally:
-        turn.end()
-
-
 def heavy(turns: Turns, *analysts: str) -> list[Turn]:
     """Turns of analysts who have used much."""
     found = [turns.begin(analyst) for analyst in analysts]
@@ -130,20 +112,21 @@ def in_thread(work: Callable[[], None]) -> threading.Thread:
 
 
 def test_a_heavy_statement_gives_its_place_to_who_has_used_less() -> None:
-    """With one place, the two end at about the same time, not one after the other."""
-    turns = Turns(1)
-    ended: dict[str, float] = {}
+    """With one place, each of two goes on only where the other has, three times."""
+    turns, order = Turns(1), list[str]()
 
     def work(name: str) -> None:
-        with working(turns, name):
-            burn(LIGHT + 0.6)
-        ended[name] = time.monotonic()
+        (turn,) = heavy(turns, name)
+        with Deadline(60).entered(), deadline.taking(turn):
+            while len(order) < 6:
+                deadline.check()
+                if order[-1:] != [name]:
+                    order.append(name)
+        turn.end()
 
-    start = time.monotonic()
-    for thread in [in_thread(lambda: work("a")), in_thread(lambda: work("b"))]:
-        thread.join(30)
-    took = [when - start for when in ended.values()]
-    assert min(took) > 0.6 * max(took)
+    for thread in [in_thread(partial(work, name)) for name in "ab"]:
+        thread.join(60)
+    assert "".join(order)[:6] in ("ababab", "bababa")
 
 
 def test_waiting_for_a_turn_can_be_cancelled_and_does_not_use_up_the_time() -> None:

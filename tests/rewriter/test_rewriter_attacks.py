@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -140,10 +139,8 @@ def test_exhaustion_is_bounded(sql: str) -> None:
     try:
         plan = world.plan(sql)
         exact = {t.name: noiseless(plan, t, lambda _, c: world.truth(c)) for t in plan.noisy}
-        started = time.monotonic()
         with cursor.tables(exact), pytest.raises(StatementTooComplex):
             cursor.rows(plan.sql)
-        assert time.monotonic() - started < 25
         assert cursor.rows("SELECT 1")[1] == [(1,)]
     finally:
         cursor.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import psycopg
@@ -16,10 +15,8 @@ def test_a_statement_ends_at_its_timeout(house: Any) -> None:
         values = ", ".join(f"({i})" for i in range(10))
         slow = " + ".join(f"d{i}.a" for i in range(9)) + " = 1000"
         many = "SELECT count(*) FROM " + ", ".join(f"d d{i}" for i in range(9))
-        began = time.monotonic()
         with pytest.raises(psycopg.errors.QueryCanceled, match="due to statement timeout"):
             connection.execute(f"WITH d (a) AS (VALUES {values}) {many} WHERE {slow}")
-        assert time.monotonic() - began < 25
         with pytest.raises(psycopg.Error) as caught:
             connection.execute("SET statement_timeout = 'banana'")
         assert caught.value.sqlstate == "22023"
