@@ -112,6 +112,13 @@ class Planning(Draft):
     cautions: tuple[Caution, ...] = ()
     planned: list[PlannedBlock] = field(default_factory=list)
 
+    @property
+    def trees(self) -> Iterator[exp.Expr]:
+        """The statement and what was evaluated for it."""
+        yield self.tree
+        for part in self.planned:
+            yield from part.trees
+
     def plan(self) -> Plan:
         """The plan, after the last pass."""
         noisy = tuple(table for part in self.planned for table in part.tables)

@@ -25,6 +25,7 @@ from tallyveil.rewriter.resolve.definitions import read_views
 from tallyveil.rewriter.resolve.names import Catalog, resolve_tables
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import parameters
+from tallyveil.rewriter.sql.nodes import unlink
 from tallyveil.rewriter.sql.query import Shape
 from tallyveil.rewriter.sql.statements import Dialect, parse_query
 from tallyveil.rewriter.sql.times import local_now
@@ -110,10 +111,13 @@ class Rewriter:
                 share=share,
                 now=now or local_now(cursor.time_zone),
             )
-            plan = _run(PLANNING, planning).plan()
-            if shape is not None:
-                self._templates.keep(planning, plan, shape, setting)
-            return plan
+            try:
+                plan = _run(PLANNING, planning).plan()
+                if shape is not None:
+                    self._templates.keep(planning, plan, shape, setting)
+                return plan
+            finally:
+                unlink(planning.trees)
 
     def exact_counts(self, sql: str, cursor: PublicCursor) -> Plan:
         """Plan a query, in PostgreSQL's dialect, for which all rows of the plan's workload are

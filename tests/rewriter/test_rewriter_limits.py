@@ -6,19 +6,22 @@ test ends is the test.
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from tallyveil.errors import QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.rewriter import PublicDatabase
 from tallyveil.rewriter.resolve import probes
+from tallyveil.rewriter.sql.nodes import unlink
 from tests.rewriter.world import DOMAIN, World
 
 
@@ -250,3 +253,39 @@ def test_each_side_of_a_long_union_is_looked_through_once(
     monkeypatch.setattr(probes, "_reads_nothing", counted)
     world.plan(listed("select count(*) from person where age = {n}", 40, " union all "))
     assert 40 <= len(seen) <= 80
+
+
+@pytest.mark.parametrize(
+    "item",
+    ["sum(case when age < {n} then age + {n} end)", "avg(age) filter (where age > {n})"],
+)
+def test_the_trees_of_a_plan_need_no_collection(
+    item: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What planning has kept until its end is freed with the last reference to it: what waits for a
+    collection of garbage does not grow with the statement."""
+
+    def counted(trees: Iterable[exp.Expr]) -> None:
+        found = list(trees)
+        kept.append(sum(1 for tree in found for _ in tree.walk()))
+        gc.collect()  # what was made and dropped before
+        unlink(found)
+
+    kept, left = list[int](), list[int]()
+    monkeypatch.setattr("tallyveil.rewriter.rewrite.unlink", counted)
+    gc.disable()
+    try:
+        for number in (2, 20):
+            world.plan(f"select {listed(item, number)} from person where age > 3")
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left.append(sum(isinstance(one, exp.Expr) for one in gc.garbage))
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.collect()
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert kept[1] > kept[0] + 300
+    assert left[0] == left[1]

@@ -220,12 +220,11 @@ def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
 
 def _filtered(value: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     """The aggregate with a FILTER. A COALESCE around it, which makes a SUM 0, stays outside."""
-    result = value.copy()
     if condition is None:
+        return value
+    bare = value.this if isinstance(value, exp.Coalesce) else value
+    result = exp.Filter(this=bare.copy(), expression=exp.Where(this=condition))
+    if bare is value:
         return result
-    bare = result.this if isinstance(result, exp.Coalesce) else result
-    filtered = exp.Filter(this=bare.copy(), expression=exp.Where(this=condition))
-    if bare is result:
-        return filtered
-    bare.replace(filtered)
-    return result
+    rest = [other.copy() for other in value.expressions]
+    return exp.Coalesce(this=result, expressions=rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -19,6 +19,7 @@ from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.null_order import nulls_first
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import unmet
+from tallyveil.rewriter.sql.nodes import unlink
 
 __all__ = ["PlannedBlock", "plan_block"]
 
@@ -41,6 +42,18 @@ class PlannedBlock:
     def queries(self) -> tuple[str, ...]:
         """The SQL that computed the coefficients."""
         return tuple(query for found in self.evaluated for query in found.queries)
+
+    @property
+    def trees(self) -> Iterator[exp.Expr]:
+        """What was evaluated: conditions, keys and coefficients."""
+        if self.block.where is not None:
+            yield self.block.where
+        yield from self.block.groups.keys
+        yield from self.outputs.coefficients
+        for together in (one for found in self.evaluated for one in found.divided):
+            for component in together.components:
+                yield from component.keys.values()
+                yield from component.expressions
 
 
 def plan_block(
@@ -70,10 +83,13 @@ def plan_block(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
     )
     cautions += nulls_first(block.select)
+    replaced = list(block.select.iter_expressions())
     block.select.set("from_", exp.From(this=_source(tables)))
     block.select.set("joins", None)
     for clause, value in clauses.items():
         block.select.set(clause, value)
+    kept = set(map(id, block.select.iter_expressions()))
+    unlink(node for node in replaced if id(node) not in kept)
     cautions += nulls_first(block.select)
     return PlannedBlock(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
 

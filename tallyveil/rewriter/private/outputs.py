@@ -14,6 +14,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil import deadline
+from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.private.block import NOISY, Block
@@ -52,7 +53,6 @@ class Outputs:
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
         self._numbers: dict[exp.Expr, int] = {}
-        self._summed = _summed(own_nodes(block.select))
         clauses = [block.select.args.get(name) for name in ("having", "order")]
         self._alone = self._needed_alone(
             [*block.select.expressions, *(c for c in clauses if c is not None)]
@@ -62,6 +62,15 @@ class Outputs:
     def width(self) -> int:
         """The number of values that each group has."""
         return len(self.coefficients) + len(self.deviations) + len(self.claims)
+
+    @cached_property
+    def _summed(self) -> set[exp.Expr]:
+        """The sums that SUM and AVG need, each with its FILTER."""
+        return {
+            with_filter_of(filtered(node), exp.Sum(this=node.this.copy()))
+            for node in own_nodes(self._select)
+            if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node)
+        }
 
     def _needed_alone(self, parts: list[exp.Expr]) -> set[exp.Expr]:
         """The aggregates that some expression needs as outputs."""
@@ -255,15 +264,6 @@ def average(total: exp.Expr, count: exp.Expr) -> exp.Expr:
     """total / count; NULL if the count is not positive."""
     ratio = exp.Div(this=exp.cast(total, "double"), expression=count.copy())
     return exp.Case(ifs=[exp.If(this=exp.GT(this=count, expression=_zero()), true=ratio)])
-
-
-def _summed(nodes: list[exp.Expr]) -> set[exp.Expr]:
-    """The sums that SUM and AVG among the nodes need, each with its FILTER."""
-    found = set()
-    for node in nodes:
-        if isinstance(node, exp.Sum | exp.Avg) and is_aggregate(node):
-            found.add(with_filter_of(filtered(node), exp.Sum(this=node.this.copy())))
-    return found
 
 
 def _single(aggregate: exp.Expr) -> Linear:

@@ -79,7 +79,7 @@ def _item(node: exp.Expr, types: Mapping[str, str]) -> Item | None:
         return None
     parts = ratio.this.this, ratio.expression
     total, count = map(_noisy, parts)
-    if total is None or count is None or inner != average(*parts):
+    if total is None or count is None or inner != average(*(part.copy() for part in parts)):
         return None
     exact = types.get(total) in _ADDED and types.get(count) == "BIGINT"
     return Item(node.alias, total, "DOUBLE", count) if exact else None

@@ -126,6 +126,17 @@ def leaves(query: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def unlink(trees: Iterable[exp.Expr]) -> None:
+    """Remove each node's link to its parent, after the last step that follows one.
+
+    A tree without these links is freed with the last reference to it. With them it lasts until a
+    collection of garbage, which stops all threads for as long as it takes to free all such trees.
+    """
+    for tree in trees:
+        for node in list(tree.walk()):
+            node.parent = None
+
+
 def duckdb_sql(node: exp.Expr) -> str:
     """The tree as SQL for DuckDB, with every name in quotes."""
     deadline.check()
