@@ -8,16 +8,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from rich.console import Console
 from rich.text import Text
 
-from tallyveil.catalog import CatalogSocket
-from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.error_messages import message_lines
 from tallyveil.cli.serving.serving import address_errors, catalog_beside, dsn
@@ -41,8 +39,7 @@ _STYLES = {
 }
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     title: str
     sql: str
     remark: str
@@ -63,29 +60,9 @@ QUESTIONS = (
         "Every declared group is reported, empty or not.",
     ),
     Question(
-        "Two counts by FILTER, in one state",
-        "SELECT count(*) FILTER (WHERE income >= 60000) AS upper,\n"
-        "       count(*) FILTER (WHERE income < 15000) AS lower\n"
-        "FROM person WHERE state = 'CA'",
-        "Nobody is in both, so they cost as much as one.",
-    ),
-    Question(
-        "The same, in another state",
-        "SELECT count(*) FILTER (WHERE income >= 60000) AS upper,\n"
-        "       count(*) FILTER (WHERE income < 15000) AS lower\n"
-        "FROM person WHERE state = 'NY'",
-        "It is about other people, so the remaining budget is the same as before.",
-    ),
-    Question(
         "The first question, in other words",
         "SELECT count(sex) AS women FROM person WHERE sex IN ('F') AND NOT age < 65",
         "It is the same question, so it has the same answer, and it is free.",
-    ),
-    Question(
-        "A join with a public table, and a total",
-        "SELECT region, count(*) AS adults\n"
-        "FROM adult JOIN region USING (state) GROUP BY ROLLUP (region) ORDER BY region",
-        "The region of a state is public. The total is the sum of the regions.",
     ),
     Question(
         "A question that is refused",
@@ -94,8 +71,8 @@ QUESTIONS = (
     ),
     Question(
         "What would it cost?",
-        "EXPLAIN SELECT state, count(*) FROM person WHERE age < 18 GROUP BY state",
-        "EXPLAIN is free.",
+        "EXPLAIN SELECT region, count(*) FROM adult JOIN region USING (state) GROUP BY region",
+        "EXPLAIN is free. The region of a state is public.",
     ),
     Question(
         "The budget",
@@ -116,23 +93,21 @@ def tour(
     notices: list[str] = []
     connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
     for number, question in enumerate(questions, 1):
-        write("heading", f"{number}. {question.title}")
-        _lines(write, "sql", question.sql.split("\n"))
         notices.clear()
         try:
-            cursor = connection.execute(question.sql.encode())
+            kind, lines = "rows", _answer(connection.execute(question.sql.encode()))
         except psycopg.DatabaseError as error:
-            _lines(write, "error", _refusal(error, question.sql))
-        else:
-            _lines(write, "rows", _answer(cursor))
-        _lines(write, "notice", [f"NOTICE: {notice}" for notice in notices])
-        _lines(write, "remark", question.remark.split("\n"))
-        write("remark", "")
-
-
-def _lines(write: Callable[[str, str], None], kind: str, lines: list[str]) -> None:
-    for line in lines:
-        write(kind, line)
+            kind, lines = "error", _refusal(error, question.sql)
+        output = {
+            "heading": [f"{number}. {question.title}"],
+            "sql": question.sql.split("\n"),
+            kind: lines,
+            "notice": [f"NOTICE: {notice}" for notice in notices],
+            "remark": [*question.remark.split("\n"), ""],
+        }
+        for kind, lines in output.items():
+            for line in lines:
+                write(kind, line)
 
 
 def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
@@ -171,7 +146,7 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with (
         closing(Gate(load_policy(policy))) as gate,
-        catalog_beside(gate, _catalog_choice(stay)) as catalog,
+        catalog_beside(gate, CatalogChoice(enabled=stay)) as catalog,  # the tour needs none
     ):
         server = ServerThread(Server(gate.session, _HOST, port, catalog=catalog))
         with address_errors(_HOST, port):
@@ -179,7 +154,7 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
         with closing(server):
             _tour(console, server.port)
             if stay:
-                _wait(console, server.port, catalog)
+                _wait(console, server.port)
     console.print(f"Serve it again:  {_program()} serve {shlex.quote(str(policy))}")
     console.print(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
 
@@ -230,20 +205,9 @@ def _tour(console: Console, port: int) -> None:
         tour(connection, write)
 
 
-def _catalog_choice(stay: bool) -> CatalogChoice:
-    """Choose a catalog if the demo keeps serving and PostgreSQL is installed. The tour needs
-    none."""
-    with suppress(NoPostgreSQL):
-        find_binaries()
-        return CatalogChoice(enabled=stay)
-    return CatalogChoice(enabled=False)
-
-
-def _wait(console: Console, port: int, catalog: CatalogSocket | None) -> None:
+def _wait(console: Console, port: int) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console.print("Your turn:", dsn(_HOST, port), style="bold")
-    if catalog is None:
-        console.print(r"For \d and the like: pip install 'tallyveil[catalog]'", style="dim")
     console.print("Serving until Ctrl-C.", style="dim")
     try:
         threading.Event().wait()

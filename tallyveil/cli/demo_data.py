@@ -32,8 +32,6 @@ _EDUCATION = ("none", "primary", "secondary", "bachelor", "master", "doctorate",
 _EDUCATION_SHARES = (0.03, 0.09, 0.44, 0.22, 0.12, 0.03, 0.07)
 _ADULT = 16
 
-Mask = BoolArray
-
 
 def copy_example(folder: Path) -> Path:
     """Copy the example policy and its public table to ``folder``; return the policy's path."""
@@ -48,8 +46,6 @@ def write_people(path: str | Path, rows: int = 200_000) -> None:
     Columns: state (text), county (integer, within its state), age (whole years), sex (F, M or
     NULL), education (text or NULL), income (a year's, DOUBLE or NULL).
     """
-    if rows < 0:
-        raise ValueError("the number of rows must not be negative")
     random = np.random.default_rng(_SEED)
     age = _ages(random, rows)
     child = age < _ADULT
@@ -82,11 +78,11 @@ def _ages(random: np.random.Generator, rows: int) -> IntArray:
     return np.minimum(ages, 115).astype(np.int64)
 
 
-def _incomes(random: np.random.Generator, rows: int, child: Mask) -> pa.Array:
+def _incomes(random: np.random.Generator, rows: int, child: BoolArray) -> pa.Array:
     """Draw log-normal incomes, to the cent; NULL for children and one adult in twenty."""
     income = np.round(random.lognormal(10.4, 0.85, rows), 2)
     return pa.array(income, pa.float64(), mask=child | (random.random(rows) < 0.05))
 
 
-def _text(values: npt.NDArray[np.str_], missing: Mask) -> pa.Array:
+def _text(values: npt.NDArray[np.str_], missing: BoolArray) -> pa.Array:
     return pa.array(values, pa.string(), mask=missing)

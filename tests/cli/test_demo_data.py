@@ -48,8 +48,3 @@ def test_the_example_policy_counts_everybody(folder: Path) -> None:
     assert policy.ledger == folder / "people.ledger.sqlite"
     cube = load_cubes(policy, key=b"key")["person"]
     assert repr(cube).startswith("Cube(person: state, county, age, sex, education, income; ")
-
-
-def test_no_negative_number_of_people(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="negative"):
-        write_people(tmp_path / "people.parquet", -1)
