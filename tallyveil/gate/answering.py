@@ -10,6 +10,7 @@ import pyarrow as pa
 from tallyveil.deadline import Phase, doing
 from tallyveil.gate.deciding.charged import charge_explained
 from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
+from tallyveil.gate.noise_effects import noise_effects
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
@@ -66,7 +67,8 @@ class Answering:
         if not (plan.private and settings.notices):
             return tables, ()
         own = notice(request, answered, gate.accountant, looks)
-        return tables, (own, *self._introductions(plan))
+        effects = noise_effects(plan, tables, self.planner.cursor)
+        return tables, (own, *effects, *self._introductions(plan))
 
     def _introductions(self, plan: Plan) -> tuple[Notice, ...]:
         """What to say with the session's first answer about a table: that not all rows of a unit

@@ -27,6 +27,7 @@ from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
 from tallyveil.rewriter.private.interval_columns import add_interval_columns
 from tallyveil.rewriter.private.linear import null_on_zero
+from tallyveil.rewriter.private.noise_checks import noise_checks
 from tallyveil.rewriter.private.noisy_select import PlannedBlock, plan_block
 from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.picked_groups import pick_groups
@@ -135,6 +136,7 @@ class Planning(Draft):
             projection(self.tree, noisy),
             self.collected.summed,
             self.names,
+            noise_checks(self.tree) if noisy else (),
         )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
-__all__ = ["Caution", "Claim", "Item", "NoisyTable", "OrderedBy", "Output", "Plan", "Projection"]
+__all__ = [
+    "Caution", "Claim", "Item", "NoiseCheck", "NoisyTable", "OrderedBy", "Output", "Plan",
+    "Projection",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,28 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class NoiseCheck:
+    """A query on the noisy tables that finds whether noise decides what a statement shows.
+
+    ``ratio``: the number of rows in which the interval of a denominator includes 0, and of all.
+    ``rank``: the ends of the intervals by which the row numbered ``last``, the last that LIMIT
+    shows, and the next are sorted.
+    """
+
+    about: Literal["ratio", "rank"]
+    sql: str
+    last: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
     """The ``workloads`` by protected table, and the columns ``summed`` up from them.
 
     ``sql`` is DuckDB's, over ``noisy`` and ``relations``. ``projection`` does the same without a
     database, or is None if that is not possible. ``domain_queries`` are the SQL that computed the
     coefficients, ``remarks`` choices for EXPLAIN, and ``cautions`` warnings about the answer.
-    ``names`` are the numbers of the result's columns of PostgreSQL's type name.
+    ``names`` are the numbers of the result's columns of PostgreSQL's type name, and ``checks`` ask
+    where noise decides what is shown.
     """
 
     workloads: Mapping[str, Workload]
@@ -126,6 +144,7 @@ class Plan:
     projection: Projection | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
     names: frozenset[int] = frozenset()
+    checks: tuple[NoiseCheck, ...] = ()
 
     def column(self, output: Output) -> Column:
         if output.summed:

@@ -11,7 +11,7 @@ from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.moments import MOMENTS
 from tallyveil.rewriter.sql.nodes import position, unfiltered
 
-__all__ = ["nulls_first"]
+__all__ = ["nulls_first", "sorted_by"]
 
 _MAY_BE_NULL: Final[tuple[type[exp.Expr], ...]] = (exp.Avg, *MOMENTS)
 
@@ -22,7 +22,7 @@ def nulls_first(select: exp.Select) -> tuple[Caution, ...]:
     if order is None or not (select.args.get("limit") or select.args.get("fetch")):
         return ()
     for part in order.expressions:
-        node = _sorted_by(part.this, select)
+        node = sorted_by(part.this, select)
         if part.args.get("nulls_first") and not node.find(exp.Coalesce) and _may_be_null(node):
             return (
                 Caution(
@@ -36,7 +36,7 @@ def nulls_first(select: exp.Select) -> tuple[Caution, ...]:
     return ()
 
 
-def _sorted_by(node: exp.Expr, select: exp.Select) -> exp.Expr:
+def sorted_by(node: exp.Expr, select: exp.Select) -> exp.Expr:
     """The item that a position or an alias in ORDER BY stands for."""
     items: list[exp.Expr] = select.expressions
     if isinstance(node, exp.Literal) and not node.is_string:

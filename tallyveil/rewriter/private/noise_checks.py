@@ -1,0 +1,216 @@
+"""Queries on the noisy rows that find where noise decides what a statement shows.
+
+    SELECT sex, s / n FROM (SELECT sex, count(*) AS n, sum(age) AS s FROM person GROUP BY sex) AS t
+
+divides by a noisy count, so this is asked of the same noisy rows:
+
+    SELECT count(*) FILTER (WHERE (low <= 0 AND high >= 0 AND low < high)), count(*)
+    FROM (SELECT t.low, t.high FROM (SELECT …, __l0 AS low, __u0 AS high FROM …) AS t) AS t
+
+and where ORDER BY a noisy column and LIMIT n pick rows, the intervals of rows n and n + 1 are asked
+for. A denominator or column counts if it is an aggregate itself, here or in queries in FROM whose
+rows are not grouped or joined in between, and no condition contains a query: the check is then a
+query by itself. The queries read public and released numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from tallyveil.rewriter.plan import NoiseCheck
+from tallyveil.rewriter.private.block import NOISY
+from tallyveil.rewriter.private.null_order import sorted_by
+from tallyveil.rewriter.sql.nodes import duckdb_sql, whole_number
+
+__all__ = ["noise_checks"]
+
+_DIVISIONS: Final = (exp.Div, exp.IntDiv, exp.Mod)
+_CLAUSES: Final = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_"})
+_WRAPPERS: Final = (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)
+_SOURCES: Final = (exp.Subquery, exp.From, exp.SetOperation, exp.CTE, exp.With)
+
+
+def noise_checks(tree: exp.Expr) -> tuple[NoiseCheck, ...]:
+    """The checks of a statement over noisy rows, after the last pass."""
+    tables: dict[str, exp.CTE | None] = {}
+    for cte in tree.find_all(exp.CTE):
+        tables[cte.alias] = None if cte.alias in tables else cte
+    return (*_ratios(tree, tables), *_rankings(tree, tables))
+
+
+def _ratios(tree: exp.Expr, tables: dict[str, exp.CTE | None]) -> Iterator[NoiseCheck]:
+    denominators: dict[int, tuple[exp.Select, dict[exp.Expr, None]]] = {}
+    for division, divisor in _divisions(tree):
+        node, select = _unwrapped(divisor), division.find_ancestor(exp.Select)
+        if isinstance(node, exp.Subquery):
+            select = node.this
+            if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+                continue
+            node = select.expressions[0].unalias()
+        if select is not None:
+            denominators.setdefault(id(select), (select, {}))[1][node] = None
+    for select, nodes in denominators.values():
+        rows = _rows_of(select, tables)
+        found = [rows.ends(node) for node in nodes] if rows is not None else []
+        ends = [pair for pair in found if pair is not None]
+        if rows is None or not ends:
+            continue
+        columns, around = [], []
+        for number, (low, high) in enumerate(ends):
+            names = f"__low{number}", f"__high{number}"
+            columns += [exp.alias_(end, name) for end, name in zip((low, high), names, strict=True)]
+            around.append(f"({names[0]} <= 0 AND {names[1]} >= 0 AND {names[0]} < {names[1]})")
+        rows.select.set("expressions", columns)
+        shown = duckdb_sql(rows.select)
+        yield NoiseCheck(
+            "ratio",
+            f"SELECT count(*) FILTER (WHERE {' OR '.join(around)}), count(*) FROM ({shown}) AS t",
+        )
+
+
+def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """What divides, and by what."""
+    for division in tree.find_all(*_DIVISIONS):
+        yield division, division.expression
+    for function in tree.find_all(exp.Anonymous):
+        if function.name == "__variance":
+            yield function, function.expressions[0]
+
+
+def _rankings(tree: exp.Expr, tables: dict[str, exp.CTE | None]) -> Iterator[NoiseCheck]:
+    for select in tree.find_all(exp.Select):
+        order, last = select.args.get("order"), _number(select, "limit")
+        before = _number(select, "offset") if select.args.get("offset") else 0
+        if order is None or not last or before is None:
+            continue
+        rows = _rows_of(select, tables)
+        if rows is None:
+            continue
+        part = order.expressions[0].copy()
+        by = sorted_by(part.this, select).unalias()
+        ends = rows.ends(_unwrapped(by))
+        if ends is None:
+            continue
+        part.set("this", by.copy())
+        rows.select.set("expressions", [*ends])
+        rows.select.set("order", exp.Order(expressions=[part]))
+        rows.select.set("offset", exp.Offset(expression=exp.Literal.number(before + last - 1)))
+        rows.select.set("limit", exp.Limit(expression=exp.Literal.number(2)))
+        yield NoiseCheck("rank", duckdb_sql(rows.select), before + last)
+
+
+def _number(select: exp.Select, clause: str) -> int | None:
+    """The number of LIMIT, FETCH or OFFSET, if it is written in digits."""
+    node = select.args.get(clause)
+    if node is None:
+        return None
+    return whole_number(node.args.get("expression") or node.args.get("count"))
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    """Without casts, and without NULLIF around a denominator."""
+    while isinstance(node, _WRAPPERS):
+        node = node.this
+    return node
+
+
+def _end(value: exp.Column, end: str) -> exp.Expr:
+    """The lower (l) or upper (u) end of the interval of an output's value."""
+    copy = value.copy()
+    copy.set("this", exp.to_identifier(f"__{end}{value.name.removeprefix('__c')}", quoted=True))
+    return copy
+
+
+class _Rows:
+    """A copy of a SELECT, to which columns with ends of intervals can be added. ``inner`` is that
+    of the query in FROM, None where the SELECT reads a noisy table."""
+
+    def __init__(self, select: exp.Select, inner: _Rows | None) -> None:
+        self.select, self.inner = select, inner
+        self._added: dict[str, tuple[exp.Expr, exp.Expr]] = {}
+
+    def ends(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+        """The ends of the interval of what an expression is, over the rows in FROM; None if it is
+        no aggregate."""
+        if not isinstance(node, exp.Column):
+            return None
+        if self.inner is None:
+            own = node.table == NOISY and node.name.startswith("__c")
+            return (_end(node, "l"), _end(node, "u")) if own else None
+        if node.name not in self._added:
+            below = self.inner.ends_of_column(node.name)
+            if below is None:
+                return None
+            names = [f"__{end}_{node.name}" for end in ("low", "high")]
+            added = [exp.alias_(e, n, quoted=True) for e, n in zip(below, names, strict=True)]
+            self.inner.select.set("expressions", [*self.inner.select.expressions, *added])
+            low, high = (exp.column(exp.to_identifier(name, quoted=True)) for name in names)
+            self._added[node.name] = low, high
+        return self._added[node.name]
+
+    def ends_of_column(self, name: str) -> tuple[exp.Expr, exp.Expr] | None:
+        """As `ends`, of a column of the result."""
+        items: list[exp.Expr] = self.select.expressions
+        item = next((item for item in items if item.alias_or_name == name), None)
+        if item is not None:
+            return self.ends(_unwrapped(item.unalias()))
+        if any(one.is_star for one in items):
+            return self.ends(exp.column(name))
+        return None
+
+
+def _rows_of(select: exp.Select, tables: dict[str, exp.CTE | None]) -> _Rows | None:
+    """The SELECT's rows as a query by itself; None if that is not possible."""
+    where, clause = select.args.get("where"), select.args.get("from_")
+    if clause is None or any(v for name, v in select.args.items() if name not in _CLAUSES):
+        return None
+    conditions = [] if where is None else [*where.find_all(exp.Column)]
+    if where is not None and where.find(exp.Query):
+        return None
+    copy = exp.Select(
+        expressions=[item.copy() for item in select.expressions],
+        from_=clause.copy(),
+        where=None if where is None else where.copy(),
+    )
+    source = clause.this
+    if source.alias == NOISY:
+        return _Rows(copy, None) if all(one.table == NOISY for one in conditions) else None
+    query = _query(source, tables)
+    # DuckDB lets WHERE use the names of items, which the copy has not.
+    named = {item.alias for item in select.expressions if item.unalias().name != item.alias}
+    if query is None or not _stands_alone(select) or named.intersection(c.name for c in conditions):
+        return None
+    inner = _rows_of(query, tables)
+    parts = [query.args.get(name) for name in ("order", "limit", "offset")]
+    if inner is None or any(p.find(exp.Query) for p in (*query.expressions, *filter(None, parts))):
+        return None
+    for name, part in zip(("order", "limit", "offset"), parts, strict=True):
+        inner.select.set(name, None if part is None else part.copy())
+    name = source.alias_or_name or "t"
+    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+    copy.set("from_", exp.From(this=exp.Subquery(this=inner.select, alias=alias)))
+    return _Rows(copy, inner)
+
+
+def _query(source: exp.Expr, tables: dict[str, exp.CTE | None]) -> exp.Select | None:
+    """The SELECT in FROM, or the common table that is named there."""
+    holder = source if isinstance(source, exp.Subquery) else tables.get(source.name)
+    for named in (source, holder):
+        alias = None if named is None else named.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            return None
+    return holder.this if holder is not None and isinstance(holder.this, exp.Select) else None
+
+
+def _stands_alone(select: exp.Select) -> bool:
+    """Whether only FROM, UNION and WITH are around a SELECT, so that it has no outer columns."""
+    node: exp.Expr = select
+    while (around := node.parent) is not None:
+        by_value = isinstance(node, exp.Subquery) and isinstance(around, exp.Select)
+        if by_value or not isinstance(around, (exp.Select, *_SOURCES)):
+            return False
+        node = around
+    return True
