@@ -8,7 +8,6 @@ integers. Only one with λC = w on every cell is returned.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -47,7 +46,7 @@ class Modular:
         solved = None if matrix is None else _reduced(_residues(matrix), height, _WORK)
         if matrix is None or solved is None:
             return found
-        reduced, pivots = solved
+        reduced, pivots, _ = solved
         solvable = ~reduced[len(pivots) :, height:].any(axis=0)
         for row in np.flatnonzero(solvable).tolist():
             values = reduced[: len(pivots), height + row].tolist()
@@ -56,17 +55,18 @@ class Modular:
 
 
 def dependencies(
-    matrix: IntArray,
-) -> Iterator[tuple[int, list[int], list[Fraction]]] | None:
+    matrix: IntArray, work: int = _WORK
+) -> tuple[list[tuple[int, list[int], list[Fraction]]], int] | None:
     """Each row that is a sum of multiples of rows before it: its number, theirs and the factors.
+    With them what is left of the ``work``.
 
     Only rows that do not follow themselves are parts. None if finding them takes too much work, or
     has too many digits to be certain.
     """
-    found = _reduced(_residues(matrix), matrix.shape[0], _WORK)
+    found = _reduced(_residues(matrix), matrix.shape[0], work)
     if found is None:
         return None
-    reduced, pivots = found
+    reduced, pivots, left = found
     result = []
     for row in sorted({*range(matrix.shape[0])} - {*pivots}):
         places = np.flatnonzero(reduced[: len(pivots), row]).tolist()
@@ -76,7 +76,7 @@ def dependencies(
         if len(known) < len(factors) or not _holds(matrix, row, parts, known):
             return None
         result.append((row, parts, known))
-    return iter(result)
+    return result, left
 
 
 def _holds(matrix: IntArray, row: int, parts: list[int], factors: list[Fraction]) -> bool:
@@ -137,9 +137,9 @@ def _residues(matrix: IntArray) -> _Residues:
     return (matrix.T % _PRIME).astype(np.uint64)
 
 
-def _reduced(matrix: _Residues, columns: int, work: int) -> tuple[_Residues, list[int]] | None:
-    """The reduced echelon form by the first ``columns`` columns, and those with pivots; None if it
-    takes more than ``work`` changes of entries."""
+def _reduced(matrix: _Residues, columns: int, work: int) -> tuple[_Residues, list[int], int] | None:
+    """The reduced echelon form by the first ``columns`` columns, those with pivots, and what is
+    left of the ``work``; None if it takes more changes of entries than that."""
     pivots: list[int] = []
     for column in range(columns):
         deadline.check()
@@ -147,20 +147,31 @@ def _reduced(matrix: _Residues, columns: int, work: int) -> tuple[_Residues, lis
         filled = np.flatnonzero(matrix[top:, column])
         if not len(filled):
             continue
-        place = top + int(filled[0])
+        place = top + int(filled[_latest(matrix[top + filled, column + 1 :])])
         matrix[[top, place]] = matrix[[place, top]]
         inverse = pow(int(matrix[top, column]), -1, _PRIME)
-        matrix[top] = _product(matrix[top], np.uint64(inverse))
+        own = np.flatnonzero(matrix[top])
+        matrix[top, own] = _product(matrix[top, own], np.uint64(inverse))
         factors = matrix[:, column].copy()
         factors[top] = 0
         others = np.flatnonzero(factors)
-        work -= len(others) * matrix.shape[1]
+        work -= len(others) * len(own)
         if work < 0:
             return None
-        taken = _product(factors[others, None], matrix[top][None, :])
-        matrix[others] = _residue(matrix[others] + (np.uint64(_PRIME) - taken))
+        if len(others):
+            taken = _product(factors[others, None], matrix[top, own][None, :])
+            places = np.ix_(others, own)
+            matrix[places] = _residue(matrix[places] + (np.uint64(_PRIME) - taken))
         pivots.append(column)
-    return matrix, pivots
+    return matrix, pivots, work
+
+
+def _latest(rows: _Residues) -> int:
+    """The row whose first entry comes last: as a pivot it fills the fewest of the next columns."""
+    filled = rows != 0
+    if not filled.size:
+        return 0
+    return int(np.where(filled.any(axis=1), filled.argmax(axis=1), filled.shape[1]).argmax())
 
 
 def _product(a: _Residues | np.uint64, b: _Residues | np.uint64) -> _Residues:

@@ -44,7 +44,7 @@ from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.sums.adding_up import NOTHING, add_up
+from tallyveil.knowledge.sums.adding_up import NOTHING, add_up, find_sums
 from tallyveil.knowledge.sums.totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.knowledge.widening import widened
@@ -197,6 +197,13 @@ class Knowledge:
         """Whether ``rows`` and the exact rows determine all rows of the columns."""
         return System.determines(self._state, rows, columns)
 
+    def prepare(self, found: Found) -> None:
+        """Find how the rows add up before some are bought, since that may take long. `after` then
+        finds it cached."""
+        for as_sums in (False, True) if found.summed else (False,):
+            for outlook in self._together(found, found.outlooks, as_sums=as_sums):
+                find_sums(self._state, outlook, found.rows)
+
     def _add_up(
         self,
         found: Found,
@@ -234,8 +241,9 @@ class Knowledge:
     def _together(
         self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool
     ) -> Sequence[Outlook]:
-        """The outlooks whose rows must add up: one over all columns if these were not estimated
-        jointly, else those that relate rows. Columns known ``as_sums`` add up anyway."""
+        """From exact rows alone, the outlooks whose rows must add up: one over all columns if these
+        were not estimated jointly, else those that relate rows. Columns known ``as_sums`` add up
+        anyway. What their rows add up to depends on no answer."""
         exact, large = self._exact.span is not None, is_large(found.columns)
         which = _estimated(found.aims)
         joint = (one for one in outlooks if one.system and len(one.columns) == len(which))
@@ -245,7 +253,14 @@ class Knowledge:
             outlooks = [one for one in outlooks if one.columns[0] < found.asked]
         if apart or (exact if large else len(outlooks) > 1):
             return self._looks.agreeing(found.columns, which)
-        return [one for one in outlooks if exact or (len(one.columns) > 1 and not large)]
+        return [
+            related
+            for one in outlooks
+            # Rows with estimates but no system have their own answers, and no relations.
+            if (one.system or not (one.outside or any(map(any, one.rows))))
+            and (exact or (len(one.columns) > 1 and not large))
+            for related in self._looks.agreeing(found.columns, one.columns)
+        ]
 
     def _outlooks(
         self, columns: Sequence[Column], aims: Sequence[Aim], asked: int

@@ -15,7 +15,8 @@ from tallyveil.cache import Cache
 from tallyveil.errors import StatementTooComplex
 from tallyveil.gate import Gate
 from tallyveil.knowledge import Knowledge
-from tests.gate.asking import Connect
+from tallyveil.knowledge.sums import adding_up
+from tests.gate.asking import Connect, ask, spent
 
 
 def test_a_cache_is_bounded_by_number_and_weight() -> None:
@@ -114,3 +115,37 @@ def test_no_limit_ends_a_statement_that_is_charged(
     assert len(connection.execute(sql).fetchall()) == 5
     with pytest.raises(StatementTooComplex):
         connection.execute(sql)
+
+
+RELATED = "SELECT state, sex, count(*) FROM person GROUP BY GROUPING SETS ((state, sex), (sex))"
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "imaged", "conditioned", "optimal"])
+def test_how_rows_add_up_is_found_before_the_charge(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, mechanism: str
+) -> None:
+    """If that takes too long, nothing is charged; after the charge nothing is left to find."""
+    exact = {"sql": "SELECT state, count(*) FROM person GROUP BY state"}
+    budget = {"rho": 1, "delta": 1e-6}
+    connection = connect({"rho": 0.01}, budget=budget, neighbours="replace", invariants=[exact])
+    sought, charged = adding_up.relations, list[float]()
+
+    def relations(*given: Any) -> Any:
+        charged.append(spent(connection))
+        return sought(*given)
+
+    def late(*given: Any) -> Any:
+        found = deadline.current()
+        assert found is not None
+        found.postpone(-1e9)
+        deadline.check()
+
+    monkeypatch.setattr(adding_up, "relations", late)
+    with pytest.raises(StatementTooComplex, match="took longer") as refused:
+        ask(connection, RELATED, mechanism=mechanism)
+    assert "fewer groups" in str(refused.value.hint)
+    assert spent(connection) == 0
+    monkeypatch.setattr(adding_up, "relations", relations)
+    assert len(connection.execute(RELATED).fetchall()) == 18
+    assert spent(connection) > 0
+    assert charged == [0]

@@ -240,6 +240,8 @@ class Decision:
                 raise refused
             purchases = self.by_invariants.charged(request, purchases)
             self.accountant.price(purchase.charge for purchase in purchases)
+            for table, one in found.items():
+                self.knowledge[table].prepare(one)
             deadline.check()
             try:
                 quote, bought = self._buy(request, purchases, decided_on, others, held)

@@ -34,6 +34,7 @@ _DESCENT: Final = 1e-4
 _RIDGE: Final = 1e-10  # of the largest pivot, since relations may follow from one another
 _REFINED: Final = 20
 _DENSE: Final = 2_000  # the most relations solved as a dense system
+_SHARED: Final = 20  # relations that each shares a value with, on average, if there are more
 _FILLED: Final = 50  # and if at least one in this number of pairs shares a value
 
 
@@ -45,7 +46,8 @@ def projected(
     counts: BoolArray | None = None,
 ) -> FloatArray | None:
     """``relations`` (r×k) of ``totals`` (r), for ``values`` (k) of ``variances`` V. A value of
-    variance 0 stays. None if no solution of the relations was found, or none exists.
+    variance 0 stays. None if no solution of the relations was found, or none exists, or too many of
+    them share values.
     """
     relations = relations.astype(np.float64, copy=False)
     unit = _unit(relations, totals, values, counts)
@@ -87,6 +89,8 @@ def _at_least_0(
         if np.abs(off).max(initial=0) <= _OFF:
             return values + moved
         step = system.newton(moved, off)
+        if step is None:
+            return None
         here, length = system.height(dual, moved) + before @ dual, 1.0
         for _ in range(_SHORTER):
             further = dual + length * step
@@ -108,6 +112,8 @@ def _linear(
 ) -> FloatArray | None:
     """As `projected`, without counts."""
     solve = _solver(relations, variances)
+    if solve is None:
+        return None
     before = totals - relations @ values
     off, moved = before, np.zeros(len(values))
     for _ in range(_REFINED):
@@ -121,17 +127,24 @@ def _linear(
 
 def _solver(
     relations: sparse.csr_matrix, variances: FloatArray
-) -> Callable[[FloatArray], FloatArray]:
-    """A function that multiplies by about (R V Rᵀ)⁻¹."""
+) -> Callable[[FloatArray], FloatArray] | None:
+    """A function that multiplies by about (R V Rᵀ)⁻¹; None as `_factored`."""
     if np.bincount(relations.indices, minlength=1).max() <= 1:
         pivots = relations.power(2) @ variances
         noisy = pivots >= np.finfo(np.float64).tiny
         inverse = np.divide(1, pivots, out=np.zeros(len(pivots)), where=noisy)
         return partial(np.multiply, inverse)
-    number = relations.shape[0]
-    normal = (relations.multiply(variances).tocsr() @ relations.T).tocsc()
+    return _factored((relations.multiply(variances).tocsr() @ relations.T).tocsc())
+
+
+def _factored(normal: sparse.csc_matrix) -> Callable[[FloatArray], FloatArray] | None:
+    """A function that multiplies by about the inverse; None if the matrix is large and relations
+    share values with many others: a cube of three keys and 4,851 groups took minutes."""
+    number = normal.shape[0]
     ridge = _RIDGE * (float(normal.diagonal().max(initial=0)) or 1.0)
     normal = normal + ridge * sparse.eye_array(number)
+    if number > _DENSE and normal.nnz > _SHARED * number:
+        return None
     if number <= _DENSE and normal.nnz * _FILLED > number**2:
         with suppress(np.linalg.LinAlgError):
             return partial(cho_solve, cho_factor(normal.toarray()))
@@ -163,10 +176,9 @@ class _System:
         own, slope = moved[some], (self.relations.T @ dual)[some]
         return float((own * slope - own * own / (2 * self._variances[some])).sum())
 
-    def newton(self, moved: FloatArray, off: FloatArray) -> FloatArray:
-        """−(R V Rᵀ)⁻¹ (R x − b), over the values that are not at 0."""
+    def newton(self, moved: FloatArray, off: FloatArray) -> FloatArray | None:
+        """−(R V Rᵀ)⁻¹ (R x − b), over the values that are not at 0; None as `_factored`."""
         moving = np.where(moved > self._least, self._variances, 0.0)
         normal = (self.relations.multiply(moving) @ self.relations.T).tocsc()
-        pivot = float(normal.diagonal().max(initial=0)) or 1.0
-        step: FloatArray = -splu(normal + _RIDGE * pivot * sparse.eye_array(len(off))).solve(off)
-        return step
+        solve = _factored(normal)
+        return None if solve is None else -solve(off)

@@ -41,11 +41,8 @@ def add_up(
     need not."""
     system = outlook.system
     if system is None:
-        # Rows with estimates but no system have their own answers, and no relations.
-        return NOTHING if outlook.outside or any(map(any, outlook.rows)) else EVERYTHING
-    starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
-    of = np.repeat(outlook.columns, np.diff(starts))
-    values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
+        return EVERYTHING
+    starts, of, values, spread = _known(outlook, rows)
     # Rows of variance 0 are zero, or follow from the exact rows, which take part anyway.
     known = np.flatnonzero(spread > 0)
     if not len(known):
@@ -76,6 +73,24 @@ def add_up(
         if reported:
             rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), reported)
     return rounded.apart | skipped
+
+
+def find_sums(state: State, outlook: Outlook, rows: Sequence[Sequence[Known | None]]) -> None:
+    """Find to what an outlook's rows add up once those that are not known are bought. `add_up`
+    finds it cached."""
+    if outlook.system is not None:
+        _, of, values, spread = _known(outlook, rows)
+        _with_exact_sums(state, outlook.system, of, values, np.where(np.isnan(spread), 1, spread))
+
+
+def _known(
+    outlook: Outlook, rows: Sequence[Sequence[Known | None]]
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Where each column's rows start, and the column, the value and the variance of each row."""
+    starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
+    of = np.repeat(outlook.columns, np.diff(starts))
+    values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
+    return starts, of, values, spread
 
 
 def _with_exact_sums(

@@ -30,7 +30,9 @@ OTHERS: Final = "each other"
 PUBLIC: Final = "public counts"
 """To what rows add up."""
 
-_ENTRIES: Final = 250_000  # of a matrix to reduce, in about 0.1 s
+_ENTRIES: Final = 250_000  # of one matrix to reduce
+_WORK: Final = 40_000_000  # changes of entries in all: about 2 s
+_PAIRS: Final = 30_000_000  # of entries of one row, to move values: about 2 s
 _LARGEST: Final = 2**40  # a coefficient
 _WHOLE: Final = 2.0**53  # up to here a double holds every integer
 
@@ -60,16 +62,18 @@ def relations(
     asked: sparse.csr_matrix, exact: sparse.csr_matrix, values: FloatArray
 ) -> Relations | None:
     """The relations between the rows ``asked`` and ``exact`` rows with these values, over the same
-    cells; None if they are too many to find, or have too many digits."""
+    cells; None if they take too much work to find or to satisfy, or have too many digits."""
     every = sparse.vstack([exact, asked], format="csr")
     first = exact.shape[0]
     known = np.append(values, np.full(asked.shape[0], np.nan))
     entries = list[tuple[int, int, int]]()
     totals, dependent, with_exact = list[int](), list[int](), list[int]()
+    work = _WORK
     for part in _parts(every):
-        found = _dependencies(every[part], part >= first)
-        if found is None:
+        reduced = _dependencies(every[part], part >= first, work)
+        if reduced is None:
             return None
+        found, work = reduced
         for row, parts, factors in deadline.stoppable(found, 100):
             if part[row] < first:
                 continue  # among exact rows
@@ -87,6 +91,8 @@ def relations(
             dependent.append(int(part[row]) - first)
             totals.append(total)
     of, columns, data = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+    if (np.bincount(columns, minlength=1) ** 2).sum() > _PAIRS:
+        return None
     return Relations(
         sparse.csr_matrix((data, (of, columns)), (len(totals), asked.shape[0])),
         *(np.array(one, dtype=np.int64) for one in (totals, dependent, with_exact)),
@@ -115,9 +121,11 @@ def _parts(matrix: sparse.csr_matrix) -> Iterator[IntArray]:
     yield from np.split(tied[order], starts[1:])
 
 
-def _dependencies(matrix: sparse.csr_matrix, asked: BoolArray) -> list[Dependency] | None:
-    """The rows that are sums of others, exact ones first, then those of the fewest cells; None if
-    they are too many to find."""
+def _dependencies(
+    matrix: sparse.csr_matrix, asked: BoolArray, work: int
+) -> tuple[list[Dependency], int] | None:
+    """The rows that are sums of others, exact ones first, then those of the fewest cells, and what
+    is left of the ``work``; None if it takes more."""
     cells = sparse.csr_matrix(matrix.T)
     cells = cells[np.flatnonzero(np.diff(cells.indptr))]
     cells = cells[distinct_rows(cells)]
@@ -125,10 +133,11 @@ def _dependencies(matrix: sparse.csr_matrix, asked: BoolArray) -> list[Dependenc
         return None
     weights = np.asarray(abs(matrix).sum(axis=1)).ravel()
     order = np.lexsort((weights, np.diff(matrix.indptr), asked))
-    found = dependencies(cells.toarray().T[order])
-    if found is None:
+    reduced = dependencies(cells.toarray().T[order], work)
+    if reduced is None:
         return None
-    return [(int(order[row]), order[parts], factors) for row, parts, factors in found]
+    found, left = reduced
+    return [(int(order[row]), order[parts], factors) for row, parts, factors in found], left
 
 
 def _tied(matrix: sparse.csr_matrix) -> IntArray:
