@@ -24,7 +24,7 @@ from tallyveil.gate import Gate
 from tests.gate.many_sessions import PATIENCE
 
 Row = list[int]
-SHORT, LONG = 60, 1_000
+SHORT, LONG = 12, 1_000
 
 # What is summed of a record's a, b and c; 1 is counted.
 VALUES = {
@@ -222,11 +222,11 @@ def tried(seed: int, base: Path) -> tuple[int, list[str]]:
     return number, wrong
 
 
-@pytest.mark.parametrize("start", range(0, SHORT, 10))
+@pytest.mark.parametrize("start", range(0, SHORT, 6))
 def test_relations_hold(start: int, tmp_path: Path) -> None:
-    found = [tried(seed, tmp_path) for seed in range(start, start + 10)]
+    found = [tried(seed, tmp_path) for seed in range(start, start + 6)]
     assert not [one for _, wrong in found for one in wrong]
-    assert sum(number for number, _ in found) > 100
+    assert sum(number for number, _ in found) > 50
 
 
 @pytest.mark.slow
