@@ -43,7 +43,7 @@ def test_cells_that_are_equal_in_all_rows_are_merged(others: list[int]) -> None:
     random = np.random.default_rng(0)
     for _ in range(20):
         columns = [_column(random, others) for _ in range(8)]
-        prepared = [PreparedColumn.of(column) for column in columns]
+        prepared = [PreparedColumn.of(1, column) for column in columns]
         found = related(prepared[:2], range(2, len(columns)), prepared.__getitem__, 100_000)
         assert found is not None
         used = [columns[n] for n in found.used]

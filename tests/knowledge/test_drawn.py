@@ -13,7 +13,7 @@ from tallyveil.knowledge.state import State
 
 def test_no_columns_have_no_noises() -> None:
     """As where nothing recorded bears on a question, and nothing is exact."""
-    assert len(State().all_noises(())) == 0
+    assert len(State(1).all_noises(())) == 0
 
 
 def test_a_quick_bound_is_no_narrower() -> None:

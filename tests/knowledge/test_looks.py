@@ -35,7 +35,7 @@ def _column(first: int, part: int | None = None) -> Column:
 @pytest.fixture
 def state() -> State:
     """The days of each part were asked dozens of times."""
-    result = State()
+    result = State(1)
     for number in range(90):
         result.learn(release(number, _column(number // PARTS, number % PARTS)))
     return result
@@ -77,7 +77,7 @@ def test_a_row_without_coefficients_is_not_looked_for_in_fewer_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As of a sum over a group whose values are all 0: no recorded column says anything of it."""
-    state, days = State(), np.arange(50, dtype=np.int64)
+    state, days = State(1), np.arange(50, dtype=np.int64)
     asked = Factor(("day",), (DAYS,), len(days) + 1, days, days, days * 0 + 1)
     first = Column((asked.take(days),))
     for number, one in enumerate([first, _column(60, 0)]):  # the second has no part in it
@@ -97,7 +97,7 @@ def test_a_row_without_coefficients_is_not_looked_for_in_fewer_columns(
 
 def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
     columns = [_column(number) for number in range(40)]
-    found = Looks(State()).at(columns, range(40), 0, 40)
+    found = Looks(State(1)).at(columns, range(40), 0, 40)
     assert not any(any(rows) for outlook in found for rows in outlook.rows)
     assert len(found) == 2
 
@@ -139,7 +139,7 @@ def narrowed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 def test_where_nothing_follows_from_all_columns_no_fewer_are_looked_at(
     narrowed: list[list[int]],
 ) -> None:
-    state = State()
+    state = State(1)
     for number in range(100):
         state.learn(release(number, _ranged(**{f"part{number % 9}": (1 + number // 9, 50)})))
     (found,) = Looks(state).at([_ranged(hour=(3, 9))], [0], state.recorded, 1)
@@ -152,7 +152,7 @@ def test_where_nothing_follows_from_most_columns_the_others_are_looked_at(
     narrowed: list[list[int]],
 ) -> None:
     """They come after very many more precise ones, which determine nothing."""
-    state = State()
+    state = State(1)
     for number in range(1_200):
         state.learn(release(number, _ranged(hour=(0, 50), part=(1 + number % 40, 50))))
     hours = [_ranged(hour=(0, 20)), _ranged(hour=(20, 50))]
@@ -165,7 +165,7 @@ def test_where_nothing_follows_from_most_columns_the_others_are_looked_at(
 
 
 def test_few_of_many_choices_of_columns_are_looked_at(narrowed: list[list[int]]) -> None:
-    state = State()
+    state = State(1)
     for number in range(1_200):
         other = {f"part{number % 12}": (1 + number % 40, 50)}
         state.learn(release(number, _ranged(hour=(0, 50), **other)))

@@ -82,7 +82,7 @@ def test_a_resumed_state_is_equal_to_replaying(seed: int) -> None:
     exact, asked = Column(), [*forms, *(any_column(random) for _ in range(4))]
 
     def begun() -> State:
-        state = State()
+        state = State(1)
         if seed % 2:
             state.declare(exact, (7,))
         return state
