@@ -6,7 +6,15 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.postgres import casts, comparisons, identifiers, numbers, texts, times
+from tallyveil.rewriter.postgres import (
+    casts,
+    comparisons,
+    conditions,
+    identifiers,
+    numbers,
+    texts,
+    times,
+)
 from tallyveil.rewriter.postgres.topic import Rule, Rules
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import visit
@@ -14,7 +22,8 @@ from tallyveil.rewriter.sql.nodes import visit
 __all__ = ["MACROS", "translate"]
 
 _TOPICS: Final[tuple[Rules, ...]] = (
-    identifiers.RULES, numbers.RULES, casts.RULES, comparisons.RULES, texts.RULES, times.RULES,
+    identifiers.RULES, numbers.RULES, casts.RULES, comparisons.RULES, conditions.RULES,
+    texts.RULES, times.RULES,
 )  # fmt: skip
 MACROS: Final = (*numbers.MACROS, *casts.MACROS, *texts.MACROS, *times.MACROS)
 """Each as in CREATE MACRO: ``name(arguments) AS expression``."""
