@@ -109,6 +109,18 @@ def test_only_queries_are_parsed(word: str, caplog: pytest.LogCaptureFixture) ->
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [("~~", "LIKE"), ("!~~", "NOT LIKE"), ("~~*", "ILIKE"), ("!~~*", "NOT ILIKE")],
+)
+def test_the_operators_of_like_are_read_as_its_words(
+    operator: str, words: str, dialect: Dialect
+) -> None:
+    sql = "SELECT count(*) FROM person WHERE NOT state {} 'A%' AND married"
+    assert parse_query(sql.format(operator), dialect) == parse_query(sql.format(words), dialect)
+
+
 def test_bounds() -> None:
     with pytest.raises(StatementTooComplex, match="characters"):
         split("select '" + "x" * 200_000 + "'", "postgres")

@@ -243,11 +243,18 @@ _NEGATED: Final = {
     ("AEXPR_LIKE", "!~~"): ("AEXPR_LIKE", "~~"),
     ("AEXPR_ILIKE", "!~~*"): ("AEXPR_ILIKE", "~~*"),
 }  # fmt: skip
+# Operators for words.
+_WORDS: Final = {
+    "~~": "AEXPR_LIKE", "!~~": "AEXPR_LIKE", "~~*": "AEXPR_ILIKE", "!~~*": "AEXPR_ILIKE",
+}  # fmt: skip
 _CALLED: Final = {"^": "power", "^@": "starts_with", "|/": "sqrt", "||/": "cbrt"}
 
 
 def _expression(fields: Node) -> Node:
     kind, names = fields["kind"], _names(fields["name"])
+    if kind == "AEXPR_OP" and len(names) == 1 and names[0] in _WORDS:
+        kind = _WORDS[names[0]]
+        fields = {**fields, "kind": kind}
     negated = _NEGATED.get((kind, names[-1]))
     if negated is not None and len(names) == 1:
         return _not({"A_Expr": {**fields, "kind": negated[0], "name": _strings([negated[1]])}})
