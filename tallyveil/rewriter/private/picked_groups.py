@@ -61,10 +61,11 @@ def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
 def _pairs(
     select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
 ) -> Sequence[_Pair]:
-    """The pairs that ON compares; none if the join is of another kind, or if anything but ON reads,
-    or may read, one of its columns.
+    """The pairs that ON compares; none if the join is of another kind, if the query has no name,
+    which DuckDB does not need, or if anything but ON reads, or may read, one of its columns.
     """
-    plain = not (join.side or join.args.get("using") or join.this.args["alias"].columns)
+    named = join.this.alias and not join.this.alias_column_names
+    plain = named and not (join.side or join.args.get("using"))
     on = join.args.get("on")
     if not plain or join.kind not in ("", "INNER") or on is None:
         return ()
