@@ -65,15 +65,10 @@ def test_duckdb_divides_as_duckdb_does(connect: Connect) -> None:
 def test_a_joined_query_needs_no_name(connect: Connect) -> None:
     cursor = connect().cursor()
     groups = "(SELECT sex, count(*) AS n FROM person GROUP BY sex)"
-    (one,) = cursor.execute(
-        f"SELECT min(n / m) FROM {groups} JOIN (SELECT count(*) AS m FROM person) ON true"
-    ).fetchall()
-    assert (
-        one
-        == cursor.execute(
-            f"SELECT min(n / m) FROM {groups} AS t JOIN (SELECT count(*) AS m FROM person) AS u ON true"
-        ).fetchone()
-    )
+    total = "(SELECT count(*) AS m FROM person)"
+    one = cursor.execute(f"SELECT min(n / m) FROM {groups} JOIN {total} ON true").fetchone()
+    named = cursor.execute(f"SELECT min(n / m) FROM {groups} AS t JOIN {total} AS u ON true")
+    assert named.fetchone() == one
 
 
 def test_group_by_all_of_nothing_is_one_group(connect: Connect) -> None:
