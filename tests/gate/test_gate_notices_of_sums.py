@@ -170,3 +170,19 @@ def test_explain_states_what_is_summed_up_from_each_aggregate(
 def test_explain_knows_sums_that_are_exact(connection: tallyveil.Connection) -> None:
     lines = explained(connection, statement("ROLLUP (a, b)"))
     assert "\n  aggregate 1, summed up: 4 rows, interval ±0 at 95 %\n" in lines
+
+
+@pytest.mark.parametrize("highest", [99, 20_000])
+def test_groups_add_up_to_an_exact_total_or_the_notice_reports_it(
+    connect: Connect, source: duckdb.DuckDBPyConnection, highest: int
+) -> None:
+    """Beside a sum of so many values that the exact rows are left out of the estimate, too."""
+    source.execute(
+        "CREATE TABLE t AS SELECT i%3 AS a, i%7%4 AS b, i%99 AS cost FROM range(3000) t(i)"
+    )
+    attributes = {"a": {"range": [0, 2]}, "b": {"range": [0, 3]}, "cost": {"range": [0, highest]}}
+    connection = connect(**{"from": "t", "attributes": attributes}, **BY_A)
+    cursor = connection.execute("SELECT b, count(*), sum(cost) FROM person GROUP BY b")
+    total = sum(n for _, n, _ in cursor.fetchall())
+    reported = "need not add up to public counts" in (cursor.notices[0].hint or "")
+    assert (reported, total == 3000 or reported) == (highest > 99, True)

@@ -64,7 +64,9 @@ def add_up(
         of = np.append(of, np.full(len(members), -1))
         counts = None if counts is None else np.append(counts, np.zeros(len(members), bool))
     rounded = jointly_rounded(matrix, values, spread, counts, of, related)
-    skipped = NOTHING if related is not None or exact.whole else frozenset((PUBLIC,))
+    held = np.count_nonzero(system.numbers < 0) == sum(one.column.height for one in state.exact)
+    sure = held and (related is not None or exact.whole)
+    skipped = NOTHING if sure else frozenset((PUBLIC,))
     if rounded is None:
         return skipped
     for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
