@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel
 
 from tallyveil.errors import InvalidEncoding, SQLSyntaxError, StatementError, StatementTooComplex
 from tallyveil.interval import quantities_of
+from tallyveil.rewriter.sql.second_parser import sign_refusal
 
 __all__ = ["DuckDBParser"]
 
@@ -92,7 +93,8 @@ class DuckDBParser:
         return None
 
     def refusal(self, node: Any) -> StatementError | None:
-        return None
+        signed = isinstance(node, dict) and _name(node) == "+" and len(_arguments(node)) == 1
+        return sign_refusal() if signed else None
 
 
 _NOWHERE: Final = 2**64 - 1
@@ -150,8 +152,6 @@ def _function(node: Node) -> Node:
     name, arguments = _name(node), _arguments(node)
     if name is None:
         return node
-    if name == "+" and len(arguments) == 1:
-        return {**arguments[0], "alias": node["alias"]}
     if name in ("!~~", "!~~*"):
         return _not(node, {**node, **_path(node, name[1:])})
     if name in ("if", "iff") and len(arguments) == 3:

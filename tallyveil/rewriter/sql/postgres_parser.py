@@ -22,6 +22,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.interval import quantities_of
+from tallyveil.rewriter.sql.second_parser import sign_refusal
 
 __all__ = ["Call", "PostgresParser", "calls"]
 
@@ -87,6 +88,8 @@ class PostgresParser:
         match node:
             case {"A_Expr": fields} | fields if fields.get("kind") == "AEXPR_OP":
                 sign = _names(fields["name"])[-1]
+                if sign == "+" and "lexpr" not in fields:
+                    return sign_refusal()
                 if sign in _OPERATORS:
                     message = f"operator does not exist: {sign}"
                     return UndefinedFunction(message, hint=f"Write {_OPERATORS[sign]}.")
@@ -261,8 +264,6 @@ def _expression(fields: Node) -> Node:
     if kind != "AEXPR_OP" or len(names) > 1:
         return {"A_Expr": fields}
     operands = [fields[side] for side in ("lexpr", "rexpr") if side in fields]
-    if names == ["+"] and len(operands) == 1:
-        return dict(operands[0])
     if names[0] in _CALLED:
         return _call(_CALLED[names[0]], *operands)
     return {"A_Expr": fields}

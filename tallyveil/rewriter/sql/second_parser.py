@@ -14,7 +14,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 
-__all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "string_at"]
+__all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "sign_refusal", "string_at"]
 
 
 PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
@@ -127,3 +127,9 @@ def _refusal(position: int | None) -> StatementError:
         hint="Write this part in another way.",
         position=position,
     )
+
+
+def sign_refusal() -> StatementError:
+    """The refusal of +1, of which sqlglot drops the sign: 1 is a column in GROUP BY and ORDER BY,
+    and +1 is not."""
+    return FeatureNotSupported("the sign + before a value is not answered", hint="Leave it out.")
