@@ -234,9 +234,10 @@ def _least(
         if ahead <= 0 and lower(0.0) >= target:
             return 0.0
         last, off, here = here, now, ahead if low < ahead < high else (low + high) / 2
-    steps = math.ceil(here / step)
-    while lower(steps * step) < target:
-        steps += 1
-    while lower((steps - 1) * step) >= target:
-        steps -= 1
-    return steps * step
+    near = math.ceil(here / step)
+    for steps in (near, near + 1, near - 1):
+        if lower(steps * step) >= target > lower((steps - 1) * step):
+            return steps * step
+    # It is flat here, as between the values of errors that are nearly whole.
+    every = range(math.ceil(end / step) + 1)
+    return step * bisect_left(every, True, key=lambda steps: lower(steps * step) >= target)
