@@ -94,11 +94,11 @@ def test_an_answer_too_wide_to_be_looked_at_costs_a_repeated_count_no_new_look(
 
     monkeypatch.setattr(System, "of", noted)
     connection.execute(COUNT).fetchall()
-    assert len(laid_out) == 1
+    assert sum(map(bool, laid_out)) == 1
     for number in range(5):
         ask(connection, f"SELECT sum(a * b) FROM visits WHERE d <> {number}", source="fresh")
         ask(connection, COUNT, source="auto")
-    assert len(laid_out) == 1
+    assert sum(map(bool, laid_out)) == 1
 
 
 def test_who_buys_much_works_out_what_others_need_of_it(

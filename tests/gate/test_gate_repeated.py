@@ -166,8 +166,9 @@ def test_narrow_intervals_are_reached_by_more_rows_than_have_laws(opened: Opened
         " FROM t GROUP BY CUBE (b, d, a)"
     )
     message = connection.execute(sql).notices[0].message
-    [widest] = re.findall(r"±([0-9.]+) at 95 %", message)
-    assert float(widest) <= 5
+    halves = [float(half) for half in re.findall(r"±([0-9.]*[0-9])", message)]
+    assert halves
+    assert max(halves) <= 5
     assert connection.execute(sql).notices[0].message.startswith("answered from history, free")
 
 

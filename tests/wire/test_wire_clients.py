@@ -52,7 +52,6 @@ ON_CONNECTING = [
     "VALUES (1, 'a'), (2, 'b') ORDER BY 1 DESC LIMIT 1",
     "VALUES (1, NULL), (2, 'b') ORDER BY column2 NULLS FIRST OFFSET 1",
     "(VALUES (1))",
-    "VALUES (1) UNION ALL SELECT 2",
     "SELECT column2, column1 FROM (VALUES (1, 'a')) AS v",
     "SELECT * FROM (VALUES (1, 'a')) AS v (n)",
     "WITH v AS (VALUES (1), (2)) SELECT column1 + 1 AS n FROM v",

@@ -21,7 +21,7 @@ from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column
 
-__all__ = ["NOTHING", "add_up"]
+__all__ = ["NOTHING", "add_up", "find_sums"]
 
 NOTHING: Final = frozenset[str]()
 EVERYTHING: Final = frozenset((OTHERS, PUBLIC))

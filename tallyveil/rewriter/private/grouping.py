@@ -69,16 +69,16 @@ def grouping(select: exp.Select) -> Grouping:
         return _numbered([tuple(items) if listed else ()])
     if group.args.get("all"):
         keys = [i for i in items if not any(map(is_aggregate, level_nodes(i)))]
-        return _numbered([(*keys, *_bare_columns(select.args.get("having")))])
+        return _numbered([(*keys, *_bare_columns(select.args.get("having"), keys))])
     sets: list[_Set] = [()]
     for part in group.expressions:
         sets = _product(sets, _sets(part, items), group)
     return _numbered(sets)
 
 
-def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
-    """The columns of HAVING outside aggregates, also in items named by alias. DuckDB's GROUP BY ALL
-    makes them keys too.
+def _bare_columns(having: exp.Having | None, keys: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The columns of HAVING outside aggregates and ``keys``. DuckDB's GROUP BY ALL makes them keys
+    too.
     """
 
     def is_key(node: exp.Expr) -> bool:
@@ -86,8 +86,11 @@ def _bare_columns(having: exp.Having | None) -> list[exp.Expr]:
 
     if having is None:
         return []
-    ends = having.dfs(prune=lambda n: is_key(n) or is_aggregate(n) or isinstance(n, exp.Query))
-    return [node for node in ends if is_key(node)]
+    known = frozenset(keys)
+    ends = having.dfs(
+        prune=lambda n: n in known or is_key(n) or is_aggregate(n) or isinstance(n, exp.Query)
+    )
+    return [node for node in ends if is_key(node) and node not in known]
 
 
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:

@@ -71,6 +71,16 @@ class DuckDBParser:
     def plain(self, node: Node) -> Node:
         if node.get("null_order") == "ORDER_DEFAULT":
             return {**node, "null_order": "NULLS LAST"}
+        match node:
+            # sqlglot writes a VALUES that is a query by itself as a SELECT from it.
+            case {
+                "type": "SUBQUERY",
+                "alias": "_values",
+                "subquery": {"node": {"from_table": own}},
+            }:
+                values: Node = own
+                if values.get("type") == "EXPRESSION_LIST" and not node.get("column_name_alias"):
+                    return values
         rule = _RULES.get(node.get("class", ""))
         changed = node if rule is None else rule(node)
         return changed if changed.get("class") == node.get("class") else self.plain(changed)

@@ -16,7 +16,7 @@ from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
     "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
-    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "unfiltered",
+    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "unfiltered", "unlink",
     "visit", "whole_number",
 ]  # fmt: skip
 

@@ -327,6 +327,20 @@ def _sort(fields: Node) -> Node:
     return {"SortBy": {**fields, "sortby_nulls": nulls}}
 
 
+def _values(fields: Node) -> Node:
+    """sqlglot writes a VALUES that is a query by itself as SELECT * FROM (VALUES …) AS _values."""
+    match fields:
+        case {
+            "targetList": [{"ResTarget": {"val": {"ColumnRef": {"fields": [{"A_Star": _}]}}}}],
+            "fromClause": [{"RangeSubselect": {"subquery": query, "alias": alias}}],
+        }:
+            plainly = fields.keys() == {"targetList", "fromClause", "limitOption", "op"}
+            own: Node = query
+            if plainly and alias == {"aliasname": "_values"} and "valuesLists" in own["SelectStmt"]:
+                return own
+    return {"SelectStmt": fields}
+
+
 _RULES: Final[Mapping[str, Callable[[Node], Node]]] = {
     "FuncCall": _function,
     "A_Expr": _expression,
@@ -334,6 +348,7 @@ _RULES: Final[Mapping[str, Callable[[Node], Node]]] = {
     "TypeCast": _cast,
     "A_Const": _constant,
     "SortBy": _sort,
+    "SelectStmt": _values,
 }
 _BETWEEN: Final = 0x10  # ROWS 1 PRECEDING is short for BETWEEN 1 PRECEDING AND CURRENT ROW
 
