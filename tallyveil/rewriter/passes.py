@@ -64,7 +64,7 @@ from tallyveil.rewriter.resolve.scope import (
     Scope,
 )
 from tallyveil.rewriter.sql import parameters
-from tallyveil.rewriter.sql.check import check
+from tallyveil.rewriter.sql.check import check, refuse_type_lookups
 from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
 from tallyveil.rewriter.sql.naming import check_references, name_columns
 from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, own_alias, position
@@ -312,6 +312,7 @@ READING: Final[tuple[Callable[[Draft], None], ...]] = (
     _spell_names,
     lambda draft: forget_databases(draft.tree),
     lambda draft: write_out(draft.tree),
+    lambda draft: refuse_type_lookups(draft.tree),
     lambda draft: refuse_catalogs(draft.tree, draft.catalog),
     lambda draft: check(draft.tree),
     lambda draft: check_references(draft.tree, draft.dialect),

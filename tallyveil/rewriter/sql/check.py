@@ -23,7 +23,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.nodes import function_name, meant, position, visit
 
-__all__ = ["check"]
+__all__ = ["check", "refuse_type_lookups"]
 
 MAX_DIGITS: Final = 400
 MAX_ITEMS: Final = 1664  # PostgreSQL's limit for the items of a SELECT
@@ -212,6 +212,13 @@ def _argument_refusal(node: exp.Expr, name: str, value: object) -> StatementErro
     )
 
 
+def refuse_type_lookups(tree: exp.Expr) -> None:
+    """Refuse to look types up by name, as drivers do for those of extensions: they take 42704 for
+    "not installed here", whatever else is wrong with the statement."""
+    if any(function_name(node) in _TYPE_LOOKUPS for node in tree.find_all(exp.Anonymous)):
+        raise UndefinedObject("types are not looked up by name here")
+
+
 def _check_function(node: exp.Func) -> None:
     kind = type(node)
     if kind in known.AGGREGATES or function_name(node) in known.SESSION_FUNCTIONS:
@@ -249,9 +256,6 @@ def _check_named(node: exp.Anonymous) -> None:
         return
     if name in known.ABOUT_ANSWERS:
         return
-    if name in _TYPE_LOOKUPS:
-        # Drivers look extension types up by name and take 42704 for "not installed here".
-        raise UndefinedObject("types are not looked up by name here")
     raise UndefinedFunction(
         f"function {name} is not answered",
         hint=f"{meant(name, _ANSWERED)}Only deterministic functions of texts, numbers and dates"
