@@ -91,9 +91,9 @@ def note_pauses() -> None:
             began = time.thread_time()
         elif gc.get_freeze_count():
             took = round((time.thread_time() - began) * 1e3, 3)
-            file.write(json.dumps([found["generation"], took]) + "\n")
+            os.write(file, f"[{found['generation']}, {took}]\n".encode())
 
-    file = open(os.environ[_PAUSES], "w", buffering=1)  # noqa: SIM115  # until the process ends
+    file = os.open(os.environ[_PAUSES], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     gc.callbacks.append(note)
 
 

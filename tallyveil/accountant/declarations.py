@@ -48,9 +48,9 @@ def _text(number: Fraction | None) -> str | None:
 
 def declare(ledger: Ledger, accounts: Mapping[str, Account]) -> Position:
     """Record what is not recorded yet, and return the end of the records; inside `writing`."""
-    last, end = dict[str, str](), START
-    for stored, end in ledger.budgets_after(START):  # noqa: B007
-        last[stored.table] = stored.declared
+    recorded = [*ledger.budgets_after(START)]
+    last = {stored.table: stored.declared for stored, _ in recorded}
+    end = recorded[-1][1] if recorded else START
     for table, account in accounts.items():
         declared = declaration(account)
         if last.get(table) != declared:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +29,7 @@ def noise_effects(
         for check in plan.checks:
             if check.about == "ratio" and not near_zero:
                 continue
-            found = [tuple(row.values()) for row in cursor.arrow(check.sql).to_pylist()]
+            found = [[*row.values()] for row in cursor.arrow(check.sql).to_pylist()]
             if check.about == "ratio":
                 unsafe, rows = unsafe + found[0][0], rows + found[0][1]
             elif uncertain is None and _overlap(found):
@@ -66,10 +69,10 @@ def _any_near_zero(table: pa.Table) -> bool:
     return False
 
 
-def _overlap(rows: list[tuple[object, ...]]) -> bool:
+def _overlap(rows: Sequence[Sequence[Any]]) -> bool:
     """Whether there are two rows with intervals that overlap, and noise in one of them."""
     if len(rows) < 2 or None in (*rows[0], *rows[1]):
         return False
     (low, high), (next_low, next_high) = rows
     exact = low == high and next_low == next_high
-    return not exact and low <= next_high and next_low <= high  # type: ignore[operator]
+    return bool(not exact and low <= next_high and next_low <= high)

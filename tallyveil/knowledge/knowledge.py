@@ -251,6 +251,8 @@ class Knowledge:
         if as_sums:
             which = [n for n in which if n < found.asked]
             outlooks = [one for one in outlooks if one.columns[0] < found.asked]
+        if not exact and len(which) < 2 and all(found.columns[n].disjoint for n in which):
+            return ()  # no row is a sum of others
         if apart or (exact if large else len(outlooks) > 1):
             return self._looks.agreeing(found.columns, which)
         return [

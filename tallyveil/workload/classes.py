@@ -139,7 +139,7 @@ def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
     """The cells that some row touches, the kind of each, and a cell of each kind. No row
     distinguishes cells of one kind."""
     deadline.check()
-    if int(np.bincount(factor.cells, minlength=1).max()) <= 1:  # no two rows overlap
+    if factor.disjoint:
         values = np.unique(factor.coefficients)
         kinds = np.searchsorted(values, factor.coefficients)
         of_cell, distinct = coded(factor.rows * len(values) + kinds)

@@ -122,6 +122,11 @@ class Factor:
         return np.bincount(self.rows, minlength=self.height).astype(np.int64)
 
     @cached_property
+    def disjoint(self) -> bool:
+        """Whether no cell is in two rows."""
+        return int(np.bincount(self.cells, minlength=1).max()) <= 1
+
+    @cached_property
     def largest_by_row(self) -> npt.NDArray[np.uint64]:
         """max_j |F_ij| of every row i with a coefficient; unsigned, so that -2^63 has one."""
         magnitudes = np.abs(self.coefficients).view(np.uint64)

@@ -94,6 +94,11 @@ class Column:
     def height(self) -> int:
         return self.product_height if self.selected is None else len(self.selected)
 
+    @property
+    def disjoint(self) -> bool:
+        """Whether no cell is in two rows, for certain."""
+        return all(factor.disjoint for factor in self.factors)
+
     @cached_property
     def counts_up(self) -> bool:
         """Whether no record can make a row's true value less than 0."""

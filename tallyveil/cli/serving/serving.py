@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import signal
@@ -9,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -315,7 +316,11 @@ def address_errors(host: str, port: int) -> Iterator[None]:
 def dsn(host: str, port: int, *, user: str | None = None, tls: bool = False) -> str:
     """Return a shell command that connects with psql. A server that listens at all addresses is
     reached from here at the local one."""
-    local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    local = host
+    with suppress(ValueError):  # a name
+        address = ipaddress.ip_address(host)
+        if address.is_unspecified:
+            local = "127.0.0.1" if address.version == 4 else "::1"
     literal = f"[{local}]" if ":" in local else local
     who = "" if user is None else f"{user}@"
     url = f"postgresql://{who}{literal}:{port}/tallyveil"

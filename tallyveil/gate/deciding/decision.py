@@ -110,7 +110,7 @@ class Decision:
     def _report(self, request: Request, wanted: Mapping[str, Noise], settled: _Settled) -> Answered:
         """The answer from what is known now, once the ledger has how its estimates were made.
 
-        A statement that is charged is answered: the time limit has ended it before, or not at all.
+        Once a statement is charged, the time limit does not end the work here, which is bounded.
         """
         limit = deadline.uncounted() if settled.quote else nullcontext()
         with charge_explained(request, settled.quote), limit:

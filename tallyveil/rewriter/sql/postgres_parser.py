@@ -22,7 +22,7 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.interval import quantities_of
-from tallyveil.rewriter.sql.second_parser import sign_refusal
+from tallyveil.rewriter.sql.second_parser import nodes, sign_refusal
 
 __all__ = ["Call", "PostgresParser", "calls"]
 
@@ -134,17 +134,11 @@ class Call(NamedTuple):
 def calls(statements: list[Node], sql: str) -> list[Call]:
     """The calls that are written as name(…), without a schema, in their order."""
     found = list[tuple[int, str, int]]()
-    stack: list[Any] = list(statements)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, list):
-            stack += node
-        elif isinstance(node, dict):
-            stack += node.values()
-            call = node.get("FuncCall")
-            if call is not None and len(call["funcname"]) == 1:
-                name, count = _names(call["funcname"])[0], len(call.get("args", ()))
-                found.append((call.get("location", 0), name, count))
+    for node in nodes(statements):
+        call = node.get("FuncCall")
+        if call is not None and len(call["funcname"]) == 1:
+            name, count = _names(call["funcname"])[0], len(call.get("args", ()))
+            found.append((call.get("location", 0), name, count))
     data, byte, character, read = sql.encode(), 0, 0, list[Call]()
     for location, name, count in sorted(found):
         character += len(data[byte:location].decode())

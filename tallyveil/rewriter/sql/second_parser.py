@@ -7,6 +7,7 @@ syntax error has the words and the position of the analyst's database.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from sqlglot import exp
@@ -14,7 +15,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 
-__all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "sign_refusal", "string_at"]
+__all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "nodes", "sign_refusal", "string_at"]
 
 
 PARSER_FAILURES: Final = (TypeError, AttributeError, IndexError, KeyError, ValueError)
@@ -45,21 +46,24 @@ class SecondParser(Protocol):
         """What is wrong with a node that sqlglot reads otherwise, if that is known."""
 
 
-def string_at(parser: SecondParser, read: list[Any], sql: str, start: int) -> str | None:
-    """The text of the string that begins at a character of ``sql``, as the second parser reads it;
-    None if there is no such string."""
-    byte = len(sql[:start].encode())
-    stack: list[Any] = list(read)
+def nodes(read: list[Any]) -> Iterator[dict[str, Any]]:
+    """All nodes of what a parser reads, in no order."""
+    stack = list(read)
     while stack:
         node = stack.pop()
         if isinstance(node, list):
             stack += node
         elif isinstance(node, dict):
-            found = parser.constant(node)
-            if found is not None and found[0] == byte:
-                return found[1]
+            yield node
             stack += node.values()
-    return None
+
+
+def string_at(parser: SecondParser, read: list[Any], sql: str, start: int) -> str | None:
+    """The text of the string that begins at a character of ``sql``, as the second parser reads it;
+    None if there is no such string."""
+    byte = len(sql[:start].encode())
+    constants = filter(None, map(parser.constant, nodes(read)))
+    return next((text for at, text in constants if at == byte), None)
 
 
 def disagreement(
