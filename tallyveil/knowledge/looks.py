@@ -192,7 +192,7 @@ class Looks:
                 continue
             sums = sum(column.height for column in columns[asked:])
             system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
-            if system is None or not system.used:
+            if system is None or not system.used or system.surely_unknown >= best.unknown:
                 continue
             one = replace(found, outside=False).estimated(system)
             if one.unknown < best.unknown:
