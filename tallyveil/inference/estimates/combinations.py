@@ -10,7 +10,8 @@ same small problem many times over, so only problems that differ are solved:
    as long as it applies.
 2. Connected components of rows and the cells they touch are blocks. A is the sum over the blocks a
    query touches of the best A for its part in each.
-3. Blocks with the same rows, in order, are one problem, and so are parts with the same query.
+3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`).
+4. Blocks with the same rows, in order, are one problem, and so are parts with the same query.
 
 Solutions are computed in floating point, and accepted only if A H = q on every cell, to 1e-11 of
 the largest term. Otherwise the query counts as not determined, which costs precision but keeps
@@ -33,6 +34,7 @@ from tallyveil.inference.estimates.blocks import Blocks, Parts
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.least_norm import LARGEST, Nearest, least_norm_work
+from tallyveil.inference.estimates.partitions import Partition
 from tallyveil.inference.estimates.pruning import Pruned
 from tallyveil.inference.estimates.together import WORK, Together, is_small
 from tallyveil.inference.laws.noise import Noises
@@ -189,6 +191,12 @@ class _Solutions:
             self.found |= dict.fromkeys(own)
             return
         queries = self.parts.queries(own, cells)
+        partition = Partition.of(matrix, noises)
+        by_formula = None if partition is None else partition.combinations(queries)
+        if by_formula is not None:
+            self.too_large = False
+            self.found |= dict(zip(own, by_formula, strict=True))
+            return
         for sort, weights in zip(own, self._weights(matrix, noises, queries, own), strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             self.found[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
