@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from tallyveil.knowledge.sums import rounding
+from tallyveil.knowledge.sums.relations import relations
 from tallyveil.knowledge.sums.rounding import jointly_rounded
 
 CELLS = np.eye(6, dtype=np.int64)
@@ -158,24 +159,30 @@ def test_whole_numbers_that_doubles_cannot_hold_are_left_alone() -> None:
         assert not found.agree
 
 
-@pytest.mark.parametrize("seed", [280, 435, 550, 659, 1049, 1084])
-def test_counts_are_the_same_whatever_the_last_digits_of_values(seed: int) -> None:
-    """Counts, and sums of b, of all marginals of a table with 3 × 4 × 3 cells."""
-    shape = (3, 4, 3)
-    cells = np.arange(36).reshape(shape)
+SHAPE = (3, 4, 3)
+
+
+def of_all_marginals(weights: np.ndarray) -> np.ndarray:
+    """Counts and sums of ``weights``, one for each cell."""
+    cells = np.arange(36).reshape(SHAPE)
     every = [
-        np.isin(np.arange(36), cells[np.ix_(*axes)])
+        np.isin(cells.ravel(), cells[np.ix_(*axes)])
         for kept in itertools.product([True, False], repeat=3)
         for axes in itertools.product(
             *(
                 [[n] for n in range(size)] if own else [[*range(size)]]
-                for own, size in zip(kept, shape, strict=True)
+                for own, size in zip(kept, SHAPE, strict=True)
             )
         )
     ]
     counted = np.array(every, dtype=np.int64)
-    summed = counted * np.broadcast_to(np.arange(4)[None, :, None], shape).ravel()
-    rows = np.concatenate([counted, summed[summed.any(axis=1)]])
+    summed = counted * np.broadcast_to(weights, SHAPE).ravel()
+    return np.concatenate([counted, summed[summed.any(axis=1)]])
+
+
+@pytest.mark.parametrize("seed", [280, 435, 550, 659, 1049, 1084])
+def test_counts_are_the_same_whatever_the_last_digits_of_values(seed: int) -> None:
+    rows = of_all_marginals(np.arange(4)[:, None])
     draws = np.random.default_rng(seed)
     spread = draws.choice([400.0, 380.0, 90.0], 36)
     noisy = draws.integers(0, 6, 36) + np.round(draws.laplace(0, 30, 36))
@@ -184,6 +191,25 @@ def test_counts_are_the_same_whatever_the_last_digits_of_values(seed: int) -> No
     counts, matrix = np.ones(len(rows), dtype=bool), sparse.csr_matrix(rows)
     one = jointly_rounded(matrix, values, variances, counts)
     other = jointly_rounded(matrix, values * (1 + 3e-15), variances * (1 + 1e-15), counts)
+    assert one is not None
+    assert other is not None
+    assert one.agree
+    assert one.values == other.values
+
+
+@pytest.mark.parametrize("seed", [23, 25])
+def test_rows_in_all_relations_are_the_same_whatever_the_last_digits(seed: int) -> None:
+    """An integer program decides of them, and its search follows every digit of its weights."""
+    rows = of_all_marginals(np.arange(3)[:, None, None] + np.arange(4)[:, None])
+    draws = np.random.default_rng(seed)
+    spread = draws.choice([400.0, 380.0, 90.0], 36)
+    noisy = 80 + np.round(draws.laplace(0, 30, 36)) + draws.random(36)
+    values, variances = rows @ noisy, rows.astype(float) ** 2 @ spread
+    matrix, none = sparse.csr_matrix(rows), sparse.csr_matrix((0, 36), dtype=np.int64)
+    related = relations(matrix, none, np.zeros(0))
+    last = 1 + 1e-15 * draws.normal(size=len(rows))
+    one = jointly_rounded(matrix, values, variances, related=related)
+    other = jointly_rounded(matrix, values * (1 + 3e-15), variances * last, related=related)
     assert one is not None
     assert other is not None
     assert one.agree

@@ -86,8 +86,7 @@ def jointly_rounded(
         return None
     if not _precise(values, variances):
         return Rounded()
-    if counts is not None:
-        values, variances = _without_rounding_errors(values, variances)
+    values, variances = _without_rounding_errors(values, variances)
     first = None if related is None else related.matrix.shape[1]
     for shape in (rounded_in_parts, rounded_in_margins):
         rounded = shape(matrix, values, variances, counts)
