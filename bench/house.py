@@ -83,14 +83,17 @@ def served(policy: Path, *options: str) -> Iterator[tuple[int, int]]:
 def note_pauses() -> None:
     """In the server's process: write down how long each collection of garbage stops all threads,
     from when the server listens."""
-    began = 0.0
+    began, listens = 0.0, False
 
     def note(phase: str, found: dict[str, int]) -> None:
-        nonlocal began
+        nonlocal began, listens
         if phase == "start":
             began = time.thread_time()
-        elif gc.get_freeze_count():
-            took = round((time.thread_time() - began) * 1e3, 3)
+            return
+        took = round((time.thread_time() - began) * 1e3, 3)
+        # Counted only until there are any, since each count visits them all.
+        listens = listens or gc.get_freeze_count() > 0
+        if listens:
             os.write(file, f"[{found['generation']}, {took}]\n".encode())
 
     file = os.open(os.environ[_PAUSES], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
