@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +18,7 @@ from tallyveil.cache import cached_property
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Axes", "ExpandedColumns", "ExpandedFactors", "Layout"]
+__all__ = ["Axes", "ExpandedColumns", "ExpandedFactors", "Layout", "Rows"]
 
 Axes: TypeAlias = tuple[str, ...]
 
@@ -59,12 +59,41 @@ class Layout:
 
     def across(self, kind: tuple[Axes, ...]) -> IntArray:
         """The cells along the axes that a column of this kind does not mention."""
+        found = self._across.get(kind)
+        if found is None:
+            found = self._across[kind] = self._not_mentioned(kind)
+        return found
+
+    @cached_property
+    def _across(self) -> dict[tuple[Axes, ...], IntArray]:
+        return {}
+
+    def _not_mentioned(self, kind: tuple[Axes, ...]) -> IntArray:
         cells = np.zeros(1, dtype=np.int64)
         mentioned = set(itertools.chain(*kind))
         for axis in (axis for axis in self.sizes if axis not in mentioned):
             own = np.arange(self.sizes[axis], dtype=np.int64) * self.strides[axis]
             cells = (cells[:, None] + own).ravel()
         return cells
+
+
+class Rows(NamedTuple):
+    """A matrix of ``height`` rows, given by its entries."""
+
+    height: int
+    rows: IntArray
+    cells: IntArray
+    coefficients: IntArray
+
+    def taken(self, places: IntArray, cells: int) -> sparse.csr_matrix:
+        """The matrix over ``cells`` cells, of which ``places`` gives the place of each that is
+        left, and −1 for the others."""
+        at = places[self.cells]
+        kept = at >= 0
+        entries = (self.coefficients[kept], (self.rows[kept], at[kept]))
+        found = sparse.coo_matrix(entries, shape=(self.height, cells))
+        found.has_canonical_format = True  # no entry is duplicated
+        return found.tocsc().tocsr()  # which puts each row's entries in order
 
 
 class ExpandedColumns:
@@ -104,20 +133,15 @@ class ExpandedColumns:
             total *= expanded.counts[expanded.first[factor] + rows]
         return int(total.sum())
 
-    def matrix(self, which: Sequence[int]) -> sparse.csc_matrix:
+    def rows(self, which: Sequence[int]) -> Rows:
         """The rows of the columns ``which``, one column after the other."""
         ends = np.cumsum([0, *(self.columns[n].column.height for n in which)]).tolist()
         kinds: dict[tuple[Axes, ...], list[tuple[PreparedColumn, int]]] = {}
         for n, start in zip(which, ends, strict=False):
             kinds.setdefault(self.columns[n].kind, []).append((self.columns[n], start))
-        shape = (ends[-1], self.layout.cells)
-        if not kinds:
-            return sparse.csc_matrix(shape, dtype=np.int64)
-        parts = [self._entries(kind, some) for kind, some in kinds.items()]
-        rows, cells, coefficients = (np.concatenate(each) for each in zip(*parts, strict=True))
-        found = sparse.coo_matrix((coefficients, (rows, cells)), shape=shape)
-        found.has_canonical_format = True  # no entry is duplicated
-        return found.tocsc()
+        none = np.zeros(0, dtype=np.int64)
+        parts = [self._entries(kind, some) for kind, some in kinds.items()] or [(none, none, none)]
+        return Rows(ends[-1], *(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _entries(
         self, kind: tuple[Axes, ...], some: Sequence[tuple[PreparedColumn, int]]

@@ -24,7 +24,7 @@ from tallyveil import deadline
 from tallyveil.alike import ranks
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
-from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout
+from tallyveil.knowledge.recorded.layout import ExpandedColumns, Layout, Rows
 from tallyveil.knowledge.recorded.prepared import (
     CELLS,
     PreparedColumn,
@@ -147,20 +147,22 @@ class _Trial:
         (taken, _), asked = self._taken, len(self._questions)
         used = tuple(self._columns[place][0] for place in taken)
         own, others = range(asked), [asked + place for place in taken]
-        history, question = self._expanded.matrix(others), self._expanded.matrix(own)
-        cells = _distinct_cells(self._questions[0].seed, history, question)
-        return Related(history[:, cells].tocsr(), question[:, cells].tocsr(), used)
+        history, question = self._expanded.rows(others), self._expanded.rows(own)
+        number = self._expanded.layout.cells
+        cells = _distinct_cells(self._questions[0].seed, number, history, question)
+        places = np.full(number, -1, dtype=np.int64)
+        places[cells] = np.arange(len(cells))
+        return Related(history.taken(places, len(cells)), question.taken(places, len(cells)), used)
 
 
-def _distinct_cells(seed: int, *matrices: sparse.csc_matrix) -> IntArray:
+def _distinct_cells(seed: int, number: int, *matrices: Rows) -> IntArray:
     """The first of each set of cells equal in all rows, compared by sums of marks."""
     random = np.random.default_rng([seed, 2])
-    [factor], sums = marks(random, 1), np.zeros(matrices[0].shape[1], dtype=np.uint64)
+    [factor], sums = marks(random, 1), np.zeros(number, dtype=np.uint64)
     for matrix in matrices:
-        own = _mixed(matrix.data.view(np.uint64) * factor)
-        own *= marks(random, matrix.shape[0])[matrix.indices]
-        total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(own)])
-        sums += total[matrix.indptr[1:]] - total[matrix.indptr[:-1]]
+        own = _mixed(matrix.coefficients.view(np.uint64) * factor)
+        own *= marks(random, matrix.height)[matrix.rows]
+        np.add.at(sums, matrix.cells, own)
     return np.sort(np.unique(sums, return_index=True)[1])
 
 

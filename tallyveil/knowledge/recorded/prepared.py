@@ -155,7 +155,7 @@ def _entries(column: Column) -> int:
 
 # With a column live about 50 objects of other caches, which last as long as it does. A factor is
 # two objects. Where there are many charges, a statement visits a hundred of thousands of factors.
-_kept: Final[Cache[PreparedColumn]] = Cache(1024, 1 << 27, lambda _, prepared: prepared.weight)
+_kept: Final[Cache[PreparedColumn]] = Cache(4096, 1 << 27, lambda _, prepared: prepared.weight)
 _kept_factors: Final[Cache[_PreparedFactor]] = Cache(8192, 1 << 26, lambda _, own: own.weight)
 _kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes)
 

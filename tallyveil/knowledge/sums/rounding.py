@@ -41,7 +41,7 @@ _NEGLIGIBLE: Final = 1 / 8  # of a standard deviation: larger values may be off 
 _NOTHING: Final = frozenset[str]()
 ROWS: Final = 20_000  # rows, unless `parts` or `margins` apply
 _WORK: Final = 3e7  # products of the sums' parts, to move values so that they add up
-_NEAR: Final = 1.5  # values moved by no more need no search
+_NEAR: Final = 1.5  # values moved by no more of their steps need no search
 _EXACTLY: Final = 1e6  # the weight of a sum that is known exactly
 
 
@@ -122,7 +122,7 @@ def _related(
     nearest = np.round(values if moved is None else moved, _DIGITS)
     freely = rounded_freely(related, nearest)
     if freely is not None:
-        near = np.abs(np.array(freely) - nearest).max(initial=0) <= _NEAR
+        near = (np.abs(np.array(freely) - nearest) <= _NEAR * np.maximum(related.steps, 1)).all()
         if counts is not None and (np.array(freely)[counts] < 0).any():
             freely = None
         elif near:

@@ -27,7 +27,7 @@ MIN_SCALE = 2.0**-30
 
 
 # Few, since a key keeps its workload, and with it what other caches hold for that.
-_losses: Final[Cache[Loss]] = Cache(16, 1 << 24, lambda _, loss: loss.cells)
+_losses: Final[Cache[Loss]] = Cache(64, 1 << 24, lambda _, loss: loss.cells)
 
 
 def check_scale(scale: float) -> Fraction:
