@@ -39,9 +39,9 @@ STEP: Final = 4
 collected although heavy statements run. What heavy statements leave in the oldest generation takes
 several times as long to free as to visit, so a step is short if it comes soon."""
 
-SHARE: Final = 100
+SHARE: Final = 300
 """A full collection begins at the earliest this many times as long after the last one as that one
-computed, so that fewer than 1 % of statements meet one (`NAME=latency`, 99th percentile)."""
+computed, so that of 300 statements fewer than three meet one (`NAME=latency`, 99th percentile)."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_LONG: Final = 0.0001
