@@ -101,3 +101,15 @@ def test_a_smaller_error_is_never_reported_with_a_wider_interval(beside: Release
             widths.add(high - low)
         assert max(widths) == min(widths) == math.floor(2 * half) >= widest
         widest = max(widths)
+
+
+@pytest.mark.parametrize("scale", [0.9, 1.1, 1.3, 1.7, 2.3, 2.9])
+def test_an_interval_does_not_depend_on_the_last_digits_of_the_estimate(scale: float) -> None:
+    """Another process adds in another order, and an estimate may be a whole number."""
+    weights = NoiseWeights(np.array([scale]), Noises.of(DiscreteLaplaceLaw, [2.0]))
+    found = {
+        Estimated(Estimate(value, np.array([0]), weights), Released(0)).interval(CONFIDENCE)
+        for whole in (933.0, 933.5)
+        for value in (whole, math.nextafter(whole, 0), math.nextafter(whole, math.inf))
+    }
+    assert len(found) == 2

@@ -206,10 +206,10 @@ def serves(house: House, numbers: set[int]) -> bool:
 
 
 LATE = """
-import json, os, socket, sys, time
+import json, socket, sys
 job, link = json.load(sys.stdin), socket.socket(fileno=int(sys.argv[1]))
-while job["worker"] == 2 and not os.path.exists(job["allowed"]):
-    time.sleep(0.01)
+if job["worker"] == 2:
+    open(job["allowed"]).close()  # waits until the other end is opened
 link.sendall(b'{"is": "ready", "socket": false}\\n')
 while (found := socket.recv_fds(link, 65536, 16))[0]:
     for number in found[1]:
@@ -228,14 +228,16 @@ def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Pa
                 first.set()
 
     async def run() -> list[bytes]:
-        job = {"allowed": str(tmp_path / "allowed")}
+        allowed = tmp_path / "allowed"
+        os.mkfifo(allowed)
+        job = {"allowed": str(allowed)}
         command = [sys.executable, "-c", LATE]
         supervisor = WorkerSupervisor(command, job, 2, "127.0.0.1", 0, ServerLimits())
         starting = asyncio.create_task(supervisor.start())
         await asyncio.wait_for(first.wait(), 60)
         opened = [await asyncio.open_connection("127.0.0.1", supervisor.port) for _ in range(6)]
         await asyncio.sleep(0)  # what the first would be passed it is passed now
-        (tmp_path / "allowed").touch()
+        await asyncio.to_thread(lambda: allowed.open("w").close())
         await starting
         numbers = [await asyncio.wait_for(reader.read(1), 60) for reader, _ in opened]
         for _, writer in opened:

@@ -83,12 +83,13 @@ class Estimated:
 
         Its width is that of `reported_width`, w, around the integer n nearest to θ̂ and on the side
         of θ̂ where w is odd. So low ≤ θ̂ − (w − 1)/2 and high ≥ θ̂ + (w − 1)/2, and since
-        h < (w + 1)/2 no integer of θ̂ ± h lies outside: it holds the truth no less often.
+        h < (w + 1)/2 no integer of θ̂ ± h lies outside: it holds the truth no less often. Here θ̂ has
+        six digits after the point.
         """
         own = self.beside
         level = _half_the_error(confidence) if own.laws else confidence
         width, beside = reported_width(self.estimate.half_width(level)), own.half_width(level)
-        below = (width + (self.estimate.value < self._nearest)) // 2
+        below = (width + (self._settled < self._nearest)) // 2
         low = own.value + self._nearest - below - beside
         high = low + width + 2 * beside
         reported = self.rounded
@@ -103,7 +104,12 @@ class Estimated:
     @property
     def _nearest(self) -> int:
         """The integer nearest to θ̂."""
-        return round(round(self.estimate.value, _DIGITS))
+        return round(self._settled)
+
+    @property
+    def _settled(self) -> float:
+        """θ̂ without its last digits, which differ between processes and processors."""
+        return round(self.estimate.value, _DIGITS)
 
     def reporting(self, value: int) -> Estimated:
         return Estimated(self.estimate, self.beside, value)

@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from scipy.sparse import csgraph
 from tallyveil import deadline
 from tallyveil.alike import distinct_rows, run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
+from tallyveil.cache import cached_property
 from tallyveil.invariants import dependencies
 
 __all__ = ["OTHERS", "PUBLIC", "Relations", "relations"]
