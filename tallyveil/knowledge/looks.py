@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
+from tallyveil.knowledge.answers.estimate import Shared
 from tallyveil.knowledge.found import Bought, Found, Outlook
 from tallyveil.knowledge.joined import joined
 from tallyveil.knowledge.own import released
@@ -250,14 +251,15 @@ class Looks:
         used = [state.of_charge(bought.charge_id, place) for place in places]
         rows = [bought.rows[place] for place in places]
         mine = [outlook.columns.index(bought.columns[place]) for place in places]
-        mixed = [list(estimates) for estimates in outlook.rows]
+        mixed, shared = [list(estimates) for estimates in outlook.rows], Shared()
         for number, of, own in zip(used, mine, rows, strict=True):
             if state.answer(number).law is None:
                 return outlook
             for place, row in enumerate(own.tolist()):
                 before = mixed[of][row]
                 if before is not None:
-                    mixed[of][row] = before.mixed(released(state, number, place))
+                    fresh = released(state, number, place, shared=shared)
+                    mixed[of][row] = before.mixed(fresh, shared)
         now = joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows, _WORK)
         if now is None and len(columns) > 1 and not outlook.examined and not is_large(columns):
             # So far the rows had their own answers, without relations. Now they are estimated, and

@@ -21,7 +21,7 @@ from tallyveil.accountant import Basis
 from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.all_looks import Look
 from tallyveil.knowledge.answers.answer import Estimated, Known
-from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, Shared
 from tallyveil.knowledge.answers.own_answer import (
     alike,
     answer_at,
@@ -154,15 +154,29 @@ def with_own(
     return own if estimate is None else estimate.mixed(own)
 
 
-def released(state: State, number: int, place: int, times: float = 1.0) -> Estimate:
-    """The answer of the column's row at this place, times ``times``, as an estimate. Raises
+def released(
+    state: State, number: int, place: int, times: float = 1.0, shared: Shared | None = None
+) -> Estimate:
+    """The answer of the column's row at this place, times ``times``, as an estimate. Its weights
+    are ``shared`` with the column's other rows, unless their noise was drawn together. Raises
     TypeError if its noise is not additive."""
-    noises = state.noises(number, place)
-    if noises is None:
-        raise TypeError("an error that depends on the truth cannot be weighted")
-    value = times * float(state.answer(number).values[place])
+    answer = state.answer(number)
+    value = times * float(answer.values[place])
     noise = np.array([state.noise_number(number, place)])
-    return Estimate(value, noise, NoiseWeights(np.full(1, times), noises), Basis(own=(number,)))
+
+    def weights() -> NoiseWeights:
+        noises = state.noises(number, place)
+        if noises is None:
+            raise TypeError("an error that depends on the truth cannot be weighted")
+        return NoiseWeights(np.full(1, times), noises)
+
+    def basis() -> Basis:
+        return Basis(own=(number,))
+
+    if shared is None:
+        return Estimate(value, noise, weights(), basis())
+    own = weights() if answer.together else shared.of((answer, times), weights)
+    return Estimate(value, noise, own, shared.of((answer,), basis))
 
 
 def looks(state: State, column: Column, seen: int) -> list[list[Look]]:

@@ -113,6 +113,7 @@ class Housekeeping:
     def _run(self) -> None:
         for module in LATER:
             importlib.import_module(module)
+        gc.freeze()  # modules stay as long as what existed at the start
         while not self._closed.is_set():
             self._due.wait(EVERY)
             self._due.clear()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ __all__ = [
     "Criterion",
     "Estimate",
     "NoiseWeights",
+    "Shared",
     "WithError",
     "improves",
     "reported_width",
@@ -33,6 +34,7 @@ ROUNDING: Final = 1e-6
 """An estimate is a float. Its rounding must not make an interval narrower, nor hide that it lies
 half-way between two integers."""
 
+_Made = TypeVar("_Made")
 _NO_BASIS: Final = Basis()
 _BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
@@ -191,18 +193,24 @@ class Estimate:
         weights = replace(self.weights, values=self.weights.values * factor)
         return replace(self, value=self.value * factor, weights=weights)
 
-    def mixed(self, own: Estimate) -> Estimate:
+    def mixed(self, own: Estimate, shared: Shared | None = None) -> Estimate:
         """The best combination with the row's ``own`` answer, which it must not use already."""
         share = self.variance / (self.variance + own.variance) if own.variance else 1.0
+
+        def weights() -> NoiseWeights:
+            values = [self.weights.values * (1 - share), own.weights.values * share]
+            noises = Noises.concatenated([self.noises, own.noises])
+            return NoiseWeights(np.concatenate(values), noises, self.weights.rough)
+
+        def basis() -> Basis:
+            return replace(self.basis, own=self.basis.own + own.basis.own)
+
+        alike = shared is not None and self.draws is None and own.draws is None
         return Estimate(
             self.value * (1 - share) + own.value * share,
             np.concatenate([self.numbers, own.numbers]),
-            NoiseWeights(
-                np.concatenate([self.weights.values * (1 - share), own.weights.values * share]),
-                Noises.concatenated([self.noises, own.noises]),
-                self.weights.rough,
-            ),
-            replace(self.basis, own=self.basis.own + own.basis.own),
+            shared.of((self.weights, own.weights), weights) if shared and alike else weights(),
+            shared.of((self.basis, own.basis), basis) if shared else basis(),
         )
 
     @classmethod
@@ -216,6 +224,22 @@ class Estimate:
         noises = Noises.concatenated([part.noises for part in parts]).take(first)
         rough = any(part.weights.rough for part in parts)
         return cls(sum(part.value for part in parts), numbers, NoiseWeights(weights, noises, rough))
+
+
+class Shared:
+    """What the estimates of many rows have in common. It is made once of the same objects, so that
+    there are few objects for the collector of garbage to visit, and few error laws."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, ...], tuple[tuple[object, ...], Any]] = {}
+
+    def of(self, parts: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+        """What ``make`` made of these parts, which are compared by identity."""
+        key = tuple(map(id, parts))
+        if key not in self._made:
+            self._made[key] = parts, make()  # as long as a part exists, no other has its identity
+        made: _Made = self._made[key][1]
+        return made
 
 
 # Its spectrum takes up to half a megabyte.
