@@ -24,7 +24,7 @@ from tallyveil.inference import (
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.recorded.drawn import DRAWS
 from tallyveil.knowledge.recorded.matrix import related
-from tallyveil.knowledge.recorded.prepared import prepared
+from tallyveil.knowledge.recorded.prepared import PreparedColumn, prepared, prepared_column
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
@@ -72,12 +72,11 @@ class System:
         """The system of the columns' rows, with exact rows and those recorded columns ``numbers``,
         from the first, that fit in ``work`` entries; None if the question is too large."""
         every = (*(-1 - n for n in range(len(state.exact))), *numbers)
-        history = dict(
-            zip(every, prepared(state.seed, [state.answer(n).column for n in every]), strict=True)
-        )
-        found = related(
-            prepared(state.seed, columns), every, history.__getitem__, work, len(state.exact)
-        )
+
+        def history(number: int) -> PreparedColumn:
+            return prepared_column(state.seed, state.answer(number).column)
+
+        found = related(prepared(state.seed, columns), every, history, work, len(state.exact))
         if found is None:
             return None
         return cls(

@@ -23,6 +23,7 @@ __all__ = [
     "fitting",
     "marks",
     "prepared",
+    "prepared_column",
 ]
 
 CELLS: Final = 100_000
@@ -161,16 +162,23 @@ _kept_marks: Final[Cache[Signs]] = Cache(256, 1 << 24, lambda _, own: own.nbytes
 
 
 def prepared(seed: int, columns: Sequence[Column]) -> list[PreparedColumn]:
-    """Apply `PreparedColumn.of` to each column. Results are cached by column object, for the latest
-    seed."""
-    found = []
-    for column, kept in zip(columns, _kept.find_all(columns), strict=True):
-        one = kept
-        if one is None or one.seed != seed:
-            deadline.check()
-            one = PreparedColumn.of(seed, column)
-            _kept.put(column, one)
-        found.append(one)
+    """As `prepared_column`, for each column."""
+    return [
+        _prepared(seed, column) if kept is None or kept.seed != seed else kept
+        for column, kept in zip(columns, _kept.find_all(columns), strict=True)
+    ]
+
+
+def prepared_column(seed: int, column: Column) -> PreparedColumn:
+    """Apply `PreparedColumn.of`. Results are cached by column object, for the latest seed."""
+    kept = _kept.find(column)
+    return _prepared(seed, column) if kept is None or kept.seed != seed else kept
+
+
+def _prepared(seed: int, column: Column) -> PreparedColumn:
+    deadline.check()
+    found = PreparedColumn.of(seed, column)
+    _kept.put(column, found)
     return found
 
 
