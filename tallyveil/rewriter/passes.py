@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex, UndefinedFunction
-from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.engine.database import public_table, relation_name
 from tallyveil.rewriter.plan import Caution, Plan

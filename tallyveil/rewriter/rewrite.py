@@ -16,7 +16,7 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning

@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from tallyveil.cache import OBJECT, Cache
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, held_bytes
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import from_parts
-from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, held_bytes
 from tallyveil.rewriter.passes import Planning
 from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS

@@ -22,10 +22,10 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
+from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, part_of_rows
 from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.linearise import zero_factor
-from tallyveil.rewriter.domain.parts import ComponentPart, ComponentParts, part_of_rows
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.types import NUMERICS
@@ -92,7 +92,7 @@ def evaluate(asked: Asked, cursor: PublicCursor, known: ComponentParts) -> Evalu
 
     def part(component: Component) -> ComponentPart:
         found = known.find(component) if asked.source.plain else None
-        return found or _evaluate(component, asked.source, ask, known)
+        return found or _evaluate(component, asked.source, ask)
 
     divided = tuple(_divided(asked, lambda component: known.find(component) is not None))
     evaluated = from_parts(asked.domain, divided, asked.coefficients, part)
@@ -149,13 +149,8 @@ def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[Evalua
         yield EvaluatedTogether(components(replace(asked, coefficients=own), free), tuple(own))
 
 
-def _evaluate(
-    component: Component, source: DomainSource, ask: _Answers, known: ComponentParts
-) -> ComponentPart:
+def _evaluate(component: Component, source: DomainSource, ask: _Answers) -> ComponentPart:
     try:
-        found = known.ask(component, source, ask)
-        if found is not None:
-            return found
         return part_of_rows(component, ask(coefficient_query(component, source)))
     except StatementTooComplex as error:
         if deadline.remaining() > 0:

@@ -19,7 +19,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.integers import integers_of, portions
 from tallyveil.workload.workload import Factor
 
-__all__ = ["by_first_cells", "factor", "groups", "indicator", "is_number", "numbers", "zero_factor"]
+__all__ = ["by_first_cells", "factor", "groups", "indicator", "zero_factor"]
 
 # Codes of groups stay below this; beyond it they are numbered again from 0.
 _CODES: Final = 1 << 24
@@ -31,12 +31,6 @@ def groups(keys: Sequence[pa.ChunkedArray], cells: IntArray) -> tuple[IntArray, 
     Returns (group of each row, row with the first cell of each group).
     """
     return by_first_cells((_coded(_plain(key)) for key in keys), cells)
-
-
-def numbers(values: pa.Array, places: IntArray) -> tuple[IntArray, int]:
-    """Number equal values alike, at each of the places. Also returns a bound above all numbers."""
-    own, size = _coded(_plain(pa.chunked_array([values])))
-    return own[places], size
 
 
 def _coded(key: pa.Array) -> tuple[IntArray, int]:
@@ -96,7 +90,7 @@ def factor(
 
     Raises DatatypeMismatch if the values are not numbers.
     """
-    if not is_number(values.type):
+    if not _is_number(values.type):
         raise DatatypeMismatch(
             "SUM and AVG over records take numbers only",
             hint="Extract a number from the value first.",
@@ -137,7 +131,7 @@ def _factor(
     return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
 
 
-def is_number(kind: pa.DataType) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.domain.components import Asked
 from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, evaluate
-from tallyveil.rewriter.domain.parts import ComponentParts
 from tallyveil.rewriter.engine.cursor import PublicCursor
 from tallyveil.rewriter.plan import Caution, NoisyTable
 from tallyveil.rewriter.private.block import NOISY, Block

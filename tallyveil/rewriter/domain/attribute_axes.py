@@ -72,6 +72,9 @@ class Truth:
     def __and__(self, other: Truth) -> Truth:
         return Truth(self.yes & other.yes, self.no | other.no)
 
+    def __or__(self, other: Truth) -> Truth:
+        return Truth(self.yes | other.yes, self.no & other.no)
+
 
 class Axis:
     """An attribute's cells in the order of their values."""
@@ -99,11 +102,6 @@ class Axis:
         """The values of a numeric attribute, 0 for NULL."""
         kind = np.float64 if self.attribute.sql_type == "DOUBLE" else np.int64
         return np.array([cell or 0 for cell in self.attribute.cells], dtype=kind)
-
-    @cached_property
-    def every(self) -> BoolArray:
-        """All of the cells."""
-        return np.ones(self.attribute.size, dtype=np.bool_)
 
     def truth(self, node: exp.Expr) -> Truth | None:
         """Return where a comparison of the attribute holds; None if it takes DuckDB."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import StatementError
 from tallyveil.rewriter import Dialect
-from tallyveil.rewriter.domain.parts import ComponentParts
+from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tests.rewriter.plans import meaning
 from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World

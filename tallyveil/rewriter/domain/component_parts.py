@@ -1,7 +1,8 @@
 """One component's part of a block: its groups, and a factor for every output.
 
-A component whose conditions compare attributes with constants is computed here, by the axes of the
-attributes, and cached. DuckDB evaluates every other component.
+A component is computed here, without a query, and cached, if its conditions compare attributes with
+constants, its keys are attributes, and its outputs count or sum up an attribute. DuckDB evaluates
+every other component.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +21,12 @@ from tallyveil.arrays import IntArray
 from tallyveil.cache import OBJECT, Cache, cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.domain.attribute_axes import Axis
+from tallyveil.rewriter.domain.cell_grid import CellGrid
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
 from tallyveil.rewriter.domain.integers import as_int64
-from tallyveil.rewriter.domain.linearise import factor, groups, indicator, numbers
-from tallyveil.rewriter.domain.masks import Axis
-from tallyveil.rewriter.domain.regions import Ask, Conditions, Space
-from tallyveil.rewriter.domain.results import OfCase, counted, placeholder, results_of, summed
-from tallyveil.rewriter.resolve.branches import DomainSource
+from tallyveil.rewriter.domain.linearise import factor, groups, indicator
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor
 
@@ -43,20 +41,7 @@ _NODE: Final = 2 * OBJECT
 
 _LARGE: Final = 10**9
 
-# Up to this number of cells it is faster to evaluate each cell.
-FEW: Final = 20_000
-
 _SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
-
-
-_Read: TypeAlias = tuple[
-    Mapping[int, int],
-    Mapping[int, tuple[IntArray, pa.Array]],
-    IntArray,
-    Mapping[exp.Expr, pa.ChunkedArray],
-]
-"""The axis of each key, or for a CASE the index of each cell's value and the values; the cells that
-pass; and what each output counts of them, unless it counts each cell once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +124,7 @@ class ComponentParts:
 
     def find(self, component: Component) -> ComponentPart | None:
         """Return the component's part; None if it takes DuckDB or has too many cells."""
-        if not _fits(component):
+        if len(component.attributes) > 1 and not fits(component):
             return None
         outputs = [(n, one) for n, one in component.outputs.items() if not _each_cell_once(one)]
         own = tuple((*output, output[0] in component.coefficients) for output in outputs)
@@ -147,26 +132,12 @@ class ComponentParts:
         key = (*asked, component.domain.table, component.grouped)
         part = self._cache.find(key)
         if part is None:
-            part = _built(component, Space(self._axes_of(component)))
+            part = _computed(component, CellGrid(self._axes_of(component)))
             if part is not None:
                 for matrix, _ in part.counted.values() or [part.passing]:
                     _ = matrix.named  # so that rows are named once
                 self._cache.put(key, part)
         return part
-
-    def ask(self, component: Component, source: DomainSource, ask: Ask) -> ComponentPart | None:
-        """As `find`, with conditions on single attributes evaluated by DuckDB. None also if one
-        query over all cells is faster."""
-        if component.cells <= FEW or not source.plain or not _fits(component):
-            return None
-        axes, conditions = self._axes_of(component), Conditions(component.domain)
-        if _read(component, Space(axes, conditions), placeholder) is None:
-            return None
-        truths = conditions.asked(source, ask)
-        if truths is None:
-            return None
-        of_case = partial(results_of, domain=component.domain, source=source, ask=ask)
-        return _built(component, Space(axes, truths.get), of_case)
 
     def _axes_of(self, component: Component) -> Sequence[Axis]:
         axes = []
@@ -178,60 +149,28 @@ class ComponentParts:
         return axes
 
 
-def _fits(component: Component) -> bool:
-    return len(component.attributes) < 2 or fits(component)
-
-
-def _built(
-    component: Component, space: Space, of_case: OfCase = lambda case: None
-) -> ComponentPart | None:
-    """The part, or None; ``of_case`` gives the results of a CASE."""
-    read = _read(component, space, of_case)
-    if read is None:
-        return None
-    places, cases, cells, found = read
-    values = {n: found[output] for n, output in component.outputs.items() if output in found}
-    types = {n: values[n].type for n in component.coefficients if n in values}
-    _refuse_composite([results.type for _, results in cases.values()])
-    numbered = [numbers(results, own) for own, results in cases.values()]
-    rows, first = space.groups(set(places.values()), cells, numbered)
-    first_cells = cells[first]
-    at = {place: pa.array(space.coordinates(place, first_cells)) for place in places.values()}
-    keys = {n: space.axes[place].values.take(at[place]) for n, place in places.items()}
-    keys |= {n: results.take(pa.array(own[first])) for n, (own, results) in cases.items()}
-    named = pa.table({f"__k{n}": keys[n] for n in component.keys})
-    return _part(component, named, rows, cells, first_cells, values, types)
-
-
-def _read(component: Component, space: Space, of_case: OfCase) -> _Read | None:
-    """Read the component by axes; None if it has an expression of another form."""
-    passing = space.meeting(component.where or exp.true())
+def _computed(component: Component, grid: CellGrid) -> ComponentPart | None:
+    """The part; None if the component has an expression of another form."""
+    places = {number: grid.place(key) for number, key in component.keys.items()}
+    passing = None if None in places.values() else grid.meeting(component.where or exp.true())
     if passing is None:
         return None
-    # The expressions that DuckDB must evaluate do not depend on the cells.
-    cells = np.flatnonzero(passing[:0] if of_case is placeholder else passing)
-    places: dict[int, int] = {}
-    cases: dict[int, tuple[IntArray, pa.Array]] = {}
-    for number, key in component.keys.items():
-        place, case = space.place(key), key.unnest()
-        if place is not None:
-            places[number] = place
-            continue
-        if not isinstance(case, exp.Case):
-            return None
-        results = of_case(case)
-        own = None if results is None else results.places(case, space, cells)
-        if own is None or results is None:
-            return None
-        cases[number] = own, results.values
+    cells = np.flatnonzero(passing)
     found: dict[exp.Expr, pa.ChunkedArray] = {}
     for output in dict.fromkeys(component.outputs.values()):
-        value = _value(output, space, cells, of_case)
+        value = _value(output, grid, cells)
         if value is None:
             return None
         if not _each_cell_once(output):
             found[output] = pa.chunked_array([pa.array(value)])
-    return places, cases, cells, found
+    values = {n: found[output] for n, output in component.outputs.items() if output in found}
+    types = {n: values[n].type for n in component.coefficients if n in values}
+    own = {number: place for number, place in places.items() if place is not None}
+    rows, first = grid.groups(set(own.values()), cells)
+    first_cells = cells[first]
+    at = {place: pa.array(grid.coordinates(place, first_cells)) for place in own.values()}
+    keys = pa.table({f"__k{n}": grid.axes[p].values.take(at[p]) for n, p in own.items()})
+    return _part(component, keys, rows, cells, first_cells, values, types)
 
 
 def _each_cell_once(output: exp.Expr) -> bool:
@@ -239,16 +178,16 @@ def _each_cell_once(output: exp.Expr) -> bool:
     return isinstance(output, exp.Count) and isinstance(output.this, exp.Star)
 
 
-def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> Any:
-    """What the output counts of each cell; None unless a COUNT or SUM of an attribute, a number or
-    a CASE, perhaps with FILTER.
+def _value(output: exp.Expr, grid: CellGrid, cells: IntArray) -> Any:
+    """What the output counts of each cell; None unless a COUNT or SUM of an attribute or a number,
+    perhaps with FILTER.
     """
     deadline.check()
     total = isinstance(output, exp.Coalesce)
     aggregate = output.this if total else output
     passes: Any = np.True_
     if isinstance(aggregate, exp.Filter):
-        meeting = space.meeting(aggregate.expression.this)
+        meeting = grid.meeting(aggregate.expression.this)
         if meeting is None:
             return None
         aggregate, passes = aggregate.this, meeting[cells]
@@ -257,16 +196,10 @@ def _value(output: exp.Expr, space: Space, cells: IntArray, of_case: OfCase) -> 
         times = each if total else 1
         return np.broadcast_to(passes, cells.shape).astype(np.int64) * times
     argument = aggregate.this.unnest() if isinstance(aggregate.this, exp.Expr) else None
-    if isinstance(argument, exp.Case) and (total or type(aggregate) is exp.Count):
-        results = of_case(argument)
-        at = None if results is None else results.places(argument, space, cells)
-        if at is None or results is None:
-            return None
-        return (summed if total else counted)(results.values, at, passes)
-    place = None if argument is None else space.place(argument)
+    place = None if argument is None else grid.place(argument)
     if place is None:
         return None
-    axis, own = space.axes[place], space.coordinates(place, cells)
+    axis, own = grid.axes[place], grid.coordinates(place, cells)
     if type(aggregate) is exp.Count:
         return (passes & axis.known[own]).astype(np.int64)
     if type(aggregate) is exp.Sum and total and axis.attribute.sql_type in _SUMMED:
