@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from tallyveil.agents.plan import Counted, Written, fingerprint, written
 from tallyveil.errors import SourceError
-from tallyveil.policy.checks import Declaration
+from tallyveil.policy.declaration import Declaration
 
 __all__ = ["AgentPart", "Combined", "combined"]
 

@@ -6,21 +6,21 @@ import hashlib
 import itertools
 import json
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from tallyveil.errors import InvalidParameterValue, PolicyError
 from tallyveil.mechanisms import DiscreteLaplace
 from tallyveil.mechanisms.constrained.shared import SharedNoise
 from tallyveil.mechanisms.relation import Adjacency
-from tallyveil.policy import Attribute, Policy, Table, checks
-from tallyveil.policy.checks import Declaration
+from tallyveil.policy import Attribute, Policy, Table
+from tallyveil.policy.declaration import Declaration, wrong
 from tallyveil.policy.domain import Value
-from tallyveil.policy.load import read_toml
 from tallyveil.policy.mistakes import mistakes, refusal
+from tallyveil.policy.policy_file import read_toml
+from tallyveil.policy.value_checks import Epsilon
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["Counted", "ReleasePlan", "Written", "fingerprint", "load_plan", "written"]
@@ -31,7 +31,7 @@ Written: TypeAlias = str | bool | int | float | None
 
 def _distinct(names: list[str]) -> list[str]:
     if len(set(names)) != len(names) or not all(names):
-        raise checks.wrong("expected different names, none of them empty")
+        raise wrong("expected different names, none of them empty")
     return names
 
 
@@ -52,7 +52,7 @@ class ReleasePlan(Declaration):
     table: _Name
     count_by: Annotated[_Names, Field(min_length=1)]
     totals: _Names = Field(default_factory=list)
-    epsilon: Annotated[Fraction, BeforeValidator(checks.epsilon)]
+    epsilon: Epsilon
     agents: Annotated[_Names, Field(min_length=2)]
 
     def place(self, agent: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import duckdb
 
 from tallyveil.accountant import Accountant, Charge, Ledger
@@ -47,7 +45,7 @@ def release(
     Raises PolicyError, SourceError, LedgerError, BudgetExceeded and InvalidParameterValue.
     """
     place, counted = plan.place(agent), plan.counted(policy)
-    declared = replace(policy, tables={plan.table: counted.table})
+    declared = policy.model_copy(update={"tables": {plan.table: counted.table}})
     cube = load_cubes(declared, source, key=accountant.rows_key)[plan.table]
     accountant.remember_data(plan.table, cube.digest)
     words = f"part {agent} of release {number} of {plan.name} {counted.fingerprint[:16]}"

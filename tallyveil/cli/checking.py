@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
 from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
 from tallyveil.invariants import DisclosedCount
 from tallyveil.policy import Policy, load_policy, summary
+from tallyveil.policy.value_checks import LedgerFile
 
 __all__ = ["check"]
 
@@ -41,7 +41,7 @@ def check(path: Path, *, source: bool) -> Output:
     if source:
         with closing(_gate_in_memory(policy)) as gate:
             exact = _examined(gate, policy.ledger)
-            policy = replace(gate.policy, ledger=policy.ledger)
+            policy = gate.policy.model_copy(update={"ledger_file": policy.ledger_file})
         left_out = rows_left_out(policy)
         outside = undeclared(policy)
     numbers = [*_left_out(policy, left_out), *_undeclared(outside)]
@@ -71,7 +71,8 @@ def _gate_in_memory(policy: Policy) -> Gate:
     if policy.ledger.exists():
         with closing(Ledger(policy.ledger, create=False)) as ledger:
             secret = ledger.secret
-    return Gate(replace(policy, ledger=Path(":memory:"), ledger_must_exist=False), secret=secret)
+    in_memory = {"ledger_file": LedgerFile(Path(":memory:"))}
+    return Gate(policy.model_copy(update=in_memory), secret=secret)
 
 
 def _left_out(policy: Policy, tables: Mapping[str, tuple[int, int]]) -> Iterator[str]:
@@ -112,7 +113,7 @@ class _Examined(NamedTuple):
 
 def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
     """Examine each table. ``gate`` has a ledger in memory, so nothing is recorded; the ledger at
-    ``path`` is only read.
+    ``path`` is only read, and may be missing.
 
     Raises LedgerMismatch if this ledger belongs to other tables, data or invariants.
     """
@@ -126,7 +127,8 @@ def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
                 check_data(ledger, table, digest)
                 check_ledger(ledger, table, declared.get(table))
             new = {table: unpublished(ledger, one) for table, one in declared.items()}
-    with read_accountants(replace(gate.policy, ledger=path)) as accountants:
+    read = gate.policy.model_copy(update={"ledger_file": LedgerFile(path)})
+    with read_accountants(read) as accountants:
         return {
             table: _Examined(
                 one, new[table], gate.guarantees[table].sentence(accountants[table].balance(table))

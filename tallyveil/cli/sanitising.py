@@ -20,7 +20,7 @@ from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import positive
 from tallyveil.policy import Policy, load_policy
-from tallyveil.policy.names import name_mistake
+from tallyveil.policy.sql_names import name_mistake
 from tallyveil.proxy.inprocess import login_name
 from tallyveil.sanitise import CopyOptions, CopyPlan, PlannedPart, least_error, plan, sanitise
 

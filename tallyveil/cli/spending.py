@@ -135,7 +135,7 @@ def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
     accountant with a ledger in memory.
     """
     path, every = policy.ledger, accounts(policy)
-    there = path.exists() or policy.ledger_must_exist
+    there = path.exists() or policy.ledger_file.must_exist
     with (
         closing(Ledger(path if there else ":memory:", create=False)) as ledger,
         closing(Ledger(":memory:")) as empty,

@@ -12,7 +12,7 @@ from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
-from tallyveil.policy.names import quoted_reference
+from tallyveil.policy.sql_names import quoted_reference
 from tallyveil.quoting import identifier
 
 __all__ = ["counting", "counting_left_out", "counting_undeclared", "origin", "select_of"]

@@ -80,8 +80,11 @@ def undeclared(policy: Policy) -> dict[str, tuple[int, dict[str, Undeclared]]]:
 
 def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     """The policy, with ``truncates`` of its attributes set from the source's column types."""
-    tables = {n: replace(table, domain=cubes[n].domain) for n, table in policy.tables.items()}
-    return replace(policy, tables=tables)
+    tables = {
+        name: table.model_copy(update={"domain": cubes[name].domain})
+        for name, table in policy.tables.items()
+    }
+    return policy.model_copy(update={"tables": tables})
 
 
 def _load(table: Table, cursor: duckdb.DuckDBPyConnection, key: bytes) -> Cube:

@@ -14,8 +14,8 @@ from tallyveil.cube.counting import origin
 from tallyveil.cube.sources import Given, opened
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy import Policy, Table
-from tallyveil.policy.names import is_table_reference
 from tallyveil.policy.source_kinds import source_kind
+from tallyveil.policy.sql_names import is_table_reference
 
 __all__ = ["relations_read"]
 

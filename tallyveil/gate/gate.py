@@ -72,7 +72,7 @@ def ledger_of(policy: Policy, secret: bytes | None = None) -> Ledger:
 
     Raises LedgerError.
     """
-    return Ledger(policy.ledger, create=not policy.ledger_must_exist, secret=secret)
+    return Ledger(policy.ledger, create=not policy.ledger_file.must_exist, secret=secret)
 
 
 def accounts(
@@ -105,9 +105,9 @@ def _shares(policy: Policy, table: str) -> dict[str, Share] | None:
     if not policy.analysts:
         return None
     return {
-        analyst: Share(_amount(own[table]), None if own[table].pure else own[table].epsilon)
-        for analyst, own in policy.analysts.items()
-        if table in own
+        analyst: Share(_amount(own), None if own.pure else own.epsilon)
+        for analyst in policy.analysts
+        if (own := policy.share(analyst, table)) is not None
     }
 
 
@@ -171,7 +171,7 @@ class Gate(Shared):
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
-        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.views)
+        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql)
         self._publish(cubes, public)
         self._open_decision(cubes)
 

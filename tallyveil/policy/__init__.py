@@ -1,28 +1,24 @@
 """The custodian's declarations, validated: what is protected, by which domain, at what budget.
 
-Only public facts live here; nothing in this room opens the source. `declaration` mirrors the
-file, `model` is what the other rooms use, and `load` turns the one into the other. A policy with
-any mistake is refused, with one message per mistake; so is a key that this version does not
-enforce.
+Only public facts live here; nothing in this room opens the source. `policy` is the model of the
+whole file, and `policy_file` reads it. A policy with a mistake is refused, with one message per
+mistake; so is a key that this version does not enforce.
 """
 
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.load import load_policy, parse_policy, read_policy
-from tallyveil.policy.model import (
+from tallyveil.policy.policy import Defaults, Policy
+from tallyveil.policy.policy_file import load_policy, parse_policy, read_policy
+from tallyveil.policy.policy_summary import summary
+from tallyveil.policy.server_options import CatalogChoice, Certificate, Serving, serving_options
+from tallyveil.policy.table_keys import (
     Budget,
     CountRange,
-    Defaults,
     InferenceControl,
     Invariant,
-    Policy,
     PrivacyUnit,
-    PublicTable,
-    Source,
-    Table,
 )
-from tallyveil.policy.server import CatalogChoice, Certificate, Serving, serving_options
-from tallyveil.policy.summary import summary
+from tallyveil.policy.tables import PublicTable, Source, Table
 
 __all__ = [
     "Attribute",

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
+from pydantic_core import InitErrorDetails
 
-from tallyveil.policy.checks import MAX_CELLS, Declaration, exact_number, is_integer, listed, wrong
+from tallyveil.policy.declaration import Declaration, conflict, mistaken, wrong
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.mistakes import written
+from tallyveil.policy.value_checks import MAX_CELLS, exact_number, is_integer, listed
 
-__all__ = ["KINDS", "LABEL", "AttributeDeclaration", "attribute"]
+__all__ = ["AttributeDeclaration", "attribute"]
 
-KINDS = ("values", "range", "bins")
-
-LABEL = "other"
+_KINDS = ("values", "range", "bins")
+_LABEL = "other"
 _INT32 = 2**31
 _INT64 = 2**63
 
@@ -108,6 +109,42 @@ class AttributeDeclaration(Declaration):
     clamp: bool = Field(default=False, description="true or false")
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
 
+    @property
+    def label(self) -> bool | str:
+        """The label of ``other`` among text; true or false elsewhere, where it reads as NULL."""
+        texts = self.values is not None and isinstance(self.values[0], str)
+        return _LABEL if self.other is True and texts else self.other
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        kinds = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) if kinds else "none"
+            yield conflict(f"expected exactly one of {', '.join(_KINDS)}; found {found}")
+            return
+        if self.clamp and self.values is not None:
+            yield mistaken(True, "expected with range or bins only; values have no ends", "clamp")
+        if self.clamp and self.other is not False:
+            yield conflict("expected either clamp or other; both are given")
+        label, values = self.label, self.values or ()
+        if not isinstance(label, str):
+            return
+        if not (values and isinstance(values[0], str)):
+            yield mistaken(
+                self.other,
+                "expected true or false; a label goes with text values only, elsewhere other reads"
+                " as NULL",
+                "other",
+            )
+        elif label in values:
+            yield mistaken(
+                self.other,
+                f"expected a label that is not among the values; {written(label)} is, so write"
+                ' other = "another label"',
+                "other",
+            )
+        elif "\0" in label:
+            yield mistaken(self.other, "expected text without NUL characters", "other")
+
 
 def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
     """Return the axis: the declared cells in their order, then ``other``, then NULL.
@@ -117,13 +154,14 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
     """
     kind, cells, edges = _declared(declared)
     sql_type = _sql_type(edges if edges is not None else cells)
+    label = declared.label
     other_cell = null_cell = None
-    if declared.other is not False and sql_type == "VARCHAR":
+    if isinstance(label, str):
         other_cell = len(cells)
-        cells = (*cells, LABEL if declared.other is True else declared.other)
-    if declared.nullable or (declared.other is not False and sql_type != "VARCHAR"):
+        cells = (*cells, label)
+    if declared.nullable or label is True:
         null_cell = len(cells)
-        other_cell = null_cell if other_cell is None and declared.other is not False else other_cell
+        other_cell = null_cell if label is True else other_cell
         cells = (*cells, None)
     return Attribute(
         name=name,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import PlainValidator
-
-from tallyveil.policy import checks
-from tallyveil.policy.checks import Declaration
+from tallyveil.policy.declaration import Declaration
+from tallyveil.policy.value_checks import LeastCost, whole_of
 
 __all__ = ["Limits"]
 
-_Rows = Annotated[int, PlainValidator(checks.whole_of("rows", 10**9))]
-_Megabytes = Annotated[int, PlainValidator(checks.whole_of("megabytes", 10**6))]
+_Rows = Annotated[int, whole_of("rows", 10**9)]
+_Megabytes = Annotated[int, whole_of("megabytes", 10**6)]
 
 
 class Limits(Declaration):
@@ -25,7 +23,7 @@ class Limits(Declaration):
     ``analyst_megabytes`` of them for one analyst's statements.
     """
 
-    least_cost: Annotated[Fraction | None, PlainValidator(checks.least_cost)] = None
+    least_cost: LeastCost | None = None
     rows: _Rows = 4_000_000
     megabytes: _Megabytes = 512
     analyst_rows: _Rows = 2_000_000

@@ -6,7 +6,8 @@ import datetime as dt
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,9 +21,9 @@ __all__ = ["dotted", "mistakes", "nearest", "refusal", "without_passwords", "wri
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
+_SECRET = re.compile("password|passwd|pwd|secret|token", re.IGNORECASE)
 _PASSWORD = re.compile(
-    r"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:password|passwd|pwd|secret|token)\s*=\s*)[^\s&;'"]+""",
-    re.IGNORECASE,
+    rf"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:{_SECRET.pattern})\s*=\s*)[^\s&;'"]+""", re.IGNORECASE
 )
 
 
@@ -42,10 +43,14 @@ def written(value: Any) -> str:
         case list() | tuple():
             text = "[" + ", ".join(written(v) for v in value[:20]) + "]"
         case dict():
-            pairs = ", ".join(f"{k} = {written(v)}" for k, v in value.items())
+            pairs = ", ".join(
+                f"{k} = {'…' if _SECRET.search(str(k)) else written(v)}" for k, v in value.items()
+            )
             text = f"{{ {pairs} }}" if pairs else "{}"
         case dt.date() | dt.time():
             text = value.isoformat()
+        case Fraction():
+            text = str(value.numerator if value.denominator == 1 else float(value))
         case _:
             text = str(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
@@ -84,18 +89,20 @@ def _line(kind: str, location: tuple[int | str, ...], found: Any, model: type[Ba
     location, field, owner = _place(location, model)
     key = dotted(location) or "the policy"
     if kind == "extra_forbidden":
-        known = [field.alias or name for name, field in owner.model_fields.items()]
+        known = [f.alias or name for name, f in owner.model_fields.items() if not f.exclude]
         return f"{key}: unknown key; {nearest(str(location[-1]), known)}"
     expected = f"expected {field.description}" if field is not None else f"expected {_ENTRY}"
     if kind == "missing":
         return f"{key}: missing; {expected}"
-    if kind == "mistake":
+    if kind in ("mistake", "conflict"):
         expected = found["msg"]
-    if "[key]" in found["loc"]:
+    if kind == "conflict" or "[key]" in found["loc"]:
         return f"{key}: {expected}"
-    if field is None and isinstance(found["input"], list):
+    value = found["input"]
+    if field is None and isinstance(value, list):
         expected = f"expected {_VALUES}"
-    return f"{key} = {written(found['input'])}: {expected}"
+    hidden = field is not None and not field.repr and isinstance(value, Mapping | list)
+    return f"{key} = {'…' if hidden else written(value)}: {expected}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -135,7 +142,7 @@ def _table_of(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
     """Return the model that a field holds, or None, and whether the field maps names to models."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, False
-    mapping = getattr(annotation, "__origin__", None) is dict
+    mapping = getattr(annotation, "__origin__", None) is Mapping
     for argument in get_args(annotation):
         table, nested = _table_of(argument)
         if table is not None:

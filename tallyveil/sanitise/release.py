@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,7 +47,7 @@ def sanitise(
     """
     with _draft(out) as draft:
         table = plan.table
-        declared = replace(policy, tables={table.name: table})
+        declared = policy.model_copy(update={"tables": {table.name: table}})
         cubes = load_cubes(declared, source, key=accountant.rows_key)
         records = cubes[table.name].records(plan.workload)
         accountant.remember_data(table.name, cubes[table.name].digest)

@@ -179,7 +179,7 @@ def test_the_number_cannot_be_an_attribute(attribute: dict[str, Any]) -> None:
         policy_for(attributes={**AXES, **attribute})
     (mistake,) = said.value.mistakes
     assert mistake.startswith(f"tables.town.attributes.{next(iter(attribute))}: expected another")
-    assert "tables.town.count" in mistake
+    assert "which is the table's count" in mistake
 
 
 def test_a_ledger_of_weighted_rows_knows_their_numbers(tmp_path: Path) -> None:

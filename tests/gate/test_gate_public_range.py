@@ -10,7 +10,7 @@ import pytest
 import tallyveil
 from tallyveil.mechanisms import CountMechanism, counts, mechanism
 from tallyveil.mechanisms.matrix.privacy_level import MAX_RANGE
-from tallyveil.policy.checks import MAX_COUNT
+from tallyveil.policy.value_checks import MAX_COUNT
 from tests.gate.asking import Connect, ask, spent
 
 # 80 ages, 37 or 38 records of each.

@@ -46,7 +46,7 @@ def test_a_seed_samples_the_same_faults_of_every_room(tmp_path: Path) -> None:
 
 
 def test_a_fault_by_rule_changes_what_is_executed() -> None:
-    for path in ("tallyveil/accountant/accountant.py", "tallyveil/policy/load.py"):
+    for path in ("tallyveil/accountant/accountant.py", "tallyveil/policy/policy.py"):
         text = (ROOT / path).read_text(encoding="utf-8")
         before, faults = ast.dump(ast.parse(text)), faults_in(path, text)
         assert len(faults) > 20

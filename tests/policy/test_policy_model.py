@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime as dt
 import tomllib
 from fractions import Fraction
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tallyveil.policy import (
     Attribute,
@@ -207,8 +207,8 @@ def test_a_fingerprint_is_stable() -> None:
 
 def test_policies_are_immutable(tmp_path: Path) -> None:
     policy: Any = read(tmp_path)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        policy.ledger = Path("x")
+    with pytest.raises(ValidationError, match="frozen"):
+        policy.ledger_file = Path("x")
     with pytest.raises(TypeError):
         policy.tables["person"] = policy.tables["person"]
 

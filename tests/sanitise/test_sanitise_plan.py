@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -113,8 +112,9 @@ def test_what_does_not_fit_the_table(planned: Planned, options: Any, words: str)
 def test_no_copy_where_it_would_show_a_confidential_number(
     policy: Policy, changed: dict[str, Any]
 ) -> None:
-    table = replace(policy.tables["person"], **changed)
-    relation = accounts(replace(policy, tables={"person": table}))["person"].relation
+    table = policy.tables["person"].model_copy(update=changed)
+    changed_policy = policy.model_copy(update={"tables": {"person": table}})
+    relation = accounts(changed_policy)["person"].relation
     with pytest.raises(FeatureNotSupported, match="number of records") as caught:
         plan(table, relation, CopyOptions(Fraction(1)))
     assert "replace" in (caught.value.hint or "")

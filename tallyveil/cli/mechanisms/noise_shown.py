@@ -90,7 +90,7 @@ def show_staircase(options: MechanismOptions) -> Output:
     }
     cells = [[k, *(f"{rest[law][k]:.6f}" for law in rest)] for k in listed]
     columns = ("noise, either sign", "probability", "of Laplace noise")
-    _, lines = _output(row, STAIRCASE_GUARANTEE)
+    lines = _output(row, STAIRCASE_GUARANTEE).lines
     document = {**row, "law": rest, "guarantee": STAIRCASE_GUARANTEE}
     return Output(document, [*lines, *aligned(columns, cells)[:-1]])
 

@@ -18,7 +18,7 @@ from tallyveil.cube.sources.file_kind import CONFIG
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy
-from tallyveil.policy.names import is_table_reference
+from tallyveil.policy.sql_names import is_table_reference
 from tallyveil.quoting import identifier
 
 __all__ = ["Given", "Tabular", "connected"]

@@ -31,7 +31,7 @@ def check_views(policy: Policy) -> None:
     """Raises PolicyError for a view that no statement could use, whatever the tables hold."""
     domains = {name: table.domain for name, table in policy.tables.items()}
     public: dict[str, dict[str, str]] = {name: {} for name in policy.public}
-    Rewriter(domains, RELATIONS, public, policy.views)
+    Rewriter(domains, RELATIONS, public, policy.view_sql)
 
 
 def _unknown(key: str, spec: str, understand: Callable[[str], object] = canonical) -> list[str]:

@@ -130,7 +130,7 @@ def _history(viewer: Viewer) -> Iterator[_Row]:
 def _public(viewer: Viewer) -> Iterator[_Row]:
     for name, table in viewer.gate.policy.public.items():
         yield {"name": name, "kind": "table", "definition": table.origin}
-    for name, sql in viewer.gate.policy.views.items():
+    for name, sql in viewer.gate.policy.view_sql.items():
         yield {"name": name, "kind": "view", "definition": sql}
 
 

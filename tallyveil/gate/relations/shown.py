@@ -65,7 +65,7 @@ def relations_shown(
     ]
     views = [
         Shown("public", name, _columns(described(f'SELECT * FROM "{name}"')), "view", definition)
-        for name, definition in gate.policy.views.items()
+        for name, definition in gate.policy.view_sql.items()
     ]
     listed = (_own(name, schema) for name, schema in sorted(own.items()))
     return (*tables, *public, *views, *listed)

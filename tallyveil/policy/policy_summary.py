@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
-from tallyveil.policy.model import Budget, InferenceControl, Policy, PublicTable, Table
+from tallyveil.policy.policy import Policy
+from tallyveil.policy.table_keys import Budget, InferenceControl
+from tallyveil.policy.tables import PublicTable, Table
 
 __all__ = ["summary"]
 
@@ -28,7 +30,7 @@ def summary(policy: Policy) -> list[str]:
     return [
         *lines,
         *(_public(table) for table in policy.public.values()),
-        *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.views.items()),
+        *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.view_sql.items()),
         *_analysts(policy),
         f"source: {source}",
         f"by default: {target}, intervals at {defaults.confidence:g} confidence{counts}",
@@ -93,8 +95,9 @@ def _budget(budget: Budget) -> str:
 
 
 def _analysts(policy: Policy) -> Iterator[str]:
-    for name, shares in policy.analysts.items():
-        amounts = "; ".join(f"{_budget(share)} of {table}" for table, share in shares.items())
+    for name in policy.analysts:
+        shares = ((table, policy.share(name, table)) for table in policy.tables)
+        amounts = "; ".join(f"{_budget(share)} of {table}" for table, share in shares if share)
         yield f"analyst {name} may spend: {amounts}"
     if policy.analysts:
         yield "nobody else may spend; answers from history are free for everyone"

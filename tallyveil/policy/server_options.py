@@ -5,38 +5,24 @@ None of them changes the meaning of a charge. The server has defaults for option
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, PlainValidator, ValidationError, ValidationInfo
+from pydantic import Field, ValidationError
+from pydantic_core import InitErrorDetails
 
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.policy import checks
-from tallyveil.policy.checks import Declaration
+from tallyveil.policy.declaration import Declaration, conflict
 from tallyveil.policy.mistakes import mistakes
+from tallyveil.policy.value_checks import FilePath, positive, whole_of
 
 __all__ = ["CatalogChoice", "Certificate", "Serving", "serving_options"]
 
 
-def _file(value: Any, info: ValidationInfo) -> Path:
-    """Check a path. The validation's context, if any, is the folder to which it is relative."""
-    return Path(info.context or "") / checks.path(value)
-
-
-_File = Annotated[Path, PlainValidator(_file)]
-_Seconds = Annotated[
-    float | None,
-    PlainValidator(checks.positive(86_400, "a number of seconds above 0, at most 86,400")),
-]
-
-
-def _whole(unit: str, most: int) -> PlainValidator:
-    return PlainValidator(checks.whole_of(unit, most))
-
-
-_Connections = Annotated[int | None, _whole("connections", 10_000)]
-_Memory = Annotated[int | None, _whole("MiB", 1_048_576)]
+_Seconds = Annotated[float, positive(86_400, "a number of seconds above 0, at most 86,400")]
+_Connections = Annotated[int, whole_of("connections", 10_000)]
+_Memory = Annotated[int, whole_of("MiB", 1_048_576)]
 
 
 class Certificate(Declaration):
@@ -44,14 +30,20 @@ class Certificate(Declaration):
     ``client_ca`` signs the clients' certificates, and ``clientcert`` chooses whether these replace
     passwords."""
 
-    certificate: _File = Field(description="a path in quotes")
-    key: _File = Field(description="a path in quotes")
+    certificate: FilePath = Field(description="a path in quotes")
+    key: FilePath = Field(description="a path in quotes")
     self_signed: bool = Field(default=False, description="true or false")
-    client_ca: _File | None = Field(default=None, description="a path in quotes")
+    client_ca: FilePath | None = Field(default=None, description="a path in quotes")
     clientcert: Literal["cert", "verify-full"] = Field(
         "verify-full",
         description='"verify-full" (a certificate and a password) or "cert" (a certificate alone)',
     )
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        if "clientcert" in self.model_fields_set and self.client_ca is None:
+            yield conflict(
+                "expected also client_ca, which signs clients' certificates", "clientcert"
+            )
 
 
 class CatalogChoice(Declaration):
@@ -59,7 +51,7 @@ class CatalogChoice(Declaration):
     initdb and postgres, None for those of the extra `catalog`."""
 
     enabled: bool = Field(default=True, description="true or false")
-    binaries: _File | None = Field(
+    binaries: FilePath | None = Field(
         default=None, description='a folder in quotes such as "/usr/lib/postgresql/16/bin"'
     )
 
@@ -70,18 +62,18 @@ class Serving(Declaration):
     tls: Certificate | None = Field(
         default=None, description='files such as { certificate = "server.crt", key = "server.key" }'
     )
-    users: _File | None = Field(default=None, description="a path in quotes")
+    users: FilePath | None = Field(default=None, description="a path in quotes", repr=False)
     plaintext_passwords: bool = Field(default=False, description="true or false")
-    workers: Annotated[int | None, _whole("processes", 32)] = None
-    max_connections: _Connections = None
-    max_user_connections: _Connections = None
-    max_message: Annotated[int | None, _whole("MiB", 1_024)] = None
-    memory: _Memory = None
-    connection_memory: _Memory = None
-    startup_timeout: _Seconds = None
-    statement_timeout: _Seconds = None
-    idle_timeout: _Seconds = None
-    send_timeout: _Seconds = None
+    workers: Annotated[int, whole_of("processes", 32)] | None = None
+    max_connections: _Connections | None = None
+    max_user_connections: _Connections | None = None
+    max_message: Annotated[int, whole_of("MiB", 1_024)] | None = None
+    memory: _Memory | None = None
+    connection_memory: _Memory | None = None
+    startup_timeout: _Seconds | None = None
+    statement_timeout: _Seconds | None = None
+    idle_timeout: _Seconds | None = None
+    send_timeout: _Seconds | None = None
 
     @property
     def limits(self) -> dict[str, float]:
@@ -117,7 +109,7 @@ def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -
 
 def _beside(policy: Path, declared: Certificate | None, given: Mapping[str, Any]) -> dict[str, Any]:
     if declared is not None:
-        return declared.model_dump(exclude_none=True)
+        return declared.model_dump(exclude_unset=True)
     if given.get("self_signed"):
         return {"certificate": policy.with_suffix(".crt"), "key": policy.with_suffix(".key")}
     return {}

@@ -1,0 +1,264 @@
+"""The tables of a policy, protected and public, and the files that they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Self, cast
+
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic_core import InitErrorDetails
+
+from tallyveil.cache import cached_property
+from tallyveil.policy.axes import AttributeDeclaration, attribute
+from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
+from tallyveil.policy.domain import Domain, Neighbours
+from tallyveil.policy.fingerprint import digest
+from tallyveil.policy.limits import Limits
+from tallyveil.policy.mistakes import written
+from tallyveil.policy.source_kinds import SourceKind, source_kind
+from tallyveil.policy.sql_names import is_table_reference, name_mistake
+from tallyveil.policy.table_keys import (
+    Budget,
+    CountRange,
+    InferenceControl,
+    Invariant,
+    PrivacyUnit,
+)
+from tallyveil.policy.value_checks import (
+    Data,
+    MechanismNames,
+    Origin,
+    PolicyPlace,
+    SourceUrl,
+    TableNames,
+)
+
+__all__ = ["PublicTable", "Source", "Table"]
+
+
+class Source(Declaration):
+    """A file with rows: ``url`` as written, ``path`` resolved."""
+
+    url: SourceUrl = Field(description="a path in quotes", repr=False)
+    path: Derived[Path] = Field(default=Path(), repr=False)
+
+    @model_validator(mode="after")
+    def _resolve(self, info: ValidationInfo) -> Self:
+        return self.model_copy(update={"path": PolicyPlace.of(info).folder / self.url})
+
+    @property
+    def kind(self) -> SourceKind:
+        return cast(SourceKind, source_kind(self.url))
+
+
+def _attribute_name(name: str) -> str:
+    mistake = name_mistake(name, cased=True)
+    if mistake:
+        raise wrong(f'{mistake}; column = "…" can name the source\'s column')
+    return name
+
+
+_AttributeName = Annotated[str, AfterValidator(_attribute_name)]
+
+
+class _Relation(Declaration):
+    """``origin`` is the table, view or SELECT to read, by default the one of this ``name``."""
+
+    name: Derived[str] = ""
+    origin: Origin = Field(
+        default="",
+        alias="from",
+        description="the name of a table or view, or a SELECT, in quotes",
+    )
+
+
+class Table(_Relation):
+    """One protected table.
+
+    - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``.
+    - ``neighbours``: neighbouring tables differ in one privacy unit, added or removed
+      (``add_remove``) or exchanged for another (``replace``).
+    - ``count``: a column of whole numbers, the number of records that each row of the source stands
+      for; each of these records is a unit by itself.
+    - ``mechanisms``: the names of those that may answer, None if all may.
+    - ``count_range`` bounds how many records have equal values, ``inference_control`` how precisely
+      a count may become known, and ``limits`` what the ledger records.
+    - ``beside``: tables in the ledger, of the same rows or from former policies. The custodian
+      accepts that this table has a budget of its own in addition to theirs.
+    - ``invariants``: those that the custodian declares; `exact` has all.
+    """
+
+    source_url: Derived[str | None] = None
+    domain: Derived[Domain] = Domain("", ())
+    privacy_unit: PrivacyUnit = Field(
+        default="row",
+        validate_default=True,
+        description='"row" or { column = "…", max_rows = 3 }',
+    )
+    count: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the name of the column with the number of records that a row stands for",
+    )
+    neighbours: Neighbours = Field(default="add_remove", description='"add_remove" or "replace"')
+    budget: Budget = Field(description="a budget such as { epsilon = 3.0 }")
+    mechanisms: MechanismNames | None = None
+    count_range: CountRange | None = Field(
+        default=None, description='a whole number or { at_most = 20, by = ["household"] }'
+    )
+    inference_control: InferenceControl | None = Field(
+        default=None, description="a limit such as { min_half_width = 5, confidence = 0.95 }"
+    )
+    limits: Limits = Field(
+        default_factory=Limits,
+        description="limits such as { least_cost = 1e-6, rows = 1000000 }",
+    )
+    data: Data = "fixed"
+    beside: TableNames = ()
+    attributes: Named[_AttributeName, AttributeDeclaration] = Field(
+        min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
+    )
+    invariants: tuple[Invariant, ...] = Field(
+        default=(),
+        strict=False,
+        description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
+    )
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        if self.count is not None and self.privacy_unit.column is not None:
+            yield conflict(
+                'expected either count or privacy_unit = { column = "…", … }; both are given. A row'
+                " that stands for several records cannot name the unit of each."
+            )
+        seen: dict[str, str] = {}
+        for name, declared in self.attributes.items():
+            # Names that differ only in case are equal to DuckDB.
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                yield conflict(
+                    f"expected a name that differs from {other} in more than upper and lower case",
+                    "attributes",
+                    name,
+                )
+            if self.count is not None and (declared.column or name).lower() == self.count.lower():
+                # One more record in a row would move the row's other records to another cell.
+                yield conflict(
+                    f"expected another column than {written(self.count)}, which is the table's"
+                    " count: one record more in a row would change it for all records of the row",
+                    "attributes",
+                    name,
+                )
+        for name in self.count_range.by if self.count_range is not None else ():
+            if name not in self.attributes:
+                yield conflict(
+                    f"expected attributes of the table; {written(name)} is not one",
+                    "count_range",
+                    "by",
+                )
+
+    def named(self, name: str, source_url: str | None) -> Self:
+        """Return the table with its name, which is its key, and the policy's source."""
+        axes = tuple(attribute(key, declared) for key, declared in self.attributes.items())
+        return self.model_copy(
+            update={
+                "name": name,
+                "source_url": source_url,
+                "domain": Domain(name, axes),
+                "origin": self.origin or name,
+            }
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(declared.column or name for name, declared in self.attributes.items())
+
+    @property
+    def unit_words(self) -> str:
+        """A short name of one privacy unit, for messages."""
+        return self.privacy_unit.column or ("row" if self.count is None else f"one of {self.count}")
+
+    @property
+    def capped(self) -> str | None:
+        """How many rows of a privacy unit are counted, for messages; None where all are."""
+        unit = self.privacy_unit
+        if unit.column is None:
+            return None
+        rows = (
+            "1 row of each {} is"
+            if unit.max_rows == 1
+            else f"{unit.max_rows} rows of each {{}} are"
+        )
+        return (
+            f"at most {rows.format(unit.column)} counted, and totals are too low where one has more"
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether every record of the source is a row of the table, for any values of the record.
+
+        A SELECT may filter, a CSV file can have lines that cannot be read, and a row without a
+        privacy unit is left out: then replacing a record may change the number of rows.
+        """
+        named = is_table_reference(self.origin)
+        alone = self.privacy_unit.column is None
+        return named and alone and self.left_out is None
+
+    @property
+    def left_out(self) -> str | None:
+        """As `SourceKind.left_out`; None for a table in memory."""
+        kind = source_kind(self.source_url or "")
+        return None if kind is None else kind.left_out
+
+    @property
+    def total_public(self) -> bool:
+        """Whether ``replace`` makes the number of rows public, so that count(*) is exact."""
+        return self.neighbours == "replace" and self.domain.complete and self.whole
+
+    @property
+    def exact(self) -> tuple[Invariant, ...]:
+        """All invariants, including the number of records if the neighbouring relation makes it
+        public."""
+        if not self.total_public:
+            return self.invariants
+        return (Invariant(sql=f"SELECT count(*) FROM {self.name}"), *self.invariants)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything that determines the meaning of the ledger's charges.
+
+        It covers where the rows come from, the neighbouring relation, the privacy unit and the
+        domain. It does not cover the invariants, each of which the ledger records separately, nor
+        the budget, the range of counts, the inference control, the limits and the defaults, which
+        the custodian may change later.
+        """
+        own = self.privacy_unit
+        unit = (own.column, own.max_rows, *([] if self.count is None else [self.count]))
+        origin = (self.name, self.origin, self.source_url)
+        return digest(origin, self.neighbours, unit, self.domain, self.columns)
+
+
+class PublicTable(_Relation):
+    """A table that everyone may see: ``origin`` read from ``file``, or from the policy's source.
+
+    No charge depends on it. A charge records the coefficients themselves, so a change of a public
+    table affects later questions, but no past charge.
+    """
+
+    file: Derived[Source | None] = None
+    url: SourceUrl | None = Field(default=None, repr=False)
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        if not self.origin and self.url is None:
+            yield conflict('expected url = "…" or from = "…", or both')
+
+    @model_validator(mode="after")
+    def _resolve(self, info: ValidationInfo) -> Self:
+        if self.url is None:
+            return self
+        file = Source.model_validate({"url": self.url}, context=info.context)
+        return self.model_copy(update={"file": file})
+
+    def named(self, name: str) -> Self:
+        """Return the table with its name, which is its key."""
+        return self.model_copy(update={"name": name, "origin": self.origin or name})
