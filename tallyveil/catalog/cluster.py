@@ -1,8 +1,8 @@
 """One PostgreSQL in a folder of its own: create it, start it, end it, and remove leftover folders.
 
 Only the user who started it can reach it: it listens on a socket in a folder of that user, and on
-no port. The user needs no home directory and no name. If the user is root, it runs as nobody, since
-PostgreSQL refuses to run as root.
+no port. The user needs no home directory, but a name, without which initdb fails. If the user is
+root, it runs as nobody, since PostgreSQL refuses to run as root.
 """
 
 from __future__ import annotations
@@ -133,15 +133,15 @@ class Cluster:
         if self._owner is not None:
             self.folder.chmod(0o711)
             os.chown(self.data, *self._owner)
-        with _initdb(self._binaries, self.folder) as program:
-            self._run_initdb(program)
+        self._run_initdb()
         # Other processes of the user nobody could reach the socket, but only root may connect.
         if self._owner is not None:
             name = pwd.getpwuid(os.geteuid()).pw_name
             (self.data / "pg_hba.conf").write_text("local all all peer map=owner\n")
             (self.data / "pg_ident.conf").write_text(f'owner "{name}" all\n')
 
-    def _run_initdb(self, program: Path) -> None:
+    def _run_initdb(self) -> None:
+        program = self._binaries.initdb
         options = ["-D", str(self.data), "-U", SUPERUSER, "--auth=trust", "--no-sync"]
         options += ["--no-instructions", "--encoding=UTF8", "--no-locale"]
         self._launch(str(program), *options)
@@ -195,8 +195,7 @@ def _sweep(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove a folder, its lock last: if this is interrupted, the next sweep removes the rest."""
-    for part in ("data", "programs"):
-        shutil.rmtree(folder / part, ignore_errors=True)
+    shutil.rmtree(folder / "data", ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -247,39 +246,6 @@ def _owner() -> tuple[int, int] | None:
     return nobody.pw_uid, nobody.pw_gid
 
 
-@contextlib.contextmanager
-def _initdb(binaries: Binaries, folder: Path) -> Iterator[Path]:
-    """The path of initdb. If the user has no name, as in containers with arbitrary ids, it is the
-    path of a copy that does not look up the name. initdb would only use it as the default for the
-    owner, which we pass.
-    """
-    try:
-        pwd.getpwuid(os.geteuid())
-    except KeyError:
-        programs = folder / "programs"
-        yield _nameless(binaries, programs)
-        shutil.rmtree(programs, ignore_errors=True)
-        return
-    yield binaries.initdb
-
-
-def _nameless(binaries: Binaries, folder: Path) -> Path:
-    """Copy both programs to a folder where they find their libraries and files; return initdb's
-    path."""
-    home, root = binaries.folder.parent, binaries.folder.parents[2]
-    copy = folder / home.relative_to(root)
-    (copy / "bin").mkdir(parents=True)
-    for beside in (*home.iterdir(), *root.glob(f"{home.parent.name}.libs")):
-        if beside != binaries.folder:
-            (folder / beside.relative_to(root)).symlink_to(beside)
-    for program in (binaries.initdb, binaries.postgres):
-        copied = copy / "bin" / program.name
-        # getpwuid looks up a user by id; getpwent returns the first user, whoever that is.
-        copied.write_bytes(program.read_bytes().replace(b"\0getpwuid\0", b"\0getpwent\0"))
-        copied.chmod(0o700)
-    return copy / "bin" / binaries.initdb.name
-
-
 def _why(log: str, program: Path, owner: tuple[int, int] | None) -> str:
     """The reason for initdb's failure, from its log."""
     lines = [line for line in log.strip().splitlines() if line.strip()]
@@ -287,5 +253,5 @@ def _why(log: str, program: Path, owner: tuple[int, int] | None) -> str:
     if "PermissionError" in last and owner is not None:
         return f"started by root, PostgreSQL runs as user {owner[0]}, who may not run {program}"
     if "could not look up effective user" in log:
-        return f"the user with id {os.geteuid()} has no name: add a line to /etc/passwd"
+        return f"the user with id {os.geteuid()} has no name: add a line for it to /etc/passwd"
     return last
