@@ -30,6 +30,8 @@ IMPORTED = (
     "uvloop",
 )
 LARGEST = 1 << 17
+MOST = 100
+"""The most descriptors that come with a packet."""
 HIGH = 500
 """No program asks for a descriptor of so high a number."""
 
@@ -40,7 +42,7 @@ def program(end: socket.socket) -> str:
     Raises SystemExit, where there is nobody left to ask for one.
     """
     while True:
-        asked, sockets, _, _ = socket.recv_fds(end, LARGEST, 8)
+        asked, sockets, _, _ = socket.recv_fds(end, LARGEST, MOST)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass

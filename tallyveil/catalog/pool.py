@@ -70,12 +70,15 @@ stores a prepared statement with its views expanded, so that a text of 5 kB take
 _DATABASES: Final = 8
 """The most databases created on demand, each of 8 MB."""
 
+_NAME: Final = 64
+"""The bytes of PostgreSQL's names, with a last one that is 0."""
+
 # Another thread or process has created the role or the database, or is just creating it or changing
 # its privileges.
 _EXISTS: Final = ("42710", "42P04", "23505", "XX000")
 
 _RESERVED: Final = frozenset({"public", "none", SUPERUSER, EVERYBODY})
-_NOT_COPIES: Final = frozenset({TEMPLATE, ADMINISTRATION, "template0"})
+_NOT_COPIES: Final = frozenset({TEMPLATE, ADMINISTRATION, "template0", DATABASE})
 
 
 def making(database: str) -> tuple[str, ...]:
@@ -91,18 +94,26 @@ def making(database: str) -> tuple[str, ...]:
 
 class Databases:
     """The names that clients connect to. The first few get a database of that name, since tools
-    compare the name with the database's. Processes that serve together share one instance."""
+    compare the name with the database's. Processes that serve together share ``memory`` of `SIZE`
+    bytes, zeros at first.
+    """
 
-    def __init__(self) -> None:
-        self._names = {DATABASE}
+    SIZE: Final = _DATABASES * _NAME
+
+    def __init__(self, memory: memoryview) -> None:
+        self._names = [memory[at : at + _NAME] for at in range(0, self.SIZE, _NAME)]
 
     def take(self, name: str) -> str:
-        """The database for a client that connects to ``name``."""
+        """The database for a client that connects to ``name``. One call at a time."""
         if name in _NOT_COPIES or not _is_name(name):
             return DATABASE
-        if len(self._names) <= _DATABASES:
-            self._names.add(name)
-        return name if name in self._names else DATABASE
+        wanted = name.encode().ljust(_NAME, b"\0")
+        for known in self._names:
+            if not any(known):
+                known[:] = wanted
+            if known == wanted:
+                return name
+        return DATABASE
 
 
 class Pool:
@@ -221,7 +232,7 @@ class Pool:
 
 
 def _is_name(text: str) -> bool:
-    return text.isprintable() and 0 < len(text.encode()) < 64
+    return text.isprintable() and 0 < len(text.encode()) < _NAME
 
 
 def _leave(*places: threading.BoundedSemaphore) -> None:

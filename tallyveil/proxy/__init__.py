@@ -24,8 +24,8 @@ why it is refused belongs to the gate.
 from __future__ import annotations
 
 from tallyveil.proxy.admission.auth import Authentication, Clientcert, Trust, Users
-from tallyveil.proxy.admission.entrance import InsecureAddress, check_address
 from tallyveil.proxy.admission.limits import ServerLimits
+from tallyveil.proxy.admission.port_listener import InsecureAddress, check_address
 from tallyveil.proxy.admission.scram import Verifier
 from tallyveil.proxy.admission.tls import Tls, self_sign
 from tallyveil.proxy.run import ServerThread, leave, run

@@ -20,10 +20,12 @@ from typing import Final
 
 from tallyveil import deadline
 
-__all__ = ["CancelKeys", "Interruption", "worker_of"]
+__all__ = ["LONGEST_SECRET", "MOST_WORKERS", "CancelKeys", "Interruption", "worker_of"]
 
 _BITS: Final = 6
 MOST_WORKERS: Final = 1 << _BITS
+LONGEST_SECRET: Final = 32
+"""The most bytes of a secret."""
 
 
 class Interruption:

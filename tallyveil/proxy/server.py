@@ -1,6 +1,6 @@
 """The asyncio server: what its connections share, cancel requests, and a clean shutdown.
 
-Its entrance accepts the clients.
+Its listener accepts the clients.
 """
 
 from __future__ import annotations
@@ -14,10 +14,15 @@ from tallyveil.catalog import CatalogSocket
 from tallyveil.events import report
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.auth import Authentication, Trust
-from tallyveil.proxy.admission.entrance import HalfOpen, Listening, check_address, is_loopback
 from tallyveil.proxy.admission.failures import FailedLogins
 from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.login import LoginRequest
+from tallyveil.proxy.admission.port_listener import (
+    PendingLogins,
+    PortListener,
+    check_address,
+    is_loopback,
+)
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.connection import ClientConnection
 from tallyveil.proxy.errors import AdminShutdown
@@ -30,7 +35,7 @@ from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import Turns
 
 if TYPE_CHECKING:
-    from tallyveil.proxy.processes import Assigned
+    from tallyveil.proxy.processes import WorkerListener
 
 __all__ = ["Server", "SessionFactory"]
 
@@ -50,7 +55,7 @@ _SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator co
 class Server:
     """A PostgreSQL server whose sessions ``session_factory`` opens; port 0 takes any free port.
 
-    It listens itself unless another ``entrance`` gives it its clients.
+    It opens the port itself unless a ``listener`` gives it its clients.
 
     ``auth`` and ``tls`` may be replaced while it runs; clients that log in afterwards use the
     replacement.
@@ -71,7 +76,7 @@ class Server:
         tls: Tls | None = None,
         limits: ServerLimits | None = None,
         allow_insecure: bool = False,
-        entrance: Listening | Assigned | None = None,
+        listener: PortListener | WorkerListener | None = None,
         catalog: CatalogSocket | None = None,
     ) -> None:
         self.auth: Authentication = auth if auth is not None else Trust()
@@ -83,11 +88,11 @@ class Server:
         self._insecure: Final = allow_insecure
         self.open_session: Final = session_factory
         self.host = host
-        self._entrance: Final = entrance or Listening(host, port, self.limits)
-        self._keys: Final = CancelKeys(self._entrance.worker)
+        self._listener: Final = listener or PortListener(host, port, self.limits)
+        self._keys: Final = CancelKeys(self._listener.worker)
         # Half of the time to log in remains after the longest delay.
         self.failures: Final = FailedLogins(self.limits.startup_timeout / 2)
-        self._half_open: Final = HalfOpen(self.limits.max_waiting)
+        self._pending: Final = PendingLogins(self.limits.max_waiting)
         self._connections: set[ClientConnection] = set()
         self._closed: asyncio.Event | None = None
         self._closing = False
@@ -106,7 +111,7 @@ class Server:
     async def start(self) -> None:
         """Listen. Raises OSError if it cannot listen on the address."""
         loop = asyncio.get_running_loop()
-        await self._entrance.open(lambda: ClientConnection(self, loop), self._cancel_own)
+        await self._listener.open(lambda: ClientConnection(self, loop), self._cancel_own)
         self._closed = asyncio.Event()
         self._housekeeping.start()
         self._look_for_idle(loop)
@@ -115,7 +120,7 @@ class Server:
     @property
     def port(self) -> int:
         """The port that the server listens on. Raises RuntimeError before `start`."""
-        return self._entrance.port
+        return self._listener.port
 
     async def serve_forever(self) -> None:
         """Return after `close` was called and has finished."""
@@ -132,7 +137,7 @@ class Server:
             return
         self._closing = True
         report("closing", connections=len(self._connections))
-        self._entrance.close()
+        self._listener.close()
         ending = [connection.closed for connection in self._connections]
         for connection in tuple(self._connections):
             connection.stop(_SHUTDOWN)
@@ -173,20 +178,20 @@ class Server:
         """Register a socket from ``address``. Returns False if there is no place for it."""
         if self._closing:
             return False
-        if not self._half_open.add(connection, address):
+        if not self._pending.add(connection, address):
             return False
         self._connections.add(connection)
         return True
 
     def entered(self, connection: ClientConnection) -> None:
         """The connection's client has logged in."""
-        self._half_open.discard(connection)
+        self._pending.discard(connection)
 
     def lost(self, connection: ClientConnection, pid: int, user: str) -> None:
         """The connection has ended; ``pid`` is its process id, or 0 if it was never admitted."""
         self._connections.discard(connection)
-        self._half_open.discard(connection)
-        self._entrance.left(user if self._keys.take_back(pid) else None)
+        self._pending.discard(connection)
+        self._listener.left(user if self._keys.take_back(pid) else None)
 
     # What conversations ask, on worker threads (cancel: on the event loop)
 
@@ -206,15 +211,15 @@ class Server:
 
         Raises TooManyConnections.
         """
-        database = self._entrance.admit(request.user, request.database)
+        database = self._listener.admit(request.user, request.database)
         return *self._keys.give(interruption, request.key_size), database
 
     def cancel(self, pid: int, secret: bytes) -> None:
         """Forward a cancel request to its connection, if it has that connection's secret."""
-        if worker_of(pid) == self._entrance.worker:
+        if worker_of(pid) == self._listener.worker:
             self._cancel_own(pid, secret)
         else:
-            self._entrance.cancel(pid, secret)
+            self._listener.cancel(pid, secret)
 
     def _cancel_own(self, pid: int, secret: bytes) -> None:
         interruption = self._keys.find(pid, secret)

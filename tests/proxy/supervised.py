@@ -10,10 +10,11 @@ import logging
 import signal
 import socket
 import sys
+from typing import Any
 
 from tallyveil.events import LOGGER
 from tallyveil.proxy import Server, ServerLimits, run
-from tallyveil.proxy.processes import Assigned, WorkerSupervisor
+from tallyveil.proxy.processes import WorkerListener, WorkerSupervisor
 from tests.proxy.fake_session import Sessions
 
 
@@ -30,19 +31,17 @@ def supervise(count: int, given: dict[str, int]) -> None:
     run(supervisor, ready=lambda s: print(json.dumps(["port", s.port])), reload=supervisor.reload)
 
 
-def work(end: int) -> None:
+def work(job: dict[str, Any], end: int) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    job = json.load(sys.stdin)
-    entrance = Assigned(job["worker"], job["port"], socket.socket(fileno=end))
-    limits = {
-        name: job[name] for name in ("max_connections", "max_user_connections") if name in job
-    }
-    run(Server(Sessions(), entrance=entrance, limits=ServerLimits(**limits)))
+    names = ("max_connections", "max_user_connections")
+    limits = ServerLimits(**{name: job[name] for name in names if name in job})
+    listener = WorkerListener(job, socket.socket(fileno=end), limits)
+    run(Server(Sessions(), listener=listener, limits=limits))
 
 
 def main() -> None:
     if sys.argv[1] == "worker":
-        work(int(sys.argv[2]))
+        work(json.load(sys.stdin), int(sys.argv[2]))
     else:
         chosen = dict(each.split("=") for each in sys.argv[2:])
         supervise(int(sys.argv[1]), {name: int(value) for name, value in chosen.items()})

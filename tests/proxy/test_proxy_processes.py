@@ -1,4 +1,4 @@
-"""Several processes on one port: who is handed to whom, counted, cancelled, replaced and ended."""
+"""Several processes on one port: who accepts whom, counted, cancelled, replaced and ended."""
 
 from __future__ import annotations
 
@@ -206,15 +206,12 @@ def serves(house: House, numbers: set[int]) -> bool:
 
 
 LATE = """
-import json, socket, sys
-job, link = json.load(sys.stdin), socket.socket(fileno=int(sys.argv[1]))
+import json, sys
+from tests.proxy.supervised import work
+job = json.load(sys.stdin)
 if job["worker"] == 2:
     open(job["allowed"]).close()  # waits until the other end is opened
-link.sendall(b'{"is": "ready", "socket": false}\\n')
-while (found := socket.recv_fds(link, 65536, 16))[0]:
-    for number in found[1]:
-        with socket.socket(fileno=number) as client:
-            client.sendall(b"%d" % job["worker"])
+work(job, int(sys.argv[1]))
 """
 
 
@@ -227,7 +224,16 @@ def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Pa
             if record.getMessage() == "worker ready":
                 first.set()
 
-    async def run() -> list[bytes]:
+    def begin(port: int) -> list[RawClient]:
+        """The operating system accepts them."""
+        return [opened.enter_context(RawClient(port)) for _ in range(6)]
+
+    def numbers(made: list[RawClient]) -> list[int]:
+        for client in made:
+            client.start("alice")
+        return sorted(worker_of(client.key[0]) for client in made)
+
+    async def run() -> list[int]:
         allowed = tmp_path / "allowed"
         os.mkfifo(allowed)
         job = {"allowed": str(allowed)}
@@ -235,21 +241,20 @@ def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Pa
         supervisor = WorkerSupervisor(command, job, 2, "127.0.0.1", 0, ServerLimits())
         starting = asyncio.create_task(supervisor.start())
         await asyncio.wait_for(first.wait(), 60)
-        opened = [await asyncio.open_connection("127.0.0.1", supervisor.port) for _ in range(6)]
-        await asyncio.sleep(0)  # what the first would be passed it is passed now
+        made = await asyncio.to_thread(begin, supervisor.port)
         await asyncio.to_thread(lambda: allowed.open("w").close())
         await starting
-        numbers = [await asyncio.wait_for(reader.read(1), 60) for reader, _ in opened]
-        for _, writer in opened:
-            writer.close()
-        await supervisor.close()
-        return numbers
+        try:
+            return await asyncio.to_thread(numbers, made)
+        finally:
+            await supervisor.close()
 
     handler, before = Heard(), LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     try:
-        assert sorted(asyncio.run(run())) == [b"1"] * 3 + [b"2"] * 3
+        with ExitStack() as opened:
+            assert asyncio.run(run()) == [1, 1, 1, 2, 2, 2]
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(before)
@@ -258,7 +263,7 @@ def test_clients_that_come_while_workers_start_are_dealt_out_evenly(tmp_path: Pa
 SHORT_LIVED = """
 import os, sys
 sys.stdin.read()
-os.write(int(sys.argv[1]), b'{"is": "ready", "socket": false}\\n')
+os.write(int(sys.argv[1]), b"\\1")
 """
 
 

@@ -41,7 +41,7 @@ from tallyveil.proxy import (
     run,
 )
 from tallyveil.proxy.pgtypes import sql_type
-from tallyveil.proxy.processes import Assigned, WorkerFailed, WorkerSupervisor
+from tallyveil.proxy.processes import WorkerFailed, WorkerListener, WorkerSupervisor
 
 __all__ = ["ServeOptions", "address_errors", "catalog_beside", "dsn", "serve", "serve_as_worker"]
 
@@ -155,7 +155,7 @@ def serve_as_worker(job: Mapping[str, Any], end: socket.socket) -> None:
         service = _Service(Path(job["path"]), options, job["text"])
         auth, tls = service.security()
         still_users(auth, Trust() if job["trust"] else Users({}))
-        service.serve(auth, tls, Assigned(worker, job["port"], end), job["budgets"])
+        service.serve(auth, tls, WorkerListener(job, end, service.limits), job["budgets"])
     leave()
 
 
@@ -186,7 +186,7 @@ class _Service:
         self,
         auth: Authentication,
         tls: Tls | None,
-        entrance: Assigned | None = None,
+        listener: WorkerListener | None = None,
         budgets: Budgets = "declared",
     ) -> None:
         """Serve in this process, alone or as one of the workers."""
@@ -205,18 +205,18 @@ class _Service:
                     tls=tls,
                     limits=self.limits.shared_by(self.workers),
                     allow_insecure=options.allow_insecure,
-                    entrance=entrance,
+                    listener=listener,
                     catalog=catalog,
                 )
                 with address_errors(options.host, options.port):
                     ended = run(
                         server,
-                        ready=partial(self.announce, auth, tls) if entrance is None else None,
+                        ready=partial(self.announce, auth, tls) if listener is None else None,
                         reload=partial(_reload, gate, server, self.path, serving),
                         ending=partial(_end_soon, _LATEST),
                     )
             if not ended:  # the catalog has ended and removed its folder
-                if entrance is None:
+                if listener is None:
                     typer.echo("closed, though statements still ran")
                 logging.shutdown()
                 leave()

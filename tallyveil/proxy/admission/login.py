@@ -18,6 +18,7 @@ from tallyveil.proxy.errors import (
     ProtocolViolation,
     UnsupportedProtocol,
 )
+from tallyveil.proxy.interruption import LONGEST_SECRET
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol import messages as m
 
@@ -30,7 +31,6 @@ VERSION: Final = 3 << 16 | 2
 """Protocol 3.2, the newest supported version. It adds longer cancel keys to 3.0."""
 
 _KEY: Final = 4
-_LONG_KEY: Final = 32
 
 _WORD: Final = re.compile(r"(?:\\.|[^\s\\])+")
 _RESERVED: Final = frozenset({"user", "database", "options", "replication"})
@@ -57,7 +57,7 @@ class LoginRequest:
     @property
     def key_size(self) -> int:
         """Bytes of the secret for cancel requests."""
-        return _LONG_KEY if self.version >= VERSION else _KEY
+        return LONGEST_SECRET if self.version >= VERSION else _KEY
 
 
 def _options(text: str) -> Iterator[tuple[str, str]]:

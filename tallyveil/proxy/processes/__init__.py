@@ -2,18 +2,13 @@
 
 ::
 
-    supervisor    starts the workers, accepts and counts clients, passes their sockets to workers
-    assigned      the entrance of a worker: the sockets that it was passed
-    link          messages between the two, some with a socket
+    worker_supervisor    opens the port, starts the workers, replaces those that die
+    worker_listener      in a worker: accepts clients of that port, and forwards cancel requests
 
-The supervisor accepts all clients; the workers do not share a listening socket. So the supervisor
-knows how many clients each worker has, with these effects:
-
-- the next client goes to the worker with fewest, so that no client waits behind another's heavy
-  statement because of the luck of a hash;
-- limits on connections are exact;
-- a socket that was not accepted yet is not lost with a worker that dies;
-- a port in use is an error.
+The workers inherit one listening socket, so that a port in use is an error, and a client that was
+not accepted yet is not lost with a worker that dies. A worker leaves a client to another that has
+fewer. So no client waits behind another's heavy statement while a process has none, and the limits
+on connections, whose `admission.connection_slots` all processes share, are exact.
 
 The supervisor reads nothing that clients send and has no data. Each worker opens the policy's
 source and ledger itself, and the ledger orders the workers' transactions.
@@ -21,7 +16,7 @@ source and ledger itself, and the ledger orders the workers' transactions.
 
 from __future__ import annotations
 
-from tallyveil.proxy.processes.assigned import Assigned
-from tallyveil.proxy.processes.supervisor import WorkerFailed, WorkerSupervisor
+from tallyveil.proxy.processes.worker_listener import WorkerListener
+from tallyveil.proxy.processes.worker_supervisor import WorkerFailed, WorkerSupervisor
 
-__all__ = ["Assigned", "WorkerFailed", "WorkerSupervisor"]
+__all__ = ["WorkerFailed", "WorkerListener", "WorkerSupervisor"]

@@ -1,9 +1,10 @@
-"""The supervisor: accepts clients, passes them to workers, and replaces workers that die."""
+"""The supervisor: opens the port, starts the workers, and replaces those that die."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -12,16 +13,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tallyveil.events import report
-from tallyveil.proxy.admission.entrance import ConnectionSlots, listen
+from tallyveil.proxy.admission.connection_slots import ConnectionSlots, shared_file
 from tallyveil.proxy.admission.limits import ServerLimits
-from tallyveil.proxy.errors import TooManyConnections
-from tallyveil.proxy.interruption import worker_of
-from tallyveil.proxy.processes.link import LinkMessage, WorkerLink
+from tallyveil.proxy.admission.port_listener import listen
 
 __all__ = ["WorkerFailed", "WorkerSupervisor"]
 
@@ -41,18 +40,15 @@ class WorkerFailed(Exception):
     """A worker died at the start. It has written the reason to standard error."""
 
 
+@dataclass(eq=False)
 class _Worker:
-    """One worker process. ``open`` is the number of its sockets, ``users`` counts those that are
-    logged in, by user."""
+    """One worker process, and our end of the socket between it and us."""
 
-    def __init__(self, number: int, process: asyncio.subprocess.Process, link: WorkerLink) -> None:
-        self.number: Final = number
-        self.process: Final = process
-        self.link: Final = link
-        self.ready = False
-        self.must_reload = False
-        self.open = 0
-        self.users: Counter[str] = Counter()
+    number: int
+    process: asyncio.subprocess.Process
+    end: socket.socket
+    ready: bool = False
+    must_reload: bool = False
 
     def signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -61,8 +57,10 @@ class _Worker:
 
 class WorkerSupervisor:
     """``count`` workers that serve ``host`` and ``port``. Each is a process that runs ``command``;
-    its last argument is the file descriptor of its end of the link. It reads ``job`` as JSON from
-    standard input, with its ``worker`` number, the number of ``workers`` and the ``port`` added.
+    its last argument is the descriptor of its end of a socket to the supervisor. It reads ``job``
+    as JSON from standard input, with what a `WorkerListener` needs added: its ``worker`` number,
+    the ``port``, and the descriptors of the ``sockets`` that listen there, of the shared ``slots``,
+    and of the pipes for cancel requests to each worker: to read ``requests``, to ``forward`` them.
 
     The supervisor has the methods of a `Server` that `run` needs.
     """
@@ -79,11 +77,11 @@ class WorkerSupervisor:
         self.host = host
         self._command, self._job, self._count = tuple(command), dict(job), count
         self._requested_port = port
-        self._places: Final = ConnectionSlots(limits)
+        self._limits = limits
         self._workers: dict[int, _Worker] = {}
-        self._listeners: list[socket.socket] = []
-        self._started = self._accepting = self._closing = False
-        self._declared = False
+        self._sockets: list[socket.socket] = []
+        self._pipes: list[tuple[int, int]] = []
+        self._started = self._declared = False
         self._closed: asyncio.Event | None = None
         self._keep_tasks: list[asyncio.Task[None]] = []
         self.busy = False
@@ -97,7 +95,12 @@ class WorkerSupervisor:
         it is ready.
         """
         self._loop = asyncio.get_running_loop()
-        self._listeners = listen(self.host, self._requested_port)
+        self._sockets = listen(self.host, self._requested_port)
+        self._file = shared_file()
+        self._slots = ConnectionSlots(self._limits, 0, self._file.fileno())
+        self._pipes = [os.pipe() for _ in range(self._count + 1)]
+        for descriptor in itertools.chain(*self._pipes):
+            os.set_blocking(descriptor, False)
         self._closed = asyncio.Event()
         first, *others = [
             (number, self._loop.create_future()) for number in range(1, self._count + 1)
@@ -109,12 +112,12 @@ class WorkerSupervisor:
                 await asyncio.gather(*(ready for _, ready in group))
             failed.pop_all()
         self._started = True
-        self._accept_again()
+        self._begin([worker for worker in self._workers.values() if worker.ready])
         report("listening", host=self.host, port=self.port, workers=self._count)
 
     @property
     def port(self) -> int:
-        number: int = self._listeners[0].getsockname()[1]
+        number: int = self._sockets[0].getsockname()[1]
         return number
 
     async def serve_forever(self) -> None:
@@ -124,10 +127,8 @@ class WorkerSupervisor:
 
     async def close(self) -> None:
         """Stop listening and end the workers; kill those that still run after `GRACE` seconds."""
-        self._closing = True
-        self._stop_accepting()
-        for listener in self._listeners:
-            listener.close()
+        for listening in self._sockets:
+            listening.close()
         for keeper in self._keep_tasks:
             keeper.cancel()
         workers = tuple(self._workers.values())
@@ -141,6 +142,10 @@ class WorkerSupervisor:
             await asyncio.wait(ends)
         for worker in workers:
             self._forget(worker)
+        for descriptor in itertools.chain(*self._pipes):
+            os.close(descriptor)
+        self._pipes = []
+        self._file.close()
         if self._closed is not None:
             self._closed.set()
 
@@ -162,9 +167,13 @@ class WorkerSupervisor:
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
-            worker = await self._launch(number, ready)
-            status = await worker.process.wait()
-            worker.link.read_rest()
+            worker = await self._launch(number)
+            following = self._loop.create_task(self._follow(worker, ready))
+            try:
+                status = await worker.process.wait()
+                await asyncio.wait([following], timeout=GRACE)  # it may have said that it is ready
+            finally:
+                following.cancel()
             self._forget(worker)
             if not ready.done():
                 ready.set_exception(WorkerFailed())
@@ -175,119 +184,65 @@ class WorkerSupervisor:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _launch(self, number: int, ready: asyncio.Future[None]) -> _Worker:
+    async def _launch(self, number: int) -> _Worker:
         ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        sockets = [listening.fileno() for listening in self._sockets]
+        passed = [theirs.fileno(), self._file.fileno(), *sockets, *itertools.chain(*self._pipes)]
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 str(theirs.fileno()),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=passed,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
             )
-
-        def receive(message: LinkMessage, _: socket.socket | None) -> None:
-            if message["is"] == "ready" and not ready.done():
-                ready.set_result(None)
-            self._receive(worker, message)
-
-        def lost() -> None:
-            self._lost(worker)
-
-        link = WorkerLink(ours, self._loop, receive, lost)
-        link.when_drained(self._accept_again)
-        worker = self._workers[number] = _Worker(number, process, link)
+        worker = self._workers[number] = _Worker(number, process, ours)
+        # One worker, once, lets the budgets of the policy hold as it was read at the start.
+        budgets = "recorded" if self._declared else "declared"
+        self._declared = True
+        requests, forward = zip(*self._pipes, strict=True)
+        job = self._job | {"worker": number, "port": self.port, "budgets": budgets}
+        job |= {"sockets": sockets, "slots": self._file.fileno()}
+        job |= {"requests": requests, "forward": forward}
         if process.stdin is not None:
-            # One worker, once, lets the budgets of the policy hold as it was read at the start.
-            budgets = "recorded" if self._declared else "declared"
-            self._declared = True
-            own = {"worker": number, "budgets": budgets}
-            job = {**self._job, **own, "workers": self._count, "port": self.port}
             with contextlib.suppress(OSError):  # the worker may have died already
                 process.stdin.write(json.dumps(job).encode())
                 await process.stdin.drain()
                 process.stdin.close()
         return worker
 
-    def _receive(self, worker: _Worker, message: LinkMessage) -> None:
-        match message:
-            case {"is": "ready"}:
+    async def _follow(self, worker: _Worker, ready: asyncio.Future[None]) -> None:
+        """Let a worker that is ready accept clients, once all are. When it has closed its end of
+        the socket, kill it after `GRACE` seconds unless it ends."""
+        with contextlib.suppress(OSError):
+            if await self._loop.sock_recv(worker.end, 1):
                 worker.ready = True
                 report("worker ready", worker=worker.number, process=worker.process.pid)
                 if worker.must_reload:
                     worker.signal(signal.SIGHUP)
-                self._accept_again()
-            case {"is": "admit", "number": number, "user": user, "database": database}:
-                self._admit(worker, number, user, database)
-            case {"is": "left", "user": user}:
-                worker.open -= 1
-                if user is not None:
-                    worker.users[user] -= 1
-                    self._places.give(user)
-            case {"is": "cancel", "pid": pid}:
-                other = self._workers.get(worker_of(pid))
-                if other is not None:
-                    other.link.send(message)
-
-    def _admit(self, worker: _Worker, number: int, user: str, database: str) -> None:
-        answer: LinkMessage = {"is": "admitted", "number": number}
-        try:
-            answer["database"] = self._places.take(user, database)
-            worker.users[user] += 1
-        except TooManyConnections as error:
-            answer |= {"is": "refused", "message": error.message, "detail": error.detail}
-        worker.link.send(answer)
-
-    def _lost(self, worker: _Worker) -> None:
-        """The link to the worker is lost: give it no more clients, and kill it after `GRACE`
-        seconds unless it ends."""
+                if not ready.done():
+                    ready.set_result(None)
+                if self._started:
+                    self._begin([worker])
+                await self._loop.sock_recv(worker.end, 1)
         worker.ready = False
+        self._slots.end(worker.number)
         self._loop.call_later(GRACE, worker.signal, signal.SIGKILL)
+
+    def _begin(self, workers: Sequence[_Worker]) -> None:
+        """Let workers that are ready accept clients."""
+        for worker in workers:
+            self._slots.begin(worker.number)  # all, before the first accepts
+        for worker in workers:
+            with contextlib.suppress(OSError):  # the worker may have died already
+                worker.end.send(b"\1")
 
     def _forget(self, worker: _Worker) -> None:
         """The worker and all its connections have ended: release their places."""
         worker.ready = False
-        worker.link.close()
-        for user in worker.users.elements():
-            self._places.give(user)
-        worker.users.clear()
+        worker.end.close()
+        self._slots.forget(worker.number)
         if self._workers.get(worker.number) is worker:
             del self._workers[worker.number]
-
-    # Clients
-
-    def _accept_again(self) -> None:
-        if self._started and not self._accepting and not self._closing:
-            self._accepting = True
-            for listener in self._listeners:
-                self._loop.add_reader(listener, self._accept, listener)
-
-    def _stop_accepting(self) -> None:
-        """Let further clients wait in the operating system's queue."""
-        if self._accepting:
-            self._accepting = False
-            for listener in self._listeners:
-                self._loop.remove_reader(listener)
-
-    def _accept(self, listener: socket.socket) -> None:
-        worker = self._least_loaded()
-        if worker is None:
-            self._stop_accepting()
-            return
-        try:
-            client, _ = listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return
-        except OSError as error:  # too many open files, for example
-            report("cannot accept", level=logging.ERROR, error=type(error).__name__)
-            self._stop_accepting()
-            self._loop.call_later(1.0, self._accept_again)
-            return
-        worker.open += 1
-        worker.link.send({"is": "client"}, client)
-
-    def _least_loaded(self) -> _Worker | None:
-        """The worker with fewest sockets, of those that are ready and whose link is not full."""
-        free = (w for w in self._workers.values() if w.ready and not w.link.full)
-        return min(free, key=lambda w: w.open, default=None)

@@ -1,9 +1,7 @@
-"""How clients reach a server, and how many may connect, before and after they log in.
+"""How clients reach a server, and how many may wait to log in.
 
-A single server process listens itself; a worker among several gets the sockets that the supervisor
-passes to it (`processes`). Beyond the loopback interface, a server accepts only TLS and does not
-listen without TLS and users, unless the custodian allows it. If too many sockets have not logged
-in yet, the slowest is dropped.
+Beyond the loopback interface, a server accepts only TLS and does not listen without TLS and users,
+unless the custodian allows it. If too many sockets have not logged in yet, the slowest is dropped.
 """
 
 from __future__ import annotations
@@ -13,27 +11,24 @@ import ipaddress
 import logging
 import math
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tallyveil.catalog import Databases
 from tallyveil.events import report
 from tallyveil.proxy.admission.auth import Authentication, Trust
+from tallyveil.proxy.admission.connection_slots import ConnectionSlots
 from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
-from tallyveil.proxy.errors import TooManyConnections
 
 if TYPE_CHECKING:
     from tallyveil.proxy.connection import ClientConnection
 
 __all__ = [
-    "ConnectionSlots",
-    "HalfOpen",
     "InsecureAddress",
-    "Listening",
+    "PendingLogins",
+    "PortListener",
     "check_address",
     "is_loopback",
     "listen",
@@ -86,52 +81,15 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return made
 
 
-class ConnectionSlots:
-    """Counts the clients that are logged in, in total and by user; threads may share it."""
-
-    def __init__(self, limits: ServerLimits) -> None:
-        self._all: Final = limits.max_connections
-        self._each: Final = limits.max_user_connections or -(-limits.max_connections // 2)
-        self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()
-        self._databases = Databases()
-
-    def take(self, user: str, database: str) -> str:
-        """Count one more client, and return the catalogs' database that stands for ``database``.
-
-        Raises TooManyConnections.
-        """
-        with self._lock:
-            if self._taken.total() >= self._all:
-                raise TooManyConnections(
-                    "sorry, too many clients already",
-                    detail=f"At most {self._all} clients may be connected.",
-                )
-            if self._taken[user] >= self._each:
-                raise TooManyConnections(
-                    f'too many connections for user "{user}"',
-                    detail=f"At most {self._each} may be open at a time.",
-                )
-            self._taken[user] += 1
-            return self._databases.take(database)
-
-    def give(self, user: str) -> None:
-        with self._lock:
-            self._taken[user] -= 1
-            if not self._taken[user]:
-                del self._taken[user]
-
-
-class Listening:
-    """The entrance of a single server process. `processes.Assigned` is that of one among several;
-    ``worker`` is the number of the process.
-    """
+class PortListener:
+    """The listener of a single server process; `processes.WorkerListener` is that of one among
+    several. ``worker`` is the number of the process."""
 
     worker = 0
 
     def __init__(self, host: str, port: int, limits: ServerLimits) -> None:
         self._host, self._port = host, port
-        self._places: Final = ConnectionSlots(limits)
+        self._slots: Final = ConnectionSlots(limits)
         self._listeners: list[asyncio.Server] = []
 
     @property
@@ -161,18 +119,18 @@ class Listening:
     def admit(self, user: str, database: str) -> str:
         """Admit a client that has logged in, and return the catalogs' database that stands for
         ``database``. May block. Raises TooManyConnections."""
-        return self._places.take(user, database)
+        return self._slots.take(user, database)
 
     def left(self, user: str | None) -> None:
         """A socket has ended; ``user`` had been admitted, or None. Called on the event loop."""
         if user is not None:
-            self._places.give(user)
+            self._slots.give(user)
 
     def cancel(self, pid: int, secret: bytes) -> None:
         """Forward a cancel request to its process. Does nothing, as there is only this process."""
 
 
-class HalfOpen:
+class PendingLogins:
     """The connections that have not logged in yet, at most ``most``. Runs on the event loop."""
 
     def __init__(self, most: int) -> None:
