@@ -2,8 +2,8 @@
 
 All are subclasses of `TallyveilError`, and of one of DB-API's classes in `tallyveil.dbapi`. Errors
 in a statement are subclasses of `StatementError`; after one, nothing was charged.
-`tallyveil.proxy.errors` has the errors that only PostgreSQL's protocol has, such as a malformed
-message or an unknown portal, under the same root.
+`tallyveil.proxy.protocol_errors` has the errors that only PostgreSQL's protocol has, such as a
+malformed message or an unknown portal, under the same root.
 
 The text of an error depends only on the SQL, the policy and the ledger, never on a record.
 """

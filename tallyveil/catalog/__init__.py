@@ -4,10 +4,11 @@
 
     relay                       the interface for the wire: answers questions about the catalogs
       routing                   which statements are such questions
-      link, pool, messages      connections to that PostgreSQL, and messages of its protocol
+      link, pool, catalog_messages
+                                connections to that PostgreSQL, and messages of its protocol
     supervisor, cluster         start it, restart it, end it, and remove what others left behind
       launch, binaries          its process, and the programs to start
-      schema                    its contents: the policy's tables, empty
+      catalog_schema            its contents: the policy's tables, empty
 
 It is built from the policy alone: names, types, domains, comments. It holds no rows and has no
 access to the source, the ledger or the network. Its answers never enter the gate.

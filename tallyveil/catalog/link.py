@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 from tallyveil import deadline
-from tallyveil.catalog.messages import INT32, close, parse, simple, text
+from tallyveil.catalog.catalog_messages import INT32, close, parse, simple, text
 from tallyveil.errors import TallyveilError
 
 __all__ = [

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
+from tallyveil.catalog.catalog_messages import SYNC, parse
 from tallyveil.catalog.link import GRACE, LOOK, CatalogError, CatalogLink, run, unavailable
-from tallyveil.catalog.messages import SYNC, parse
 from tallyveil.errors import StatementTooComplex
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.quoting import identifier

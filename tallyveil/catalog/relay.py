@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tallyveil import deadline
-from tallyveil.catalog import messages as wire
+from tallyveil.catalog import catalog_messages as wire
 from tallyveil.catalog.link import CatalogError, Failed, LinkReply, error, fields, unavailable
 from tallyveil.catalog.pool import CHECK, LINKS, Pool, ServerSettings
 from tallyveil.catalog.routing import Routing

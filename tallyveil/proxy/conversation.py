@@ -18,14 +18,14 @@ from tallyveil.errors import FeatureNotSupported, QueryCanceled, TallyveilError
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.login import Login
 from tallyveil.proxy.admission.tls import Channel, Tls
-from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.execution import extended, simple
+from tallyveil.proxy.execution.catalog_session import CatalogSession
 from tallyveil.proxy.execution.executor import Executor
-from tallyveil.proxy.execution.inquiry import Inquiry
-from tallyveil.proxy.execution.kept import Kept
+from tallyveil.proxy.execution.named_objects import NamedObjects
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server
@@ -101,7 +101,7 @@ class Conversation:
         """The client has begun a TLS handshake without an SSLRequest."""
         self.login.channel = tls.channel(direct=True)
 
-    def farewell(self, error: TallyveilError) -> bytes:
+    def final_error(self, error: TallyveilError) -> bytes:
         """The last message when the server ends the connection; empty if it is closed already. If
         that stopped a statement, it reports what the statement was charged."""
         silent = self.phase is ProtocolPhase.CLOSED
@@ -114,7 +114,7 @@ class Conversation:
         """Release all that is stored for the client. Returns its session, which the caller must
         close, or None if it has none."""
         if self._executor is not None:
-            self._executor.kept.forget()
+            self._executor.objects.forget()
         self._holding.give_all()
         session, self.session = self.session, None
         return session
@@ -133,7 +133,7 @@ class Conversation:
         except TallyveilError as error:
             self._report(error)
             if isinstance(error, QueryCanceled) and self._interruption.gone:
-                self._stopped = error  # not by a user: `farewell` says why
+                self._stopped = error  # not by a user: `final_error` says why
             else:
                 yield backend.error_response(error, fatal=fatal)
             self._fail(step)
@@ -197,11 +197,10 @@ class Conversation:
         self._holding.analyst = request.user
         self.session = self._host.open_session(request.user, request.database)
         self.session.connected(self.pid)
-        session, stop, catalog = self.session, self._interruption, self._host.catalog
-        inquiry = (
-            None if catalog is None else Inquiry(catalog, session, stop, request.user, database)
-        )
-        executor = Executor(session, stop, Kept(self._holding), self._host.replies, inquiry)
+        session, stop, socket, catalog = self.session, self._interruption, self._host.catalog, None
+        if socket is not None:
+            catalog = CatalogSession(socket, session, stop, request.user, database)
+        executor = Executor(session, stop, NamedObjects(self._holding), self._host.replies, catalog)
         for name, value in request.settings:
             self.session.set(name, value)
         yield backend.AUTHENTICATION_OK

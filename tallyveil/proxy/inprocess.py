@@ -23,7 +23,7 @@ from tallyveil.errors import SQLSyntaxError
 from tallyveil.gate import ColumnType, Gate, Given, Notice, Parameters, Result
 from tallyveil.interval import Interval
 from tallyveil.policy import Policy, load_policy
-from tallyveil.proxy.relation import Relation, arrow_table, require
+from tallyveil.proxy.result_relation import Relation, arrow_table, require
 
 __all__ = ["Connection", "Cursor", "connect", "login_name"]
 

@@ -15,7 +15,6 @@ from tallyveil.events import report
 from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.failures import FailedLogins
-from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.port_listener import (
     PendingLogins,
@@ -23,14 +22,15 @@ from tallyveil.proxy.admission.port_listener import (
     check_address,
     is_loopback,
 )
+from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
-from tallyveil.proxy.connection import ClientConnection
-from tallyveil.proxy.errors import AdminShutdown
+from tallyveil.proxy.client_connection import ClientConnection
+from tallyveil.proxy.client_memory import ConnectionMemory, ServerMemory
+from tallyveil.proxy.client_socket import IDLE_LOOKS
 from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.housekeeping import Housekeeping, beside_long
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
-from tallyveil.proxy.line import IDLE_LOOKS
-from tallyveil.proxy.memory import ConnectionMemory, ServerMemory
+from tallyveil.proxy.protocol_errors import AdminShutdown
 from tallyveil.proxy.scheduler import Scheduler
 from tallyveil.proxy.turns import Turns
 

@@ -16,9 +16,9 @@ import pytest
 
 from tallyveil.catalog import CatalogError
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
+from tallyveil.catalog.catalog_messages import simple
 from tallyveil.catalog.cluster import PREFIX, sweep
 from tallyveil.catalog.link import CatalogLink, Failed, run
-from tallyveil.catalog.messages import simple
 from tallyveil.catalog.pool import ADMINISTRATION, SUPERUSER
 from tallyveil.catalog.supervisor import CatalogSupervisor
 from tallyveil.deadline import Deadline

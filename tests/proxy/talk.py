@@ -9,12 +9,12 @@ from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.failures import FailedLogins
 from tallyveil.proxy.admission.login import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
+from tallyveil.proxy.client_memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.conversation import Conversation
-from tallyveil.proxy.errors import TooManyConnections
 from tallyveil.proxy.execution.replies import Replies
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import TooManyConnections
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import split
 

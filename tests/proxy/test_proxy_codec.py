@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import BudgetExceeded, SQLSyntaxError
 from tallyveil.gate.interface import Notice
-from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.pgtypes import from_duckdb
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol import messages as m
-from tallyveil.proxy.protocol.codec import STARTUP_LIMIT, MessageReader
+from tallyveil.proxy.protocol.message_reader import STARTUP_LIMIT, MessageReader
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 from tests.proxy.raw_client import split, write
 
 STARTUP = m.Startup(3 << 16, (("user", "ann"), ("database", "db")))

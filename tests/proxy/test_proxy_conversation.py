@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from tallyveil.proxy.conversation import _TABLE, ProtocolPhase
-from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 from tests.proxy.talk import STARTUP, Talk, bind, error_of, parse, query
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tallyveil.gate.interface import ColumnType
-from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
-from tallyveil.proxy.execution.rows import PendingRows
-from tallyveil.proxy.memory import OWN, ConnectionMemory, ServerMemory
+from tallyveil.proxy.client_memory import OWN, ConnectionMemory, ServerMemory
+from tallyveil.proxy.execution.pending_rows import PendingRows
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import OutOfMemory, TooMuchKept
 from tests.programs import Program, start
 from tests.proxy.memory_server import PROGRAM
 from tests.proxy.raw_client import RawClient

@@ -11,7 +11,7 @@ import pytest
 from tallyveil.proxy import Users, Verifier
 from tallyveil.proxy.admission import scram
 from tallyveil.proxy.admission.scram import Exchange, saslprep
-from tallyveil.proxy.errors import ConnectionRefused
+from tallyveil.proxy.protocol_errors import ConnectionRefused
 from tests.proxy.scram_client import ScramClient
 
 SALT = b"[m\x99h\x9d\x125\x8e\xec\xa0K\x14\x126\xfa\x81"

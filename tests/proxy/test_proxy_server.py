@@ -214,7 +214,7 @@ ENDED = [b"select 1", b"select n from series(3)"]
 
 
 def ends_its_stream(client: RawClient) -> None:
-    socket.socket.shutdown(client.socket, socket.SHUT_WR)  # under TLS too, and without its farewell
+    socket.socket.shutdown(client.socket, socket.SHUT_WR)  # also of TLS, which it does not end
 
 
 @pytest.mark.parametrize("partial", [b"", b"Q\0\0\0\x0dselect"])

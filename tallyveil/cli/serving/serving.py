@@ -21,7 +21,7 @@ import typer
 from tallyveil.accountant import Budgets
 from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
-from tallyveil.catalog.schema import setup
+from tallyveil.catalog.catalog_schema import setup
 from tallyveil.cli.serving.log import Format, Level, logging_to_stderr
 from tallyveil.cli.serving.security import authentication, encryption, reloaded, still_users
 from tallyveil.errors import InvalidParameterValue, TallyveilError

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from tallyveil.proxy.admission.scram import Exchange, Verifier
-from tallyveil.proxy.errors import InvalidAuthorization, ProtocolViolation
+from tallyveil.proxy.protocol_errors import InvalidAuthorization, ProtocolViolation
 
 __all__ = ["Authentication", "Clientcert", "Trust", "Users"]
 

@@ -18,9 +18,9 @@ from itertools import accumulate
 from typing import IO, Final
 
 from tallyveil.catalog import Databases
-from tallyveil.proxy.admission.limits import ServerLimits
-from tallyveil.proxy.errors import TooManyConnections
+from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.interruption import MOST_WORKERS
+from tallyveil.proxy.protocol_errors import TooManyConnections
 
 __all__ = ["ConnectionSlots", "shared_file"]
 

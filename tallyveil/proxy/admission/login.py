@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from tallyveil.proxy.admission.scram import Exchange
 from tallyveil.proxy.admission.tls import Channel
-from tallyveil.proxy.errors import (
+from tallyveil.proxy.interruption import LONGEST_SECRET
+from tallyveil.proxy.protocol import backend
+from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import (
     InvalidAuthorization,
     InvalidPassword,
     ProtocolViolation,
     UnsupportedProtocol,
 )
-from tallyveil.proxy.interruption import LONGEST_SECRET
-from tallyveil.proxy.protocol import backend
-from tallyveil.proxy.protocol import messages as m
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 from tallyveil.events import report
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.connection_slots import ConnectionSlots
-from tallyveil.proxy.admission.limits import ServerLimits
+from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
 
 if TYPE_CHECKING:
-    from tallyveil.proxy.connection import ClientConnection
+    from tallyveil.proxy.client_connection import ClientConnection
 
 __all__ = [
     "InsecureAddress",

@@ -19,7 +19,11 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Final
 
-from tallyveil.proxy.errors import InvalidAuthorization, ProtocolViolation, UnsupportedProtocol
+from tallyveil.proxy.protocol_errors import (
+    InvalidAuthorization,
+    ProtocolViolation,
+    UnsupportedProtocol,
+)
 
 __all__ = ["Exchange", "Verifier", "saslprep"]
 

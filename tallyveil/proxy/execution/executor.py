@@ -13,17 +13,22 @@ from typing import Any, Final
 
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Receive, Result, Statement, StatementDescription, nothing_aside
-from tallyveil.proxy.errors import ActiveTransaction
-from tallyveil.proxy.execution.copying import rows_for
-from tallyveil.proxy.execution.inquiry import Inquiry
-from tallyveil.proxy.execution.kept import Kept, PreparedStatement, asks_catalog, prepare
+from tallyveil.proxy.execution.catalog_session import CatalogSession
+from tallyveil.proxy.execution.copy_rows import rows_for
+from tallyveil.proxy.execution.named_objects import (
+    NamedObjects,
+    PreparedStatement,
+    asks_catalog,
+    prepare,
+)
+from tallyveil.proxy.execution.pending_rows import PendingRows
 from tallyveil.proxy.execution.replies import KeptReply, Replies, ReplyKey, asked
-from tallyveil.proxy.execution.rows import PendingRows
-from tallyveil.proxy.execution.statements import HANDLERS, Call
+from tallyveil.proxy.execution.statement_handlers import HANDLERS, Call
 from tallyveil.proxy.execution.transaction import DISCARD_ALL, TRANSACTION_KINDS, Transaction
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import decode_utf8
 from tallyveil.proxy.protocol.backend import parameter_status
+from tallyveil.proxy.protocol_errors import ActiveTransaction
 
 __all__ = ["Executor"]
 
@@ -35,7 +40,7 @@ _EMPTY: Final = Statement("", "empty", "")
 class Executor:
     """One analyst's gate session, with its transaction block and its cancel flag.
 
-    ``latest`` is the SQL that was parsed or run last; ``kept`` holds the connection's prepared
+    ``latest`` is the SQL that was parsed or run last; ``objects`` holds the connection's prepared
     statements, portals and cursors.
     """
 
@@ -43,19 +48,19 @@ class Executor:
         self,
         session: GateSession,
         interruption: Interruption,
-        kept: Kept,
+        objects: NamedObjects,
         replies: Replies,
-        inquiry: Inquiry | None = None,
+        catalog: CatalogSession | None = None,
     ) -> None:
-        self.transaction = Transaction(kept.holding)
+        self.transaction = Transaction(objects.holding)
         self.session = session
-        self.kept = kept
+        self.objects = objects
         self.latest = ""
         self._settings = session.settings
         self._interruption = interruption
         self._replies = replies
-        self._inquiry = inquiry
-        self._takes_catalog = nothing_aside if inquiry is None else inquiry.takes
+        self._catalog = catalog
+        self._takes_catalog = nothing_aside if catalog is None else catalog.takes
         self._reported: dict[str, str] = {}
         self._changed = True
         # A snapshot of the settings from before the transaction changed any.
@@ -118,9 +123,9 @@ class Executor:
         """Describe a statement, without storing it under a name. ``declared`` are the OIDs of its
         parameters' types; 0 is to be inferred."""
         if statement.kind in ("fetch", "execute"):
-            return PreparedStatement(statement, (), 0, (), self.kept.fields_of(statement))
+            return PreparedStatement(statement, (), 0, (), self.objects.fields_of(statement))
         if statement.kind in ("catalog", "declare") and asks_catalog(statement):
-            oids, fields = self.inquiry.describe(statement.inner or statement, declared)
+            oids, fields = self.catalog.describe(statement.inner or statement, declared)
             shown = None if statement.inner else fields
             return PreparedStatement(statement, oids, len(oids), (), shown)
         return prepare(self._describe, statement, declared)
@@ -138,17 +143,17 @@ class Executor:
             yield
 
     @property
-    def inquiry(self) -> Inquiry:
+    def catalog(self) -> CatalogSession:
         """The access to the catalogs, which exists if any statement is of kind ``catalog``."""
-        if self._inquiry is None:
+        if self._catalog is None:
             raise ValueError("there is no catalog to query")
-        return self._inquiry
+        return self._catalog
 
     def rows_for(self, statement: Statement) -> PendingRows:
         """The object that collects the rows of a statement of the simple protocol."""
-        cursor = self.kept.find_portal(statement.target or "") if statement.move else None
+        cursor = self.objects.find_portal(statement.target or "") if statement.move else None
         formats = None if cursor is None else cursor.formats
-        return rows_for(statement, self.kept.holding, formats)
+        return rows_for(statement, self.objects.holding, formats)
 
     def ask(
         self,
@@ -197,7 +202,7 @@ class Executor:
         if handler is not None:
             return handler(self, call)
         if statement.kind == "catalog":
-            return self.inquiry.answer(statement, rows, parameters)
+            return self.catalog.answer(statement, rows, parameters)
         if statement.kind == "set":
             return self._set(call)
         result = self.ask(statement.inner or statement, rows.begin, parameters, types)
@@ -211,7 +216,7 @@ class Executor:
         if statement.tag == DISCARD_ALL:
             if block:
                 raise ActiveTransaction("DISCARD ALL cannot run inside a transaction block")
-            self.kept.forget()
+            self.objects.forget()
             self._changed = True
             return self.ask(statement, receive)
         self._remember()
@@ -246,7 +251,7 @@ class Executor:
     def end(self, *, committed: bool) -> None:
         """End the transaction, explicit or implicit."""
         self.transaction.implicit = False
-        self.kept.end_transaction(committed=committed)
+        self.objects.end_transaction(committed=committed)
         if self._settings_before is None:
             return
         if not committed:
@@ -274,9 +279,9 @@ class Executor:
             case "rollback_to":
                 self._settings.restore(self.transaction.settings)
                 self._changed = True
-                self.kept.return_to(self.transaction.depth)
+                self.objects.return_to(self.transaction.depth)
             case _:
-                self.kept.release(self.transaction.depth)
+                self.objects.release(self.transaction.depth)
         return replace(result, notices=self._settings.wanted(result.notices))
 
     def changes(self) -> bytes:

@@ -14,15 +14,21 @@ from typing import Final
 from tallyveil.cache import exact_key
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, SQLSyntaxError
 from tallyveil.gate.interface import Result, Statement
-from tallyveil.proxy.errors import BadMessage, PortalCannotRun
-from tallyveil.proxy.execution.copying import rows_for
+from tallyveil.proxy.client_memory import size_of
+from tallyveil.proxy.execution.catalog_session import raw_parameter
+from tallyveil.proxy.execution.copy_rows import rows_for
 from tallyveil.proxy.execution.executor import Executor
-from tallyveil.proxy.execution.inquiry import raw_parameter
-from tallyveil.proxy.execution.kept import OVERHEAD, Kept, Portal, PreparedStatement, asks_catalog
-from tallyveil.proxy.memory import size_of
+from tallyveil.proxy.execution.named_objects import (
+    OVERHEAD,
+    NamedObjects,
+    Portal,
+    PreparedStatement,
+    asks_catalog,
+)
 from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol.messages import Bind, Close, Describe, Execute, Parse
+from tallyveil.proxy.protocol_errors import BadMessage, PortalCannotRun
 
 __all__ = ["bind", "close", "describe", "execute", "parse"]
 
@@ -47,14 +53,14 @@ def _spread(formats: tuple[int, ...], count: int, what: str) -> tuple[int, ...]:
 
 def parse(executor: Executor, message: Parse) -> Iterator[bytes]:
     if not message.name:
-        executor.kept.forget_statement("")
+        executor.objects.forget_statement("")
     prepared = executor.described_before(message.sql, message.types)
     if prepared is None:
         yield backend.BLOCKING
         prepared = _described(executor, message)
         executor.keep_described(message.sql, message.types, prepared)
     executor.transaction.check(prepared.statement)
-    executor.kept.keep_statement(message.name, prepared)
+    executor.objects.keep_statement(message.name, prepared)
     yield backend.PARSE_COMPLETE
 
 
@@ -72,10 +78,10 @@ def _described(executor: Executor, message: Parse) -> PreparedStatement:
 
 
 def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
-    prepared = executor.kept.statement(message.statement)
+    prepared = executor.objects.statement(message.statement)
     executor.transaction.check(prepared.statement)
     if message.portal:
-        executor.kept.may_open(message.portal)
+        executor.objects.may_open(message.portal)
     count = len(message.values)
     if count != len(prepared.oids):
         raise BadMessage(
@@ -95,23 +101,23 @@ def bind(executor: Executor, message: Bind) -> Iterator[bytes]:
     width = len(prepared.fields or ())
     # A statement that returns no rows has no columns, whatever formats the client sends.
     results = _spread(message.result_formats, width, "column") if width else ()
-    executor.kept.forget_portal(message.portal)
+    executor.objects.forget_portal(message.portal)
     used = parameters[: prepared.used]
     size = OVERHEAD + len(message.portal) + 8 * width + sum(map(size_of, used))
-    holding = executor.kept.holding
+    holding = executor.objects.holding
     holding.take(size)
     rows = rows_for(prepared.statement, holding, results, prepared.fields)
-    executor.kept.open(message.portal, Portal(prepared, used, results, size, rows))
+    executor.objects.open(message.portal, Portal(prepared, used, results, size, rows))
     yield backend.BIND_COMPLETE
 
 
 def describe(executor: Executor, message: Describe) -> Iterator[bytes]:
     if message.kind == "S":
-        prepared, formats = executor.kept.statement(message.name), None
+        prepared, formats = executor.objects.statement(message.name), None
         fields = prepared.fields
         yield backend.parameter_description(prepared.oids)
     else:
-        portal = executor.kept.portal(message.name)
+        portal = executor.objects.portal(message.name)
         fields, formats = portal.fields, portal.formats
     if fields is None:
         yield backend.NO_DATA
@@ -120,7 +126,7 @@ def describe(executor: Executor, message: Describe) -> Iterator[bytes]:
 
 
 def execute(executor: Executor, message: Execute) -> Iterator[bytes]:
-    portal = _open_portal(executor.kept, message.portal)
+    portal = _open_portal(executor.objects, message.portal)
     statement = portal.prepared.statement
     yield from _execute(executor, portal, statement, message)
     executor.transaction.go_on(statement)
@@ -187,14 +193,14 @@ def _page(portal: Portal, result: Result, limit: int) -> Iterator[bytes]:
 
 def close(executor: Executor, message: Close) -> Iterator[bytes]:
     if message.kind == "S":
-        executor.kept.forget_statement(message.name)
+        executor.objects.forget_statement(message.name)
     else:
-        executor.kept.forget_portal(message.name)
+        executor.objects.forget_portal(message.name)
     yield backend.CLOSE_COMPLETE
 
 
-def _open_portal(kept: Kept, name: str) -> Portal:
-    portal = kept.portal(name)
+def _open_portal(objects: NamedObjects, name: str) -> Portal:
+    portal = objects.portal(name)
     if not isinstance(portal, Portal):
         raise FeatureNotSupported(
             "Execute cannot read a cursor that was created by DECLARE",

@@ -17,8 +17,8 @@ from typing import Final
 from tallyveil.cache import Cache
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result
-from tallyveil.proxy.execution.kept import PreparedStatement
-from tallyveil.proxy.execution.rows import Fields
+from tallyveil.proxy.execution.named_objects import PreparedStatement
+from tallyveil.proxy.execution.pending_rows import Fields
 
 __all__ = ["KeptReply", "Replies", "ReplyKey", "asked"]
 

@@ -15,7 +15,7 @@ __all__ = ["query"]
 
 
 def query(executor: Executor, message: Query) -> Iterator[bytes]:
-    executor.kept.forget_unnamed()
+    executor.objects.forget_unnamed()
     question = None
     if executor.transaction.sound:
         question, reply = executor.repeated(message.sql)

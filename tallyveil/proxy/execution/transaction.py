@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from tallyveil.errors import TransactionAborted
 from tallyveil.gate.interface import Notice, Result, Statement, StatementKind
-from tallyveil.proxy.errors import NoActiveTransaction, UndefinedSavepoint
-from tallyveil.proxy.memory import ConnectionMemory, size_of
+from tallyveil.proxy.client_memory import ConnectionMemory, size_of
+from tallyveil.proxy.protocol_errors import NoActiveTransaction, UndefinedSavepoint
 
 __all__ = ["DISCARD_ALL", "IDLE", "IN_BLOCK", "IN_FAILED_BLOCK", "TRANSACTION_KINDS", "Transaction"]
 

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported, StatementError
-from tallyveil.proxy.pgtypes.arrays import array_of
 from tallyveil.proxy.pgtypes.base import PgType, WireType, decode_utf8, unsupported
 from tallyveil.proxy.pgtypes.intervals import INTERVAL
-from tallyveil.proxy.pgtypes.numbers import NUMBERS
-from tallyveil.proxy.pgtypes.strings import STRINGS
-from tallyveil.proxy.pgtypes.times import TIMES
+from tallyveil.proxy.pgtypes.pg_arrays import array_of
+from tallyveil.proxy.pgtypes.pg_numbers import NUMBERS
+from tallyveil.proxy.pgtypes.pg_strings import STRINGS
+from tallyveil.proxy.pgtypes.pg_times import TIMES
 
 __all__ = [
     "PgType",

@@ -17,7 +17,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.proxy.errors import InvalidBinaryRepresentation
+from tallyveil.proxy.protocol_errors import InvalidBinaryRepresentation
 
 __all__ = [
     "Codec",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.connection_slots import ConnectionSlots
-from tallyveil.proxy.admission.limits import ServerLimits
+from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.interruption import LONGEST_SECRET, worker_of
 
 __all__ = ["WorkerListener"]

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.connection_slots import ConnectionSlots, shared_file
-from tallyveil.proxy.admission.limits import ServerLimits
 from tallyveil.proxy.admission.port_listener import listen
+from tallyveil.proxy.admission.server_limits import ServerLimits
 
 __all__ = ["WorkerFailed", "WorkerSupervisor"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tallyveil.proxy.errors import ProtocolViolation
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 
 __all__ = ["INT32", "UINT16", "UINT32", "Body"]
 

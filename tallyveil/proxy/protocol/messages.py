@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Self
 
-from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.protocol.body import INT32, UINT16, UINT32, Body
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 
 __all__ = [
     "Bind",

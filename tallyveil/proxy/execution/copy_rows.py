@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tallyveil.errors import UndefinedColumn
 from tallyveil.gate.interface import ColumnType, CopyFormat, Statement
-from tallyveil.proxy.execution.rows import Fields, PendingRows
-from tallyveil.proxy.memory import ConnectionMemory
+from tallyveil.proxy.client_memory import ConnectionMemory
+from tallyveil.proxy.execution.pending_rows import Fields, PendingRows
 from tallyveil.proxy.protocol import backend
 
 __all__ = ["rows_for"]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tallyveil.gate.interface import ColumnType, CursorOptions, Move
-from tallyveil.proxy.errors import PortalCannotRun
-from tallyveil.proxy.execution.rows import Fields, PendingRows, fields_of, room_of
-from tallyveil.proxy.memory import ConnectionMemory, size_of
+from tallyveil.proxy.client_memory import ConnectionMemory, size_of
+from tallyveil.proxy.execution.pending_rows import Fields, PendingRows, fields_of, room_of
+from tallyveil.proxy.protocol_errors import PortalCannotRun
 
 __all__ = ["DeclaredCursor"]
 

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from tallyveil.proxy.errors import ProtocolViolation
 from tallyveil.proxy.protocol.messages import (
     GSSENCRequest,
     Message,
@@ -20,6 +19,7 @@ from tallyveil.proxy.protocol.messages import (
     parse_message,
     parse_startup,
 )
+from tallyveil.proxy.protocol_errors import ProtocolViolation
 
 __all__ = ["STARTUP_LIMIT", "MessageReader"]
 

@@ -4,7 +4,7 @@ The event loop reads, splits the bytes into messages, writes, and answers what d
 gate. A worker thread computes all other answers, a buffer's worth at a time, and passes each
 buffer back to the loop. While a worker is busy, later messages stay in the reader up to
 ``read_ahead`` bytes and then in the client. While a client does not read, it occupies no worker.
-The `Line` handles the socket and TLS.
+The `ClientSocket` handles the socket and TLS.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.tls import HANDSHAKE
+from tallyveil.proxy.client_socket import ClientSocket
 from tallyveil.proxy.conversation import Conversation, ProtocolPhase
-from tallyveil.proxy.errors import ConnectionFailure, ConnectionRefused, IdleTimeout
 from tallyveil.proxy.interruption import Interruption
-from tallyveil.proxy.line import Line
 from tallyveil.proxy.protocol.backend import BLOCKING
-from tallyveil.proxy.protocol.codec import MessageReader
+from tallyveil.proxy.protocol.message_reader import MessageReader
+from tallyveil.proxy.protocol_errors import ConnectionFailure, ConnectionRefused, IdleTimeout
 
 if TYPE_CHECKING:
     from tallyveil.proxy.server import Server
@@ -63,47 +63,47 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         limits = self._owner.limits
         stream = cast(asyncio.Transport, transport)
-        line = self._line = Line(stream, self._loop, limits, self._reader.feed)
-        self._conversation.address = line.address
-        if not self._owner.opened(self, line.address):
-            line.transport.abort()
+        client = self._socket = ClientSocket(stream, self._loop, limits, self._reader.feed)
+        self._conversation.address = client.address
+        if not self._owner.opened(self, client.address):
+            client.transport.abort()
             return
-        line.receive = self._begin
-        delay = self._owner.failures.delay(line.address)
+        client.receive = self._begin
+        delay = self._owner.failures.delay(client.address)
         if delay > 0:
             self._held = b""
             self._loop.call_later(delay, self._read_held)
-        self._timer = self._loop.call_later(limits.startup_timeout, line.transport.abort)
+        self._timer = self._loop.call_later(limits.startup_timeout, client.transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        self._line.heard = True
+        self._socket.received = True
         if self._held is not None:
             self._held += data
-            self._line.transport.pause_reading()
+            self._socket.transport.pause_reading()
             return
-        self._line.receive(data)
-        if self._line.ended:
-            self._hear_last()
+        self._socket.receive(data)
+        if self._socket.ended:
+            self._end_of_stream()
         self._advance()
 
     def eof_received(self) -> bool:
-        self._hear_last()
+        self._end_of_stream()
         self._advance()
         return True
 
     def pause_writing(self) -> None:
         self._may_write = False
-        self._line.stalled(self._give_up)
+        self._socket.stalled(self._give_up)
 
     def resume_writing(self) -> None:
         self._may_write = True
-        self._line.flowing()
+        self._socket.flowing()
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._abandon()
         self._stop_timer()
-        self._line.lost()
+        self._socket.lost()
         self._lost = True
         if self._entered:
             self._report("disconnected")
@@ -112,22 +112,22 @@ class ClientConnection(asyncio.Protocol):
 
     def drop(self) -> None:
         """Close the socket at once, without a message."""
-        self._line.transport.abort()
+        self._socket.transport.abort()
 
     def look(self) -> None:
         """End the connection if it is idle. The server calls this at regular intervals."""
         busy = self.working or not (self._may_write and self._entered)
-        if self._line.idle(busy=busy):
+        if self._socket.idle(busy=busy):
             self._leave(_IDLE)
 
-    def stop(self, farewell: ConnectionRefused) -> None:
-        """Cancel what runs, send ``farewell``, and close."""
-        self._leaving = farewell
+    def stop(self, final_error: ConnectionRefused) -> None:
+        """Cancel what runs, send ``final_error``, and close."""
+        self._leaving = final_error
         self._abandon()
         if not self.working:
-            self._leave(farewell)
+            self._leave(final_error)
 
-    def _hear_last(self) -> None:
+    def _end_of_stream(self) -> None:
         """The client sends no more, but may still read: answer the messages that are complete.
         It may also have vanished, so this gets only as long as reading a last answer may take."""
         if not self._ended:
@@ -153,36 +153,36 @@ class ClientConnection(asyncio.Protocol):
     def _read_held(self) -> None:
         """The delay after wrong passwords from this address is over."""
         held, self._held = self._held, None
-        if held and not self._line.transport.is_closing():
+        if held and not self._socket.transport.is_closing():
             self.data_received(held)
 
     def _begin(self, data: bytes) -> None:
         """Receive the first bytes: a startup packet, or a TLS handshake."""
-        self._line.receive = self._reader.feed
+        self._socket.receive = self._reader.feed
         tls = self._owner.tls
         if tls is not None and data[0] == HANDSHAKE:
             self._conversation.begin_tls(tls)
             self._settle_in()
-        self._line.receive(data)
+        self._socket.receive(data)
 
     def _settle_in(self) -> None:
         """Begin TLS if the client wants it; once it is authenticated, accept larger messages."""
         channel = self._conversation.channel
-        if channel is not None and not self._line.encrypted:
-            self._line.encrypt(channel)
+        if channel is not None and not self._socket.encrypted:
+            self._socket.encrypt(channel)
         if self._conversation.authenticated:
             if not self._ended:
                 self._stop_timer()
             self._owner.entered(self)
             self._entered = True
-            self._report("connected", tls=self._line.encrypted)
+            self._report("connected", tls=self._socket.encrypted)
             self._reader.message_limit = self._owner.limits.max_message
 
     # What happens next
 
     def _advance(self) -> None:
         """Continue the current answer, or begin to answer the messages that have arrived since."""
-        transport = self._line.transport
+        transport = self._socket.transport
         while not transport.is_closing():
             if self.working or not self._may_write:
                 if len(self._reader) > self._owner.limits.read_ahead:
@@ -276,14 +276,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         if data:
-            self._line.write(data)
+            self._socket.write(data)
 
-    def _leave(self, farewell: ConnectionRefused) -> None:
-        self._write(self._conversation.farewell(farewell))
+    def _leave(self, final_error: ConnectionRefused) -> None:
+        self._write(self._conversation.final_error(final_error))
         self._close()
 
     def _close(self) -> None:
-        self._line.close()
+        self._socket.close()
         self._stop_timer()
 
     def _stop_timer(self) -> None:

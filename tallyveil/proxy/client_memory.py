@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from tallyveil.proxy.errors import OutOfMemory, TooMuchKept
+from tallyveil.proxy.protocol_errors import OutOfMemory, TooMuchKept
 
 __all__ = ["ConnectionMemory", "ServerMemory", "size_of"]
 

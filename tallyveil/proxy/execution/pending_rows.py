@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import ColumnType
-from tallyveil.proxy.memory import ConnectionMemory, size_of
+from tallyveil.proxy.client_memory import ConnectionMemory, size_of
 from tallyveil.proxy.pgtypes import WireType, from_duckdb
 from tallyveil.proxy.protocol.backend import data_row, row_description
 

@@ -13,19 +13,19 @@ from functools import partial
 from typing import Final
 
 from tallyveil.events import report
-from tallyveil.proxy.admission.limits import ServerLimits
+from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.admission.tls import Channel
 
-__all__ = ["IDLE_LOOKS", "Line"]
+__all__ = ["IDLE_LOOKS", "ClientSocket"]
 
 IDLE_LOOKS: Final = 10
 """How many times per idle timeout the server checks whether a connection is idle."""
 
 
-class Line:
+class ClientSocket:
     """``receive`` accepts bytes from the network and passes them, decrypted, to ``reader``.
 
-    The owner sets ``heard`` when bytes arrive.
+    The owner sets ``received`` when bytes arrive.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Line:
         self.address: Final = _address(transport)
         self.receive: Callable[[bytes], None] = reader
         self.write: Callable[[bytes], None] = transport.write
-        self.heard = False
+        self.received = False
         self._looks = 0
         self._reader: Final = reader
         self._loop: Final = loop
@@ -73,8 +73,8 @@ class Line:
         """Whether nothing has arrived for more than `IDLE_LOOKS` calls. A call while the server is
         ``busy`` for the client starts the count again.
         """
-        if self.heard or busy:
-            self.heard, self._looks = False, 0
+        if self.received or busy:
+            self.received, self._looks = False, 0
             return False
         self._looks += 1
         return self._looks > IDLE_LOOKS

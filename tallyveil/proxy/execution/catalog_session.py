@@ -19,12 +19,12 @@ from tallyveil.catalog import (
 from tallyveil.errors import positions_from
 from tallyveil.gate import GateSession
 from tallyveil.gate.interface import Result, Statement
-from tallyveil.proxy.execution.kept import PreparedStatement, StatementFields
-from tallyveil.proxy.execution.rows import Fields, PendingRows
+from tallyveil.proxy.execution.named_objects import PreparedStatement, StatementFields
+from tallyveil.proxy.execution.pending_rows import Fields, PendingRows
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import PgType, WireType
 
-__all__ = ["Inquiry", "raw_parameter"]
+__all__ = ["CatalogSession", "raw_parameter"]
 
 MIRRORED: Final = (
     "search_path",
@@ -43,7 +43,7 @@ def raw_parameter(number: int, oid: int, code: int, data: bytes) -> tuple[int, i
     return oid, code, data
 
 
-class Inquiry:
+class CatalogSession:
     """A session's access to the catalogs; used by one thread at a time."""
 
     def __init__(

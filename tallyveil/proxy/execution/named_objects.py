@@ -13,21 +13,21 @@ from typing import Any, Final, TypeAlias
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.interface import Move, Result, Statement, StatementDescription
-from tallyveil.proxy.errors import (
+from tallyveil.proxy.client_memory import ConnectionMemory
+from tallyveil.proxy.execution.declared_cursor import DeclaredCursor
+from tallyveil.proxy.execution.pending_rows import Fields, PendingRows, fields_of, room_of
+from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
+from tallyveil.proxy.protocol_errors import (
     DuplicatePortal,
     DuplicatePreparedStatement,
     TooManyPrepared,
     UndefinedPortal,
     UndefinedPreparedStatement,
 )
-from tallyveil.proxy.execution.cursors import DeclaredCursor
-from tallyveil.proxy.execution.rows import Fields, PendingRows, fields_of, room_of
-from tallyveil.proxy.memory import ConnectionMemory
-from tallyveil.proxy.pgtypes import from_duckdb, parameter_type
 
 __all__ = [
     "OVERHEAD",
-    "Kept",
+    "NamedObjects",
     "Portal",
     "PreparedStatement",
     "StatementFields",
@@ -130,7 +130,7 @@ def asks_catalog(statement: Statement) -> bool:
     return (statement.inner or statement).kind == "catalog"
 
 
-class Kept:
+class NamedObjects:
     """The prepared statements, portals and cursors of one connection. The name "" is the unnamed
     statement or portal."""
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 from tallyveil.gate.interface import CursorOptions, Move, Notice, Result, Statement, StatementKind
-from tallyveil.proxy.errors import NoActiveTransaction
-from tallyveil.proxy.execution.cursors import DeclaredCursor
-from tallyveil.proxy.execution.kept import Portal, PreparedStatement, asks_catalog
-from tallyveil.proxy.execution.rows import PendingRows
+from tallyveil.proxy.execution.declared_cursor import DeclaredCursor
+from tallyveil.proxy.execution.named_objects import Portal, PreparedStatement, asks_catalog
+from tallyveil.proxy.execution.pending_rows import PendingRows
 from tallyveil.proxy.pgtypes import by_oid, from_duckdb
+from tallyveil.proxy.protocol_errors import NoActiveTransaction
 
 if TYPE_CHECKING:
     from tallyveil.proxy.execution.executor import Executor
@@ -37,7 +37,7 @@ def _prepare(executor: Executor, call: Call) -> Result:
     statement = call.statement
     name = statement.target or ""
     prepared = executor.prepare(statement.inner or statement, _declared(executor, statement))
-    executor.kept.keep_statement(name, prepared)
+    executor.objects.keep_statement(name, prepared)
     return Result(None, (), statement.tag)
 
 
@@ -46,15 +46,15 @@ def _declared(executor: Executor, statement: Statement) -> tuple[int, ...]:
     if not asks_catalog(statement) or not statement.types:
         return tuple(0 if kind is None else from_duckdb(kind).type.oid for kind in statement.types)
     casts = ", ".join(f"CAST(NULL AS {kind})" for kind in statement.types)
-    _, fields = executor.inquiry.describe(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
+    _, fields = executor.catalog.describe(Statement(f"SELECT {casts}", "catalog", "SELECT"), ())
     return tuple(wire.type.oid for _, wire in fields or ())
 
 
 def _execute(executor: Executor, call: Call) -> Result:
     statement = call.statement
-    prepared = executor.kept.statement(statement.target or "")
+    prepared = executor.objects.statement(statement.target or "")
     if prepared.statement.kind == "catalog":
-        return executor.inquiry.answer(statement, call.rows, (), prepared)
+        return executor.catalog.answer(statement, call.rows, (), prepared)
     if prepared.statement.kind not in ("select", "explain", "show"):
         raise FeatureNotSupported(
             f"EXECUTE of {prepared.statement.tag} is not answered",
@@ -100,13 +100,13 @@ def _declare(executor: Executor, call: Call) -> Result:
             "DECLARE CURSOR can only be used in transaction blocks",
             hint="Send BEGIN first, or declare it WITH HOLD.",
         )
-    executor.kept.may_open(name)
-    cursor = DeclaredCursor(name, options, transaction.depth, executor.kept.holding)
+    executor.objects.may_open(name)
+    cursor = DeclaredCursor(name, options, transaction.depth, executor.objects.holding)
     with ExitStack() as failed:
         failed.callback(cursor.drop)
         result = _run(executor, cursor, statement.inner or statement, call)
         failed.pop_all()
-    executor.kept.open(name, cursor)
+    executor.objects.open(name, cursor)
     return Result(None, (), statement.tag, result.notices)
 
 
@@ -114,9 +114,9 @@ def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Cal
     """Run the cursor's query and store its rows in the cursor."""
     if query.kind != "catalog":
         return executor.ask(query, cursor.begin, call.parameters, call.types)
-    rows = PendingRows(executor.kept.holding, (1,) if cursor.options.binary else None)
+    rows = PendingRows(executor.objects.holding, (1,) if cursor.options.binary else None)
     try:
-        result = executor.inquiry.answer(query, rows, call.parameters)
+        result = executor.catalog.answer(query, rows, call.parameters)
         cursor.relay(rows)
     finally:
         rows.drop()
@@ -126,7 +126,7 @@ def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Cal
 def _fetch(executor: Executor, call: Call) -> Result:
     statement = call.statement
     move = statement.move or Move()
-    cursor = executor.kept.portal(statement.target or "", what="cursor")
+    cursor = executor.objects.portal(statement.target or "", what="cursor")
     notices = _run_first(executor, cursor, move) if isinstance(cursor, Portal) else ()
     found: Sequence[Any] = cursor.fetch(move)
     tag = f"{statement.tag} {len(found)}"
@@ -155,8 +155,8 @@ def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, 
 
 
 def _forget(executor: Executor, call: Call) -> Result:
-    statement, kept = call.statement, executor.kept
-    (kept.close if statement.kind == "close" else kept.deallocate)(statement.target)
+    statement, objects = call.statement, executor.objects
+    (objects.close if statement.kind == "close" else objects.deallocate)(statement.target)
     return Result(None, (), statement.tag)
 
 
