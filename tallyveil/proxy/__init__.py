@@ -6,6 +6,7 @@ offer. Only `inprocess`, the connection without a wire, creates a gate.
     server, client_connection, run
                                 sockets, the event loop, worker threads     (all the I/O)
       processes/                several processes on one port
+      server_state              what the connections of a server share
       client_socket             one socket, with or without TLS
       scheduler, turns          the threads that statements run on, and which of them compute
     conversation                the state machine: messages in, bytes out

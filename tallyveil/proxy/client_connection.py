@@ -14,7 +14,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.tls import HANDSHAKE
@@ -24,9 +24,7 @@ from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.protocol.backend import BLOCKING
 from tallyveil.proxy.protocol.message_reader import MessageReader
 from tallyveil.proxy.protocol_errors import ConnectionFailure, ConnectionRefused, IdleTimeout
-
-if TYPE_CHECKING:
-    from tallyveil.proxy.server import Server
+from tallyveil.proxy.server_state import ServerState
 
 __all__ = ["ClientConnection"]
 
@@ -42,7 +40,7 @@ class ClientConnection(asyncio.Protocol):
     a worker. It is ``working`` while a worker answers its messages; otherwise it can only proceed
     once its client sends something."""
 
-    def __init__(self, owner: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()
         self.closed: asyncio.Future[None] = loop.create_future()
         self._owner = owner

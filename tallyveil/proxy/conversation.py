@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallyveil import events
 from tallyveil.errors import FeatureNotSupported, QueryCanceled, TallyveilError
@@ -26,9 +26,7 @@ from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.protocol_errors import ProtocolViolation
-
-if TYPE_CHECKING:
-    from tallyveil.proxy.server import Server
+from tallyveil.proxy.server_state import ServerState
 
 __all__ = ["Conversation", "ProtocolPhase"]
 
@@ -50,7 +48,7 @@ class Conversation:
     ``address`` is the client's; ``pid`` is the process id it gets once it is admitted, else 0.
     """
 
-    def __init__(self, host: Server, interruption: Interruption) -> None:
+    def __init__(self, host: ServerState, interruption: Interruption) -> None:
         self.address = ""
         self.login = Login(host)
         self.phase = ProtocolPhase.STARTING

@@ -1,4 +1,4 @@
-"""The asyncio server: what its connections share, cancel requests, and a clean shutdown.
+"""The asyncio server: it begins, closes idle connections, and shuts down cleanly.
 
 Its listener accepts the clients.
 """
@@ -6,59 +6,34 @@ Its listener accepts the clients.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tallyveil.catalog import CatalogSocket
 from tallyveil.events import report
-from tallyveil.gate import GateSession
 from tallyveil.proxy.admission.auth import Authentication, Trust
-from tallyveil.proxy.admission.failures import FailedLogins
-from tallyveil.proxy.admission.login import LoginRequest
-from tallyveil.proxy.admission.port_listener import (
-    PendingLogins,
-    PortListener,
-    check_address,
-    is_loopback,
-)
+from tallyveil.proxy.admission.port_listener import PortListener, check_address
 from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.client_connection import ClientConnection
-from tallyveil.proxy.client_memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.client_socket import IDLE_LOOKS
-from tallyveil.proxy.execution.replies import Replies
-from tallyveil.proxy.housekeeping import Housekeeping, beside_long
-from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
+from tallyveil.proxy.processes import WorkerListener
 from tallyveil.proxy.protocol_errors import AdminShutdown
-from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.turns import Turns
-
-if TYPE_CHECKING:
-    from tallyveil.proxy.processes import WorkerListener
+from tallyveil.proxy.server_state import ServerState, SessionFactory
 
 __all__ = ["Server", "SessionFactory"]
-
-SessionFactory = Callable[[str, str], GateSession]
-"""Opens the session of a user on a database; may block, and may raise a TallyveilError."""
 
 GRACE: Final = 2.0
 """Seconds that a closing server waits for its clients."""
 JOIN: Final = 0.5
 """Seconds that it then waits for the threads that still run statements."""
 
-STACK: Final = 16 << 20
-
 _SHUTDOWN: Final = AdminShutdown("terminating connection due to administrator command")
 
 
-class Server:
+class Server(ServerState):
     """A PostgreSQL server whose sessions ``session_factory`` opens; port 0 takes any free port.
 
     It opens the port itself unless a ``listener`` gives it its clients.
-
-    ``auth`` and ``tls`` may be replaced while it runs; clients that log in afterwards use the
-    replacement.
 
     ``catalog`` answers questions about the catalogs; without it the gate refuses them.
 
@@ -79,32 +54,20 @@ class Server:
         listener: PortListener | WorkerListener | None = None,
         catalog: CatalogSocket | None = None,
     ) -> None:
-        self.auth: Authentication = auth if auth is not None else Trust()
-        self.tls = tls
-        self.catalog = catalog
-        self.limits = limits if limits is not None else ServerLimits()
+        auth, limits = auth or Trust(), limits or ServerLimits()
         if not allow_insecure:
-            check_address(host, self.auth, tls)
-        self._insecure: Final = allow_insecure
-        self.open_session: Final = session_factory
+            check_address(host, auth, tls)
+        super().__init__(
+            session_factory,
+            listener or PortListener(host, port, limits),
+            auth=auth,
+            tls=tls,
+            limits=limits,
+            allow_insecure=allow_insecure,
+            catalog=catalog,
+        )
         self.host = host
-        self._listener: Final = listener or PortListener(host, port, self.limits)
-        self._keys: Final = CancelKeys(self._listener.worker)
-        # Half of the time to log in remains after the longest delay.
-        self.failures: Final = FailedLogins(self.limits.startup_timeout / 2)
-        self._pending: Final = PendingLogins(self.limits.max_waiting)
-        self._connections: set[ClientConnection] = set()
         self._closed: asyncio.Event | None = None
-        self._closing = False
-        # Python's recursion limit refuses deeply nested statements, if the C stack is large enough.
-        # 2 MiB suffice, but some systems give a thread only a quarter of that. This sets the size
-        # for all threads of the process.
-        threading.stack_size(max(threading.stack_size(), STACK))
-        turns = Turns(self.limits.heavy, self._tidy, beside_long)
-        self.workers = Scheduler(self.limits.threads, self.limits.analyst_threads, turns)
-        self._housekeeping = Housekeeping(lambda: turns.heavy)
-        self.replies = Replies()
-        self.memory = ServerMemory(self.limits.memory, self._tidy)
 
     # Starting and stopping
 
@@ -164,65 +127,7 @@ class Server:
         """Whether statements are still running."""
         return self.workers.busy
 
-    def _tidy(self) -> None:
-        self._housekeeping.due()
-
     def _stop_workers(self) -> None:
         self._housekeeping.close()
         # The workers still close the sessions that are queued.
         self.workers.stop()
-
-    # What connections ask, on the event loop
-
-    def opened(self, connection: ClientConnection, address: str) -> bool:
-        """Register a socket from ``address``. Returns False if there is no place for it."""
-        if self._closing:
-            return False
-        if not self._pending.add(connection, address):
-            return False
-        self._connections.add(connection)
-        return True
-
-    def entered(self, connection: ClientConnection) -> None:
-        """The connection's client has logged in."""
-        self._pending.discard(connection)
-
-    def lost(self, connection: ClientConnection, pid: int, user: str) -> None:
-        """The connection has ended; ``pid`` is its process id, or 0 if it was never admitted."""
-        self._connections.discard(connection)
-        self._pending.discard(connection)
-        self._listener.left(user if self._keys.take_back(pid) else None)
-
-    # What conversations ask, on worker threads (cancel: on the event loop)
-
-    def holding(self) -> ConnectionMemory:
-        """A counter of the memory that the server occupies for one connection."""
-        return ConnectionMemory(self.memory, self.limits.connection_memory)
-
-    def needs_tls(self, address: str) -> bool:
-        """Whether a client at this address may log in only over TLS."""
-        optional = self._insecure and self.tls is None
-        # A client without an address is on this machine.
-        return bool(address) and not optional and not is_loopback(address)
-
-    def admit(self, interruption: Interruption, request: LoginRequest) -> tuple[int, bytes, str]:
-        """Admit a client. Returns its process id and secret for cancel requests, and the name of
-        its database in the catalogs.
-
-        Raises TooManyConnections.
-        """
-        database = self._listener.admit(request.user, request.database)
-        return *self._keys.give(interruption, request.key_size), database
-
-    def cancel(self, pid: int, secret: bytes) -> None:
-        """Forward a cancel request to its connection, if it has that connection's secret."""
-        if worker_of(pid) == self._listener.worker:
-            self._cancel_own(pid, secret)
-        else:
-            self._listener.cancel(pid, secret)
-
-    def _cancel_own(self, pid: int, secret: bytes) -> None:
-        interruption = self._keys.find(pid, secret)
-        if interruption is not None:
-            interruption.cancel()
-            self.workers.hurry(interruption)

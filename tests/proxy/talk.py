@@ -7,7 +7,7 @@ from typing import Any
 from tallyveil.errors import TallyveilError
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.failures import FailedLogins
-from tallyveil.proxy.admission.login import LoginRequest
+from tallyveil.proxy.admission.login_request import LoginRequest
 from tallyveil.proxy.admission.tls import Tls
 from tallyveil.proxy.client_memory import ConnectionMemory, ServerMemory
 from tallyveil.proxy.conversation import Conversation

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from tallyveil.proxy import InsecureAddress, Server, ServerThread, Tls, Trust, run
+from tallyveil.proxy.admission.port_listener import is_loopback
 from tallyveil.proxy.processes import WorkerSupervisor
 from tallyveil.proxy.protocol import messages as m
-from tallyveil.proxy.server import is_loopback
 from tests.programs import start
 from tests.proxy.fake_session import FakeSession, Sessions
 from tests.proxy.raw_client import RawClient, write

@@ -14,19 +14,18 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from tallyveil.events import report
 from tallyveil.proxy.admission.auth import Authentication, Trust
 from tallyveil.proxy.admission.connection_slots import ConnectionSlots
 from tallyveil.proxy.admission.server_limits import ServerLimits
 from tallyveil.proxy.admission.tls import Tls
-
-if TYPE_CHECKING:
-    from tallyveil.proxy.client_connection import ClientConnection
+from tallyveil.proxy.protocol_errors import ConnectionRefused
 
 __all__ = [
     "InsecureAddress",
+    "OpenConnection",
     "PendingLogins",
     "PortListener",
     "check_address",
@@ -130,15 +129,27 @@ class PortListener:
         """Forward a cancel request to its process. Does nothing, as there is only this process."""
 
 
+class OpenConnection(Protocol):
+    """What a server does with one of its connections."""
+
+    closed: asyncio.Future[None]
+    working: bool
+    """Whether the connection waits for the server, rather than the server for its client."""
+
+    def drop(self) -> None: ...
+    def look(self) -> None: ...
+    def stop(self, final_error: ConnectionRefused) -> None: ...
+
+
 class PendingLogins:
     """The connections that have not logged in yet, at most ``most``. Runs on the event loop."""
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._addresses: dict[ClientConnection, str] = {}
+        self._addresses: dict[OpenConnection, str] = {}
         self._dropped, self._reported = 0, -math.inf
 
-    def add(self, connection: ClientConnection, address: str) -> bool:
+    def add(self, connection: OpenConnection, address: str) -> bool:
         """Add a connection, dropping another one if necessary. Returns False if none can be."""
         if len(self._addresses) >= self._most:
             slowest = self._slowest()
@@ -150,11 +161,11 @@ class PendingLogins:
         self._addresses[connection] = address
         return True
 
-    def discard(self, connection: ClientConnection) -> None:
+    def discard(self, connection: OpenConnection) -> None:
         """Remove a connection that has logged in or ended."""
         self._addresses.pop(connection, None)
 
-    def _slowest(self) -> ClientConnection | None:
+    def _slowest(self) -> OpenConnection | None:
         """The oldest connection of the address that has most of these connections.
 
         Considers only connections that the server waits for, not those that wait for the server.

@@ -1,13 +1,14 @@
 """Execute statements: by the gate, by the catalogs, or by the wire itself.
 
-Both protocols, simple and extended, execute statements here. Only `Executor.run` reaches
-`GateSession.execute`, and so only it can charge.
+Both protocols, simple and extended, execute statements by `statement_handlers.run`, which calls
+the methods of `Executor`. Only `Executor.ask` reaches `GateSession.execute`, and so only it can
+charge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from tallyveil.proxy.execution.named_objects import (
 )
 from tallyveil.proxy.execution.pending_rows import PendingRows
 from tallyveil.proxy.execution.replies import KeptReply, Replies, ReplyKey, asked
-from tallyveil.proxy.execution.statement_handlers import HANDLERS, Call
 from tallyveil.proxy.execution.transaction import DISCARD_ALL, TRANSACTION_KINDS, Transaction
 from tallyveil.proxy.interruption import Interruption
 from tallyveil.proxy.pgtypes import decode_utf8
@@ -175,43 +175,8 @@ class Executor:
             receive(result.columns)(list(result.rows))
         return replace(result, rows=())
 
-    def run(
-        self,
-        statement: Statement,
-        rows: PendingRows,
-        parameters: Sequence[Any] = (),
-        types: Sequence[str] = (),
-    ) -> Result:
-        """Execute a statement. Its rows go to ``rows``, not into the result. If it fails, they are
-        dropped."""
-        self.latest = statement.sql
-        with ExitStack() as failed:
-            failed.callback(rows.drop)
-            result = self._run(Call(statement, rows, parameters, types))
-            if result.columns is not None and rows.fields is None:
-                rows.begin(result.columns)
-            failed.pop_all()
-        return result
-
-    def _run(self, call: Call) -> Result:
-        statement, rows, parameters, types = call
-        self.transaction.check(statement)
-        if statement.kind in TRANSACTION_KINDS:
-            return self._transact(statement)
-        handler = HANDLERS.get(statement.kind)
-        if handler is not None:
-            return handler(self, call)
-        if statement.kind == "catalog":
-            return self.catalog.answer(statement, rows, parameters)
-        if statement.kind == "set":
-            return self._set(call)
-        result = self.ask(statement.inner or statement, rows.begin, parameters, types)
-        if statement.kind == "copy":
-            return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
-        return result
-
-    def _set(self, call: Call) -> Result:
-        statement, receive = call.statement, call.rows.begin
+    def set(self, statement: Statement, receive: Receive) -> Result:
+        """Execute SET, RESET, or DISCARD ALL."""
         block = self.transaction.open or self.transaction.implicit
         if statement.tag == DISCARD_ALL:
             if block:
@@ -265,7 +230,7 @@ class Executor:
         if self._settings_before is None:
             self._settings_before = self._settings.snapshot()
 
-    def _transact(self, statement: Statement) -> Result:
+    def transact(self, statement: Statement) -> Result:
         """Execute a statement about the transaction, and apply it to settings and cursors."""
         sound = self.transaction.sound
         result = self.transaction.run(statement, self._settings.snapshot)

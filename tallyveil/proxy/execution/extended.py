@@ -25,6 +25,7 @@ from tallyveil.proxy.execution.named_objects import (
     PreparedStatement,
     asks_catalog,
 )
+from tallyveil.proxy.execution.statement_handlers import run
 from tallyveil.proxy.pgtypes import decode_parameter
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol.messages import Bind, Close, Describe, Execute, Parse
@@ -144,7 +145,7 @@ def _execute(
             yield from _answer(executor, portal, statement)
             return
         yield backend.BLOCKING
-        result = executor.run(statement, portal.rows, portal.parameters, portal.prepared.types)
+        result = run(executor, statement, portal.rows, portal.parameters, portal.prepared.types)
         portal.result = result
         yield from map(backend.notice_response, result.notices)
         if portal.fields is None:
@@ -167,7 +168,7 @@ def _answer(executor: Executor, portal: Portal, statement: Statement) -> Iterato
         yield reply.sent
         return
     yield backend.BLOCKING
-    result = portal.result = executor.run(statement, portal.rows, parameters, prepared.types)
+    result = portal.result = run(executor, statement, portal.rows, parameters, prepared.types)
     notices = b"".join(map(backend.notice_response, result.notices))
     after = backend.command_complete(result.tag)
     executor.keep(question, key, notices, portal.rows, after, result)

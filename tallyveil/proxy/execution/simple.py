@@ -8,6 +8,7 @@ from tallyveil.errors import UndefinedParameter
 from tallyveil.gate.interface import Statement
 from tallyveil.proxy.execution.executor import Executor
 from tallyveil.proxy.execution.replies import ReplyKey
+from tallyveil.proxy.execution.statement_handlers import run
 from tallyveil.proxy.protocol import backend
 from tallyveil.proxy.protocol.messages import Query
 
@@ -47,7 +48,7 @@ def _answer(
             hint="Send the statement with parameters, by the extended protocol.",
         )
     rows = executor.rows_for(statement)
-    result = executor.run(statement, rows)
+    result = run(executor, statement, rows)
     before = b"".join(map(backend.notice_response, result.notices)) + rows.opening()
     after = backend.command_complete(result.tag)
     executor.keep(question, sql, before, rows, after, result)

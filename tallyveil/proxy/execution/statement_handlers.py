@@ -1,24 +1,24 @@
-"""SQL statements about prepared statements and cursors: PREPARE, EXECUTE, DECLARE, FETCH, CLOSE."""
+"""How each kind of statement is executed, such as those about prepared statements and cursors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
 from tallyveil.gate.interface import CursorOptions, Move, Notice, Result, Statement, StatementKind
 from tallyveil.proxy.execution.declared_cursor import DeclaredCursor
+from tallyveil.proxy.execution.executor import Executor
 from tallyveil.proxy.execution.named_objects import Portal, PreparedStatement, asks_catalog
 from tallyveil.proxy.execution.pending_rows import PendingRows
+from tallyveil.proxy.execution.transaction import TRANSACTION_KINDS
 from tallyveil.proxy.pgtypes import by_oid, from_duckdb
 from tallyveil.proxy.protocol_errors import NoActiveTransaction
 
-if TYPE_CHECKING:
-    from tallyveil.proxy.execution.executor import Executor
-
-__all__ = ["HANDLERS", "Call"]
+__all__ = ["run"]
 
 
 class Call(NamedTuple):
@@ -30,7 +30,38 @@ class Call(NamedTuple):
     types: Sequence[str] = ()
 
 
-_Handler = Callable[["Executor", Call], Result]
+_Handler = Callable[[Executor, Call], Result]
+
+
+def run(
+    executor: Executor,
+    statement: Statement,
+    rows: PendingRows,
+    parameters: Sequence[Any] = (),
+    types: Sequence[str] = (),
+) -> Result:
+    """Execute a statement. Its rows go to ``rows``, not into the result. If it fails, they are
+    dropped."""
+    executor.latest = statement.sql
+    with ExitStack() as failed:
+        failed.callback(rows.drop)
+        executor.transaction.check(statement)
+        handle = _HANDLERS.get(statement.kind, _ask)
+        result = handle(executor, Call(statement, rows, parameters, types))
+        if result.columns is not None and rows.fields is None:
+            rows.begin(result.columns)
+        failed.pop_all()
+    return result
+
+
+def _ask(executor: Executor, call: Call) -> Result:
+    statement = call.statement
+    return executor.ask(statement.inner or statement, call.rows.begin, call.parameters, call.types)
+
+
+def _copy(executor: Executor, call: Call) -> Result:
+    result = _ask(executor, call)
+    return replace(result, tag=result.tag.replace("SELECT", "COPY", 1))
 
 
 def _prepare(executor: Executor, call: Call) -> Result:
@@ -104,13 +135,13 @@ def _declare(executor: Executor, call: Call) -> Result:
     cursor = DeclaredCursor(name, options, transaction.depth, executor.objects.holding)
     with ExitStack() as failed:
         failed.callback(cursor.drop)
-        result = _run(executor, cursor, statement.inner or statement, call)
+        result = _run_query(executor, cursor, statement.inner or statement, call)
         failed.pop_all()
     executor.objects.open(name, cursor)
     return Result(None, (), statement.tag, result.notices)
 
 
-def _run(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Call) -> Result:
+def _run_query(executor: Executor, cursor: DeclaredCursor, query: Statement, call: Call) -> Result:
     """Run the cursor's query and store its rows in the cursor."""
     if query.kind != "catalog":
         return executor.ask(query, cursor.begin, call.parameters, call.types)
@@ -149,7 +180,9 @@ def _run_first(executor: Executor, portal: Portal, move: Move) -> tuple[Notice, 
     prepared, answered = portal.prepared, portal.result is not None
     if answered or move.shown or move.direction != "forward" or prepared.statement.kind != "select":
         return ()
-    portal.result = executor.run(prepared.statement, portal.rows, portal.parameters, prepared.types)
+    portal.result = run(
+        executor, prepared.statement, portal.rows, portal.parameters, prepared.types
+    )
     portal.begun = True
     return portal.result.notices
 
@@ -160,13 +193,22 @@ def _forget(executor: Executor, call: Call) -> Result:
     return Result(None, (), statement.tag)
 
 
-HANDLERS: Final[MappingProxyType[StatementKind, _Handler]] = MappingProxyType(
+_HANDLERS: Final[Mapping[StatementKind, _Handler]] = MappingProxyType(
     {
-        "prepare": _prepare,
-        "execute": _execute,
+        "catalog": lambda executor, call: executor.catalog.answer(
+            call.statement, call.rows, call.parameters
+        ),
+        "close": _forget,
+        "copy": _copy,
         "deallocate": _forget,
         "declare": _declare,
+        "execute": _execute,
         "fetch": _fetch,
-        "close": _forget,
+        "prepare": _prepare,
+        "set": lambda executor, call: executor.set(call.statement, call.rows.begin),
+        **dict.fromkeys(
+            TRANSACTION_KINDS, lambda executor, call: executor.transact(call.statement)
+        ),
     }
 )
+"""All other kinds are for the gate alone."""
