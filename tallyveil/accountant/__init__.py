@@ -5,18 +5,20 @@ append-only ledger of charges and noisy answers, and issues receipts once a char
 handles workloads, scales and noisy answers, never a true answer; the ledger file is its only I/O.
 """
 
-from tallyveil.accountant.accountant import Accountant, Budgets, Draw, Overtaken
+from tallyveil.accountant.accountant import Accountant, Budgets
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
 from tallyveil.accountant.budgets.quote import Quote, TableQuote, cost_text, report_charge
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
+from tallyveil.accountant.checkpoint import Arrays
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
-from tallyveil.accountant.invariants import PUBLISHED, invariants_of
-from tallyveil.accountant.joint import Drawn, Joint
-from tallyveil.accountant.ledger.codec import decode_column, encode_column
-from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.joint_law import Drawn, Joint
 from tallyveil.accountant.memory import Release
-from tallyveil.accountant.summary import Arrays
+from tallyveil.accountant.published_counts import PUBLISHED, invariants_of
+from tallyveil.accountant.sale import Draw
+from tallyveil.accountant.store.event_codec import decode_column, encode_column
+from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
+from tallyveil.accountant.store.sqlite_ledger import Ledger
 
 __all__ = [
     "PUBLISHED",
@@ -35,12 +37,14 @@ __all__ = [
     "Entry",
     "Joint",
     "Ledger",
+    "LedgerAdvanced",
+    "LedgerStore",
     "OdometerReading",
-    "Overtaken",
     "Part",
     "Quote",
     "Release",
     "Room",
+    "Seen",
     "Share",
     "Spending",
     "TableQuote",

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.accountant.background import Background
 from tallyveil.accountant.binding import bind, remember_data
-from tallyveil.accountant.books import BATCH, Books
+from tallyveil.accountant.budget_reports import BudgetReports
 from tallyveil.accountant.budgets.account import Account
-from tallyveil.accountant.budgets.balances import Balances
-from tallyveil.accountant.budgets.pricing import Priced
-from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
-from tallyveil.accountant.budgets.recomposition import NotComposed
+from tallyveil.accountant.budgets.quote import Quote
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.declarations import declare
+from tallyveil.accountant.checkpoint import Arrays, write_summary
+from tallyveil.accountant.declarations import budgets_end, declare
 from tallyveil.accountant.derivation import Derivation, encode_derivation
-from tallyveil.accountant.invariants import DECLARED, PUBLISHED, write_invariants
-from tallyveil.accountant.ledger.chain import START, Position
-from tallyveil.accountant.ledger.ledger import Ledger
-from tallyveil.accountant.memory import Noisy
-from tallyveil.accountant.summary import Arrays, write_summary
+from tallyveil.accountant.ledger_state import LedgerState
+from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers
+from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_invariants
+from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
+from tallyveil.accountant.store.chain import START
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
+from tallyveil.accountant.store.records import AnswerRecord
 from tallyveil.boundary import Receipt, issue_receipt
-from tallyveil.errors import TallyveilError
+from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Accountant", "Budgets", "Draw", "Overtaken", "Sale"]
+__all__ = ["Accountant", "Budgets"]
 
 Budgets: TypeAlias = Literal["declared", "recorded", "as given"]
 """Which budgets and shares hold: those of the accounts, which are recorded for all processes; the
@@ -37,30 +36,13 @@ last ones recorded; or those of the accounts, for a report, without a record."""
 _LONG: Final = 1_000  # charges that a summary may lack: composing them takes half a second
 _PART: Final = 100  # of a long ledger it may lack one charge in this number
 
-Draw: TypeAlias = Callable[[int, Receipt], Noisy]
-"""Return the noisy answer to each column of the charge with this number."""
 
-
-class Overtaken(Exception):
-    """More was charged or answered since a charge was decided on. The charge was not made."""
-
-
-@dataclass(frozen=True)
-class Sale:
-    """Charges made as in ``quote``, with a receipt for each. A receipt is used up where ``answers``
-    has the noisy answer."""
-
-    quote: Quote
-    receipts: tuple[Receipt, ...]
-    answers: tuple[Noisy, ...] = ()
-
-
-class Accountant(Balances):
+class Accountant(BudgetReports):
     """Keeps the budgets of the tables in ``accounts`` by ``ledger``, and the analysts' shares of
     them. Threads may share it.
 
     It reads what other processes appended to the ledger before it decides anything. What is spent
-    is a function of the ledger alone (`Books`).
+    is a function of the ledger alone (`LedgerState`).
 
     Its lock covers the ledger's transactions, which use one connection, and what follows from
     them. The lock is held while the disk makes charges durable, and with a ``draw`` for `sell`
@@ -69,7 +51,7 @@ class Accountant(Balances):
     """
 
     def __init__(
-        self, ledger: Ledger, accounts: dict[str, Account], budgets: Budgets = "declared"
+        self, ledger: LedgerStore, accounts: dict[str, Account], budgets: Budgets = "declared"
     ) -> None:
         """``accounts`` is kept up to date with what other processes declare (`declarations`).
 
@@ -77,14 +59,15 @@ class Accountant(Balances):
         charge that has no cost in the measure of its budget, and LedgerError if a past charge
         cannot be accounted for.
         """
-        with ledger.writing():
-            bind(ledger, accounts)
+        with ledger.transaction() as transaction:
+            bind(ledger, transaction, accounts)
             end = START
             if budgets == "declared":
-                end = declare(ledger, accounts)
+                end = declare(transaction, accounts)
             elif budgets == "as given":
-                end = ledger.budgets_end()
-        super().__init__(ledger, accounts, Books(ledger, accounts, end))
+                end = budgets_end(transaction)
+        super().__init__(ledger, accounts, LedgerState(ledger, accounts, end))
+        self._writer = LedgerWriter(ledger, self._state)
         self._derive: dict[str, Callable[[], Arrays]] = {}
         self._background = Background(self.summarise)
         self.summarise()
@@ -104,9 +87,9 @@ class Accountant(Balances):
         """Record the budgets and shares of these accounts, from now on in force here and in all
         other processes; durable when it returns."""
         with self._lock:
-            with self._books.writing():
-                declare(self._ledger, accounts)
-            self._books.refresh()
+            with self._writer.writing() as transaction:
+                declare(transaction, accounts)
+            self._state.refresh()
 
     def remember_data(self, table: str, digest: Callable[[bytes], bytes]) -> None:
         """Bind the table's answers for good to the data whose digest is given.
@@ -136,8 +119,8 @@ class Accountant(Balances):
 
     def published(self, table: str) -> tuple[Column, ...]:
         """The columns of all published counts of a table, by which charges are translated."""
-        with self._lock, self._ledger.reading():
-            return self._books.recomposition.published(table)
+        with self._lock:
+            return self._state.recomposition.published(table)
 
     def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
         """Return the result of ``derive`` in the last summary, empty if there is none. It must
@@ -145,7 +128,7 @@ class Accountant(Balances):
         summary is written."""
         with self._lock:
             self._derive[table] = derive
-            return self._books.derived.pop(table, {})
+            return self._state.derived.pop(table, {})
 
     def summarise(self, least: int | None = None) -> None:
         """Write a summary of the ledger if the last one lacks at least ``least`` charges. The next
@@ -155,18 +138,18 @@ class Accountant(Balances):
         write a summary grows with the ledger.
         """
         least = self._may_lack if least is None else least
-        if self._ledger.path is None or self._books.unsummarised < least:
+        if not self._ledger.has_checkpoint or self._state.unsummarised < least:
             return
         # Derived before the position is read, so that the summary covers all that it follows from.
         derived = {table: derive() for table, derive in tuple(self._derive.items())}
         with self._lock:
-            summary = self._books.summary(least, derived)
+            summary = self._state.summary(least, derived)
         if summary is not None:
-            write_summary(self._ledger.path, self._accounts, summary)
+            write_summary(self._ledger, self._accounts, summary)
 
     @property
     def _may_lack(self) -> int:
-        return max(_LONG, len(self._books.readings) // _PART)
+        return max(_LONG, len(self._state.readings) // _PART)
 
     def close(self) -> None:
         """Write a summary if it is due. The caller closes the ledger afterwards."""
@@ -178,10 +161,10 @@ class Accountant(Balances):
 
         Raises InvalidParameterValue and RecordingLimitExceeded, as ``charge`` does.
         """
-        priced = [self._books.pricing.price(charge) for charge in charges]
+        priced = [self._state.pricing.price(charge) for charge in charges]
         with self._lock:
-            self._books.refresh()
-            return self._books.plan(priced, analyst, custodian=False)[0]
+            self._state.refresh()
+            return self._state.plan(priced, analyst, custodian=False)[0]
 
     def charge(
         self, charges: Sequence[Charge], analyst: str, *, custodian: bool = False
@@ -205,7 +188,7 @@ class Accountant(Balances):
         stopped: `sell` of the same charges reuses them. Also raises what `deadline.check` raises.
         """
         for charge in charges:
-            self._books.pricing.price(charge)
+            self._state.pricing.price(charge)
 
     @contextmanager
     def answering(self) -> Iterator[list[int]]:
@@ -218,11 +201,6 @@ class Accountant(Balances):
             for charge_id in held:
                 self._ledger.let_go(charge_id)
 
-    def _hold(self, ends: Sequence[Position], held: list[int]) -> None:
-        for end in ends:
-            self._ledger.hold(end.number)
-            held.append(end.number)
-
     def sell(
         self,
         charges: Sequence[Charge],
@@ -230,8 +208,8 @@ class Accountant(Balances):
         draw: Draw | None = None,
         *,
         custodian: bool = False,
-        decided_on: Mapping[str, int] | None = None,
-        taken_in: int | None = None,
+        decided_on: Mapping[str, Seen] | None = None,
+        events_read: int | None = None,
         held: list[int] | None = None,
     ) -> Sale:
         """As `charge`; with ``draw``, charges and noisy answers become durable in one commit.
@@ -243,89 +221,25 @@ class Accountant(Balances):
         and no answer is returned. docs/guarantees.md has the argument.
 
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since the
-        charges were decided on; nor may `taken_in` have changed. The charges are added to those
+        charges were decided on; nor may `events_read` have changed. The charges are added to those
         ``held`` by `answering`, if given.
 
-        Raises Overtaken if a state has changed, and what `deadline.check` raises, with nothing
+        Raises LedgerAdvanced if a state has changed, and what `deadline.check` raises, with nothing
         charged: once the charges are written, they cannot be stopped. Raises what `charge` raises;
         and what ``draw`` raises, with everything charged.
         """
-        priced = [self._books.pricing.price(charge) for charge in charges]
-        durable: list[Position] = []
+        priced = [self._state.pricing.price(charge) for charge in charges]
+        selling = Selling(priced, analyst, custodian, decided_on or {}, events_read, draw, held)
         try:
             # Others wait for the lock, so its holder must not wait for a turn.
             with deadline.taking(None), self._lock:
-                sale = self._sell(
-                    priced, analyst, custodian, decided_on or {}, taken_in, draw, held, durable
-                )
+                sale = selling.sell(self._ledger, self._state, self._writer)
         finally:
-            for end, one in zip(durable, priced, strict=False):
+            for end, one in zip(selling.durable, priced, strict=False):
                 one.report(end.number, analyst)
-        if self._books.unsummarised >= self._may_lack:
+        if self._state.unsummarised >= self._may_lack:
             self._background.start()
         return sale
-
-    def _sell(
-        self,
-        priced: Sequence[Priced],
-        analyst: str,
-        custodian: bool,
-        decided_on: Mapping[str, int],
-        taken_in: int | None,
-        draw: Draw | None,
-        held: list[int] | None,
-        durable: list[Position],
-    ) -> Sale:
-        """Add the positions of the charges in the ledger to ``durable``, also if it raises."""
-        books, drawn, quote = self._books, False, None
-        noisy: dict[int, Noisy] = {}
-        try:
-            books.compose(priced)
-            with books.writing():
-                if any(books.memory.states[table] != state for table, state in decided_on.items()):
-                    raise Overtaken
-                if taken_in not in (None, books.taken_in):
-                    raise Overtaken
-                quote, steps = books.plan(priced, analyst, custodian, BATCH)
-                if any(
-                    one.charge.plainly and not after.within_shares(one.charge.table)
-                    for one, after in zip(priced, steps, strict=True)
-                ):
-                    raise Overtaken
-                if quote.refused is not None:
-                    raise exceeded(quote.refused)
-                # The last moment at which a cancel costs nothing.
-                deadline.check()
-                with deadline.unlimited():
-                    ends = books.append(priced, analyst)
-                    if held is not None:
-                        self._hold(ends, held)
-                    receipts = tuple(
-                        issue_receipt(end.number, one.charge.key, one.charge.scales)
-                        for end, one in zip(ends, priced, strict=True)
-                    )
-                    if draw is not None and ends:
-                        self._ledger.keep()
-                        drawn = True
-                        for n, (receipt, one) in enumerate(zip(receipts, priced, strict=True)):
-                            noisy[receipt.charge_id] = draw(n, receipt)
-                            _check_heights(n, noisy[receipt.charge_id], one.charge)
-                        answered = books.append_answers(noisy)
-        except NotComposed:
-            raise Overtaken from None
-        except BaseException as error:
-            # Also an interrupt: an analyst who sees a drawn answer fail, by whatever error, has
-            # learnt from it. So a failure must not be free.
-            if drawn:
-                durable += books.insist(priced, analyst, ends)
-            report_charge(error, quote if durable else None)
-            raise
-        durable += ends
-        books.charged(ends, priced, analyst, steps)
-        if drawn:
-            books.answered(noisy, answered)
-        books.settled()
-        return Sale(quote, receipts, tuple(noisy.values()))
 
     def record(self, charge: Receipt | int, values: Sequence[Sequence[int]]) -> None:
         """Record the noisy answer to a charge, once: a tuple of integers per column.
@@ -337,14 +251,20 @@ class Accountant(Balances):
         noisy = {number: tuple(map(tuple, values))}
         # Already charged: a statement that is cancelled now would lose its answer.
         with deadline.unlimited(), self._lock:
-            with self._books.writing():
-                awaited = self._books.memory.asked.get(number)
-                if awaited is None:
-                    raise TallyveilError(f"charge {number} awaits no answer")
-                _check_heights(number, noisy[number], awaited.decoded())
-                end = self._books.append_answers(noisy)
-            self._books.answered(noisy, end)
-            self._books.settled()
+            end = None
+            try:
+                with self._writer.writing() as transaction:
+                    awaited = self._state.memory.asked.get(number)
+                    if awaited is None:
+                        raise TallyveilError(f"charge {number} awaits no answer")
+                    check_heights(number, noisy[number], awaited.decoded())
+                    end = append_answers(transaction, noisy)
+            except LedgerError:
+                if end is None or not self._writer.holds(AnswerRecord, end):
+                    raise
+            else:
+                self._state.answered(noisy, end)
+                self._state.settled(transaction.version)
 
     def derive(self, derivations: Mapping[str, Sequence[Derivation]], analyst: str) -> None:
         """Record how estimates of tables' rows were made that will be reported to ``analyst``;
@@ -355,9 +275,4 @@ class Accountant(Balances):
         each = ((table, one) for table, own in derivations.items() for one in own)
         encoded = [(table, encode_derivation(one)) for table, one in each]
         with self._lock:
-            self._books.derive(encoded, analyst)
-
-
-def _check_heights(number: int, noisy: Noisy, charge: Charge) -> None:
-    if [len(values) for values in noisy] != charge.heights:
-        raise TallyveilError(f"charge {number} has another number of rows")
+            self._writer.derive(encoded, analyst)

@@ -13,33 +13,34 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
-from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
+from tallyveil.accountant.store.records import DataRecord, TableRecord, now
 from tallyveil.errors import LedgerMismatch
 
 __all__ = ["bind", "check_data", "check_tables", "remember_data"]
 
 
-def bind(ledger: Ledger, accounts: Mapping[str, Account]) -> None:
-    """Add new tables to the ledger; inside `writing`. Raises what `check_tables` does."""
-    for table in check_tables(ledger, accounts):
-        ledger.add_table(table, accounts[table].fingerprint)
+def bind(ledger: LedgerStore, transaction: Transaction, accounts: Mapping[str, Account]) -> None:
+    """Add new tables to the ledger. Raises what `check_tables` does."""
+    for table in check_tables(ledger, transaction, accounts):
+        transaction.append(TableRecord(table, accounts[table].fingerprint, now()))
 
 
-def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
-    """The tables that are new to the ledger; inside `reading`.
+def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Account]) -> list[str]:
+    """The tables that are new to the ledger.
 
     Raises LedgerMismatch if a known table's declaration has changed, if a table without charges may
     be one that was charged under another name, or if a new table reads a relation of the source
     that a charged one reads, unless the custodian declares that their budgets add up.
     """
-    known = ledger.tables()
+    known = {one.name: one for one, _ in view.after(TableRecord)}
     for table, account in accounts.items():
-        if table in known and known[table][0] != account.fingerprint:
-            raise _redeclared(ledger, table)
-    charged = ledger.charged_tables()
+        if table in known and known[table].fingerprint != account.fingerprint:
+            raise _redeclared(ledger, view, table)
+    charged = view.charged_tables()
     for table in (name for name in accounts if name not in charged):
         # For tables charged before it was added, the custodian has declared so already.
-        _, added = known.get(table, ("", ""))
+        added = known[table].added if table in known else ""
         since = {name for name, first in charged.items() if first > added}
         unsaid = sorted(since - set(accounts[table].beside))
         gone = [name for name in unsaid if name not in accounts]
@@ -51,7 +52,7 @@ def check_tables(ledger: Ledger, accounts: Mapping[str, Account]) -> list[str]:
     return [table for table in accounts if table not in known]
 
 
-def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
+def remember_data(ledger: LedgerStore, table: str, digest: Callable[[bytes], bytes]) -> None:
     """Bind the table to the data of this ``digest``, unless the ledger has other data for it.
 
     ``digest`` takes a key. It may take long, so it is computed outside of transactions.
@@ -59,28 +60,33 @@ def remember_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) 
     Raises LedgerMismatch.
     """
     mine = digest(ledger.key("data"))
-    with ledger.writing():
-        known = ledger.snapshot(table)
+    with ledger.transaction() as transaction:
+        known = _digest(transaction, table)
         if known is None:
-            ledger.add_snapshot(table, mine)
+            transaction.append(DataRecord(table, mine, now()))
             return
     _compare(ledger, table, known, mine)
 
 
-def check_data(ledger: Ledger, table: str, digest: Callable[[bytes], bytes]) -> None:
+def check_data(ledger: LedgerStore, table: str, digest: Callable[[bytes], bytes]) -> None:
     """As `remember_data`, but write nothing."""
-    with ledger.reading():
-        known = ledger.snapshot(table)
+    with ledger.snapshot() as view:
+        known = _digest(view, table)
     if known is not None:
         _compare(ledger, table, known, digest(ledger.key("data")))
 
 
-def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
+def _digest(view: Snapshot, table: str) -> bytes | None:
+    """The digest of the data that the table is bound to, None if to none yet."""
+    return next((one.digest for one, _ in view.after(DataRecord) if one.table == table), None)
+
+
+def _compare(ledger: LedgerStore, table: str, known: bytes, found: bytes) -> None:
     if hmac.compare_digest(known, found):
         return
-    with ledger.reading():
+    with ledger.snapshot() as view:
         hint = _restore(
-            ledger,
+            view,
             "data",
             "To answer from other data, name another file as ledger: it begins with the whole"
             " budget, and a person in both data can lose both budgets.",
@@ -93,13 +99,13 @@ def _compare(ledger: Ledger, table: str, known: bytes, found: bytes) -> None:
     )
 
 
-def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
+def _redeclared(ledger: LedgerStore, view: Snapshot, table: str) -> LedgerMismatch:
     return LedgerMismatch(
         f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
         detail="The source, the attributes, the neighbouring relation or the privacy unit of the"
         " policy differ from those the ledger was made with.",
         hint=_restore(
-            ledger,
+            view,
             "policy",
             "Only if the table holds other people's records than before, start a new ledger file: a"
             " new ledger starts with the whole budget.",
@@ -107,9 +113,9 @@ def _redeclared(ledger: Ledger, table: str) -> LedgerMismatch:
     )
 
 
-def _restore(ledger: Ledger, what: str, otherwise: str) -> str:
-    """The hint on how to continue with a changed table or its data; inside `reading`."""
-    if ledger.charged_tables():
+def _restore(view: Snapshot, what: str, otherwise: str) -> str:
+    """The hint on how to continue with a changed table or its data."""
+    if view.charged_tables():
         return f"Restore the {what} the ledger was made with. {otherwise}"
     return f"Nothing was charged yet: delete the ledger, and it is made anew for this {what}."
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallyveil.accountant.budgets.account import Balance
-from tallyveil.accountant.joint import Drawn, Joint
+from tallyveil.accountant.joint_law import Drawn, Joint
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import NoiseLaw

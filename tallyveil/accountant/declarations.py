@@ -20,12 +20,13 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tallyveil.accountant.budgets.account import Account, Share
-from tallyveil.accountant.ledger.chain import START, Position
-from tallyveil.accountant.ledger.ledger import Ledger, StoredBudget
+from tallyveil.accountant.store.chain import START, Position
+from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
+from tallyveil.accountant.store.records import BudgetRecord, now
 from tallyveil.events import report
 from tallyveil.mechanisms.units import text_up
 
-__all__ = ["adopt", "budget_text", "declaration", "declare", "shares_text"]
+__all__ = ["adopt", "budget_text", "budgets_end", "declaration", "declare", "shares_text"]
 
 _DIGITS: Final = 12
 
@@ -46,22 +47,25 @@ def _text(number: Fraction | None) -> str | None:
     return None if number is None else str(number)
 
 
-def declare(ledger: Ledger, accounts: Mapping[str, Account]) -> Position:
-    """Record what is not recorded yet, and return the end of the records; inside `writing`."""
-    recorded = [*ledger.budgets_after(START)]
-    last = {stored.table: stored.declared for stored, _ in recorded}
-    end = recorded[-1][1] if recorded else START
+def declare(transaction: Transaction, accounts: Mapping[str, Account]) -> Position:
+    """Record what is not recorded yet, and return the end of the records."""
+    last = {stored.table: stored.declared for stored, _ in transaction.after(BudgetRecord)}
     for table, account in accounts.items():
         declared = declaration(account)
         if last.get(table) != declared:
-            end = ledger.add_budget(table, declared, end)
+            transaction.append(BudgetRecord(now(), table, declared))
             _report("budget declared", table, declared)
-    return end
+    return budgets_end(transaction)
+
+
+def budgets_end(view: Snapshot) -> Position:
+    """The end of the records of budgets."""
+    return max((end for _, end in view.after(BudgetRecord)), default=START)
 
 
 def adopt(
     accounts: MutableMapping[str, Account],
-    stored: StoredBudget,
+    stored: BudgetRecord,
     meters: Container[tuple[str, str]],
 ) -> None:
     """Let what was recorded hold from now on, as far as possible. ``meters`` are those of shares,

@@ -11,9 +11,8 @@ from typing import Final, TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
-from tallyveil.accountant.ledger.chain import StoredCharge
-from tallyveil.accountant.ledger.codec import decode_answers, decode_charge
-from tallyveil.accountant.ledger.ledger import StoredDerivation
+from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
+from tallyveil.accountant.store.records import ChargeRecord, DerivationRecord
 from tallyveil.mechanisms import answered
 
 __all__ = ["Memory", "Noisy", "Release"]
@@ -25,9 +24,9 @@ _DERIVED_BYTES: Final = 1 << 22
 
 
 class Release:
-    """A charge and its answer. If they are bytes, ``charge`` is as `codec.encode_charge` and
-    ``noisy`` as `codec.encode_answers` writes it; ``noisy`` is None before it is recorded. Threads
-    may share it."""
+    """A charge and its answer. If they are bytes, `event_codec.encode_charge` has written
+    ``charge``, and `event_codec.encode_answers` ``noisy``, which is None before it is recorded.
+    Threads may share it."""
 
     __slots__ = ("_answers", "_charge", "charge_id", "mechanism", "noisy", "table")
 
@@ -40,11 +39,11 @@ class Release:
         self._answers: tuple[Answer, ...] = ()
 
     @classmethod
-    def of(cls, stored: StoredCharge) -> Release:
+    def of(cls, number: int, stored: ChargeRecord) -> Release:
         """The release for a charge in the ledger."""
         # All releases share the few names, which would take much memory.
         names = sys.intern(stored.table), sys.intern(stored.mechanism)
-        return cls(stored.id, *names, stored.columns)
+        return cls(number, *names, stored.columns)
 
     def decoded(self) -> Charge:
         """The charge; decoded anew each time if it is bytes."""
@@ -88,22 +87,18 @@ class Memory:
         """Those that other processes may still be answering or reporting, by number."""
         self.recorded: dict[str, list[Release]] = defaultdict(list)
         """Answered charges by table, in the order of their answers in the ledger."""
-        self.states: Counter[str] = Counter()
-        """By table a number that grows with each charge and each answer."""
         self.derivations: dict[str, list[Derivation]] = defaultdict(list)
         self.derived: Counter[tuple[str, str]] = Counter()
         """The bytes of these, by table and the analyst to whom the estimates were reported."""
 
     def expect(self, asked: Release) -> None:
         self.asked[asked.charge_id] = asked
-        self.states[asked.table] += 1
 
     def learn(self, charge_id: int, noisy: Noisy | bytes) -> None:
         """Add the answer of an expected charge."""
         asked = self.asked.pop(charge_id)
         asked.noisy = noisy
         self.recorded[asked.table].append(asked)
-        self.states[asked.table] += 1
 
     def pending(self, table: str) -> list[Answer]:
         """The columns of unanswered charges, with NaN as values; none for charges whose answers are
@@ -119,6 +114,6 @@ class Memory:
         """The bytes left for derivations of a table's estimates reported to an analyst."""
         return _DERIVED_BYTES - self.derived[table, analyst]
 
-    def derive(self, stored: StoredDerivation) -> None:
+    def derive(self, stored: DerivationRecord) -> None:
         self.derivations[stored.table].append(decode_derivation(stored.body))
         self.derived[stored.table, stored.analyst] += len(stored.body)

@@ -49,7 +49,7 @@ def release(
     cube = load_cubes(declared, source, key=accountant.rows_key)[plan.table]
     accountant.remember_data(plan.table, cube.digest)
     words = f"part {agent} of release {number} of {plan.name} {counted.fingerprint[:16]}"
-    if not secret.knows(number) and any(one.sql == words for one in ledger.history(plan.table)):
+    if not secret.knows(number) and any(one.sql == words for one in accountant.history(plan.table)):
         raise LedgerError(
             f"the ledger has a charge for release {number}, but the secret does not have the"
             " release",

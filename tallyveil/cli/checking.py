@@ -121,8 +121,8 @@ def _examined(gate: Gate, path: Path) -> dict[str, _Examined]:
     new = {table: list(one.counts) for table, one in declared.items()}
     if path.exists():
         with closing(Ledger(path, create=False)) as ledger:
-            with ledger.reading():
-                check_tables(ledger, gate.accounts)
+            with ledger.snapshot() as view:
+                check_tables(ledger, view, gate.accounts)
             for table, digest in gate.digests.items():
                 check_data(ledger, table, digest)
                 check_ledger(ledger, table, declared.get(table))

@@ -20,7 +20,7 @@ from tallyveil.accountant import (
     Spending,
 )
 from tallyveil.accountant.declarations import budget_text, declaration, shares_text
-from tallyveil.accountant.ledger.chain import START
+from tallyveil.accountant.store.records import BudgetRecord
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, down, table, up
 from tallyveil.gate.gate import accounts
@@ -107,8 +107,8 @@ def _declared(policy: Policy) -> dict[str, list[dict[str, str]]]:
     """Return each table's budgets and shares as they were declared, oldest first."""
     found: dict[str, list[dict[str, str]]] = {name: [] for name in policy.tables}
     if policy.ledger.exists():
-        with closing(Ledger(policy.ledger, create=False)) as ledger, ledger.reading():
-            for stored, _ in ledger.budgets_after(START):
+        with closing(Ledger(policy.ledger, create=False)) as ledger, ledger.snapshot() as view:
+            for stored, _ in view.after(BudgetRecord):
                 if stored.table in found:
                     time = dt.datetime.fromisoformat(stored.time).isoformat(timespec="seconds")
                     words = budget_text(stored.declared), shares_text(stored.declared)
@@ -140,8 +140,8 @@ def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
         closing(Ledger(path if there else ":memory:", create=False)) as ledger,
         closing(Ledger(":memory:")) as empty,
     ):
-        with ledger.reading():
-            charged = ledger.charged_tables()
+        with ledger.snapshot() as view:
+            charged = view.charged_tables()
         given: Budgets = "as given"
         known = Accountant(ledger, {n: every[n] for n in every if n in charged}, given)
         fresh = Accountant(empty, {n: every[n] for n in every if n not in charged}, given)

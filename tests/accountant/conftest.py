@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -21,6 +21,7 @@ from tallyveil.mechanisms import Adjacency, Measure, Neighbours
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
 from tests import matrices
+from tests.accountant.stores import House, Houses, RemoteHouse, SqliteHouse
 
 SIZES = {"hue": 2, "age": 3, "sex": 2}
 
@@ -166,6 +167,22 @@ class Cubes:
 @pytest.fixture(scope="session")
 def cubes() -> Cubes:
     return Cubes()
+
+
+@pytest.fixture(params=["sqlite", "remote"])
+def houses(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Houses]:
+    """Makes ledgers of one kind of store."""
+    made: list[House] = []
+
+    def house() -> House:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(SqliteHouse(folder) if request.param == "sqlite" else RemoteHouse())
+        return made[-1]
+
+    yield house
+    for one in made:
+        one.close()
 
 
 @pytest.fixture

@@ -9,11 +9,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tallyveil.accountant import Accountant, Answer, Charge
-from tallyveil.accountant.ledger.codec import decode_charge
+from tallyveil.accountant.store.event_codec import decode_charge
+from tallyveil.accountant.store.records import Record
+from tallyveil.accountant.store.sqlite_ledger import SqliteTransaction
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["altered", "asked", "forked", "raw", "read", "recorded_answers"]
+__all__ = ["altered", "asked", "cannot_append", "forked", "raw", "read", "recorded_answers"]
 
 
 def raw(path: Path) -> closing[sqlite3.Connection]:
@@ -56,3 +60,15 @@ def asked(columns: tuple[Column, ...], scales: tuple[float, ...], **more: Any) -
 
 def read(blob: bytes) -> Charge:
     return decode_charge("t", "", blob)
+
+
+def cannot_append(patch: pytest.MonkeyPatch, kind: type[Record], error: Exception) -> None:
+    """From now on appending a record of this kind fails."""
+    append = SqliteTransaction.append
+
+    def failing(transaction: SqliteTransaction, record: Record) -> Any:
+        if isinstance(record, kind):
+            raise error
+        return append(transaction, record)
+
+    patch.setattr(SqliteTransaction, "append", failing)

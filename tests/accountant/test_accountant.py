@@ -14,8 +14,8 @@ import pytest
 
 from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
-from tallyveil.accountant.ledger.chain import START
-from tallyveil.accountant.ledger.codec import encode_charge
+from tallyveil.accountant.store.event_codec import encode_charge
+from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
     BudgetExceeded,
@@ -81,7 +81,7 @@ def test_the_example_of_the_paper() -> None:
         accountant.charge([Charge(workload, "laplace", (scale,), "…")], "alice")
     assert scales == [20, 10, 20, 10, 10, 40, 40, 10]
     assert accountant.balance("person").spent == Fraction("0.375")
-    meter: Any = accountant._books.filters.tables["person"]
+    meter: Any = accountant._state.filters.tables["person"]
     (group,) = meter.tally.groups
     assert group.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
 
@@ -293,22 +293,14 @@ def test_an_unknown_mechanism_in_the_ledger_closes_it(
 ) -> None:
     open_accountant()
     ledger = Ledger(tmp_path / "ledger.db")
-    with ledger.writing():
-        ledger.append(
-            analyst="alice",
-            table="person",
-            mechanism="unheard-of",
-            sql="",
-            cost=0,
-            height=0,
-            columns=encode_charge(asked((), ())),
-            before=START,
-        )
+    columns = encode_charge(asked((), ()))
+    with ledger.transaction() as transaction:
+        transaction.append(ChargeRecord("", "alice", "person", "unheard-of", "", 0, 0, columns))
     with pytest.raises(LedgerError, match="cannot be accounted for"):
         open_accountant()
 
 
-def test_what_others_charged_is_taken_in_by_one_who_may_be_stopped(
+def test_what_others_charged_is_read_by_one_who_may_be_stopped(
     cubes: Any, open_accountant: Any
 ) -> None:
     """Without waiting for a turn, since others wait for the ledger; and it says why it stopped."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -15,43 +14,28 @@ from typing import Any
 
 import pytest
 
-from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant import Accountant, Charge
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
 from tallyveil.mechanisms import Adjacency, mechanism
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import recorded_answers
+from tests.accountant.stores import House, Houses, SqliteHouse
 
 LAPLACE = mechanism("laplace")
 COST = Fraction(1, 20)
 
 
-class Connection:
-    """An SQLite connection that calls ``fault`` before each statement, with its number."""
-
-    def __init__(self, real: sqlite3.Connection, fault: Callable[[int], None]) -> None:
-        self._real, self._fault, self._numbers = real, fault, itertools.count()
-
-    def execute(self, *arguments: Any) -> Any:
-        self._fault(next(self._numbers))
-        return self._real.execute(*arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
 class World:
-    """A ledger on disk, and a charge for two rows whose true answers are known."""
+    """A ledger, and a charge for two rows whose true answers are known."""
 
-    def __init__(self, cubes: Any, path: Path) -> None:
-        self.accounts, self.path = {"person": cubes.account(10)}, path
+    def __init__(self, cubes: Any, house: House) -> None:
+        self.accounts, self.house = {"person": cubes.account(10)}, house
         workload = Workload("person", (cubes.column(["hue"], [[1, 0], [0, 1]]),))
         self.charge = Charge(workload, "laplace", (20.0,), "SELECT 1")
         self.drawn = 0
-        self.ledger = Ledger(path)
-        self._database: Any = self.ledger
-        self._real = self._database._connection
+        self.ledger = house.open()
         self.accountant = Accountant(self.ledger, self.accounts)
 
     def draw(self, number: int, receipt: Receipt) -> Any:
@@ -63,16 +47,22 @@ class World:
 
     def charge_elsewhere(self) -> None:
         """As another process does."""
-        with closing(Ledger(self.path)) as ledger:
+        with closing(self.house.open()) as ledger:
             Accountant(ledger, self.accounts).charge([self.charge], "bob")
 
-    def fail(self, fault: Callable[[int], None]) -> None:
-        self._database._connection = Connection(self._real, fault)
+    def fail(self, fault: Callable[[int, str], None]) -> None:
+        self.house.fail(self.ledger, fault)
+
+    def recover(self) -> None:
+        self.fail(lambda number, step: None)
+
+    def undo(self) -> None:
+        self.house.undo(self.ledger)
 
     def known(self, accountant: Accountant | None = None) -> Any:
         """What an accountant knows: by default one that opens the ledger now."""
         if accountant is None:
-            with closing(Ledger(self.path)) as ledger:
+            with closing(self.house.open()) as ledger:
                 return self.known(Accountant(ledger, self.accounts))
         answers = [(a.charge_id, a.values) for a in recorded_answers(accountant, "person")]
         charges = [entry.charge_id for entry in accountant.history()]
@@ -80,17 +70,17 @@ class World:
 
 
 @pytest.fixture
-def world(cubes: Any, tmp_path: Path) -> Iterator[World]:
-    made = World(cubes, tmp_path / "ledger")
+def world(cubes: Any, houses: Houses) -> Iterator[World]:
+    made = World(cubes, houses())
     yield made
     made.ledger.close()
 
 
 def test_a_sale_is_one_commit(world: World) -> None:
     seen: list[str] = []
-    world.ledger._connection.set_trace_callback(seen.append)
+    world.fail(lambda number, step: seen.append(step))
     sale = world.sell()
-    assert seen.count("COMMIT") == 1
+    assert seen.count(world.house.commit) == 2  # before it and after it
     spent, charges, answers = world.known()
     assert (spent, charges) == (COST, [1])
     assert answers == [(1, sale.answers[0][0])]
@@ -103,36 +93,44 @@ def test_the_receipt_of_a_sale_is_used_up(world: World) -> None:
         world.draw(0, receipt)
 
 
-@pytest.mark.parametrize("kind", [sqlite3.OperationalError, KeyboardInterrupt, MemoryError])
-def test_whichever_statement_fails_what_was_drawn_is_charged(
-    cubes: Any, tmp_path: Path, kind: type[BaseException]
+@pytest.mark.parametrize("kind", ["lost", KeyboardInterrupt, MemoryError])
+def test_whichever_step_fails_what_was_drawn_is_charged(
+    cubes: Any, houses: Houses, kind: Any
 ) -> None:
-    """One statement after the other, until none is left to fail."""
-    outcomes = []
-    for step in itertools.count():
-        world = World(cubes, tmp_path / f"ledger{step}")
+    """One step after the other, before it and after it, until none is left to fail."""
+    outcomes, reached = [], True
+    for failing in itertools.count():
+        world, reached = World(cubes, houses()), False
+        error = world.house.lost if kind == "lost" else kind
 
-        def fault(number: int, step: int = step) -> None:
-            if number == step:
-                raise kind("it fails here")
+        def fault(number: int, _: str, failing: int = failing, error: Any = error) -> None:
+            nonlocal reached
+            if number == failing:
+                reached = True
+                raise error("it fails here")
 
         world.fail(fault)
-        sale = None
-        with suppress(LedgerError, KeyboardInterrupt, MemoryError):
+        sale = detail = None
+        try:
             sale = world.sell()
-        world.fail(lambda number: None)
+        except (LedgerError, KeyboardInterrupt, MemoryError) as caught:
+            detail = str(getattr(caught, "detail", None))
+        world.recover()
         spent, charges, answers = known = world.known()
         assert len(charges) == world.drawn
         assert spent == COST * world.drawn
         if sale is not None:
             assert answers == [(1, sale.answers[0][0])]
+        elif kind == "lost":
+            assert ("The charge is kept" in str(detail)) == bool(charges)
+            assert ("Nothing was charged" in str(detail)) == (not charges)
         # The accountant goes on where the ledger is.
         assert world.known(world.accountant) == known
         world.accountant.charge([world.charge], "alice")
         assert world.known(world.accountant) == world.known()
         world.ledger.close()
         outcomes.append((world.drawn, len(answers)))
-        if sale is not None:
+        if not reached:
             break
     assert outcomes[-1] == (1, 1)
     # Some failed before anything was drawn, some after, and one with all in the ledger.
@@ -152,13 +150,15 @@ def test_a_drawing_that_fails_is_charged(world: World, error: BaseException) -> 
     assert world.known() == world.known(world.accountant)
 
 
-def test_a_cancelled_statement_is_charged_where_sqlite_has_undone_its_charge(world: World) -> None:
+def test_a_cancelled_statement_is_charged_where_the_store_lost_its_charge(
+    world: World,
+) -> None:
     """And somebody else's charge has to be taken in first, between which it could be stopped."""
     running = Deadline()
 
     def draw(number: int, receipt: Receipt) -> Any:
         world.draw(number, receipt)
-        world.ledger._connection.execute("ROLLBACK")
+        world.undo()
         other = threading.Thread(target=world.charge_elsewhere)
         other.start()
         other.join()
@@ -186,7 +186,7 @@ def test_a_charge_that_stays_is_logged_though_its_drawing_fails(
 ) -> None:
     def draw(number: int, receipt: Receipt) -> Any:
         if undone:
-            world.ledger._connection.execute("ROLLBACK")
+            world.undo()
         raise MemoryError
 
     with caplog.at_level("INFO", "tallyveil"), pytest.raises(MemoryError):
@@ -196,31 +196,41 @@ def test_a_charge_that_stays_is_logged_though_its_drawing_fails(
 
 
 def test_an_answer_that_finds_no_room_on_the_disk_is_charged(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    cubes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite's own error, with what it makes of the transaction."""
-    database = world.ledger
+    world = World(cubes, SqliteHouse(tmp_path))
+    ledger: Any = world.ledger
     world.sell()
-    pages = database._pragma("page_count")
-    monkeypatch.setattr("tallyveil.accountant.books.encode_answers", lambda _: bytes(100_000))
+
+    def page_count() -> int:
+        number: int = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
+        return number
+
+    pages = page_count()
+    monkeypatch.setattr(
+        "tallyveil.accountant.ledger_writer.encode_answers", lambda _: bytes(100_000)
+    )
     for room in range(12):
-        database._connection.execute(f"PRAGMA max_page_count = {pages + room}")
+        ledger._connection.execute(f"PRAGMA max_page_count = {pages + room}")
         before = world.known()[1]
         with pytest.raises(LedgerError, match="cannot be written"):
             world.sell()
         charged = world.known()[1]
         if room > 2:
             assert len(charged) == len(before) + 1
-        pages = database._pragma("page_count")
+        pages = page_count()
     assert world.known() == world.known(world.accountant)
+    world.ledger.close()
 
 
-def test_a_disk_that_fails_for_good_lets_nothing_out(world: World) -> None:
+def test_a_store_that_fails_for_good_lets_nothing_out(world: World) -> None:
+    """Nor does it say that nothing was charged, which nobody knows then."""
     failing = False
 
-    def fault(number: int) -> None:
+    def fault(number: int, _: str) -> None:
         if failing:
-            raise sqlite3.OperationalError("disk I/O error")
+            raise world.house.lost("disk I/O error")
 
     def draw(number: int, receipt: Receipt) -> Any:
         nonlocal failing
@@ -228,11 +238,73 @@ def test_a_disk_that_fails_for_good_lets_nothing_out(world: World) -> None:
         return world.draw(number, receipt)
 
     world.fail(fault)
-    with pytest.raises(LedgerError):
+    with pytest.raises(LedgerError) as lost:
         world.sell(draw)
+    assert "Whether this was charged is not known" in str(lost.value.detail)
     failing = False
-    world.ledger._connection.execute("ROLLBACK")  # which it could not either
+    world.undo()  # which it could not either
     assert world.known() == (0, [], [])
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_sale_whose_commit_is_lost_is_complete_or_charged(
+    cubes: Any, houses: Houses, *, drawn: bool
+) -> None:
+    """Before it or after it, once or twice: what is in the ledger is what the analyst hears."""
+    outcomes = set()
+    for lost in ([0], [1], [0, 2], [0, 3], [1, 2], [0, 1, 2]):
+        world = World(cubes, houses())
+        commits = itertools.count()
+
+        def fault(_: int, step: str, world: World = world, lost: list[int] = lost) -> None:
+            if step == world.house.commit and next(commits) in lost:  # noqa: B023
+                raise world.house.lost("it is lost here")
+
+        world.fail(fault)
+        sale, detail = None, ""
+        try:
+            draw = world.draw if drawn else None
+            sale = world.accountant.sell([world.charge], "alice", draw)
+        except LedgerError as error:
+            detail = str(error.detail)
+        world.recover()
+        spent, charges, answers = known = world.known()
+        assert spent == COST * len(charges)
+        assert world.known(world.accountant) == known
+        if sale is not None:
+            assert [one.charge_id for one in sale.receipts] == charges == [1]
+            assert answers == [(1, own[0]) for own in sale.answers]
+        else:
+            assert len(charges) == world.drawn
+            assert ("The charge is kept" in detail) == bool(charges)
+            assert ("Nothing was charged" in detail) <= (not charges)
+        outcomes.add((sale is not None, len(charges), len(answers)))
+        world.ledger.close()
+    complete = (True, 1, 1) if drawn else (True, 1, 0)
+    failed = (False, 1, 0) if drawn else (False, 0, 0)
+    assert outcomes == {complete, failed}
+
+
+def test_an_answer_whose_commit_is_lost_is_recorded_or_not(world: World) -> None:
+    """By a second commit, after that of its charge."""
+    for lost in (0, 1):
+        (receipt,) = world.accountant.charge([world.charge], "alice")
+        commits = itertools.count()
+
+        def fault(_: int, step: str, lost: int = lost, commits: Any = commits) -> None:
+            if step == world.house.commit and next(commits) == lost:
+                raise world.house.lost("it is lost here")
+
+        values = world.draw(0, receipt)
+        world.fail(fault)
+        if lost:
+            world.accountant.record(receipt, values)
+        else:
+            with pytest.raises(LedgerError):
+                world.accountant.record(receipt, values)
+        world.recover()
+        assert (receipt.charge_id in dict(world.known()[2])) == bool(lost)
+        assert world.known() == world.known(world.accountant)
 
 
 def test_nothing_is_drawn_for_what_is_refused(world: World) -> None:
@@ -243,18 +315,18 @@ def test_nothing_is_drawn_for_what_is_refused(world: World) -> None:
     assert world.drawn == 0
 
 
-def test_killed_at_any_step_all_of_a_sale_is_there_or_nothing(cubes: Any, tmp_path: Path) -> None:
+def test_killed_at_any_step_all_of_a_sale_is_there_or_nothing(cubes: Any, houses: Houses) -> None:
     """What was handed out is; and a kill before the commit hands out nothing."""
     outcomes = set()
     for step in itertools.count():
-        path = tmp_path / f"ledger{step}"
-        World(cubes, path).ledger.close()
+        house = houses()
+        World(cubes, house).ledger.close()
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            world = World(cubes, path)
+            world = World(cubes, house)
 
-            def fault(number: int, step: int = step) -> None:
+            def fault(number: int, _: str, step: int = step) -> None:
                 if number == step:
                     os._exit(9)
 
@@ -265,7 +337,7 @@ def test_killed_at_any_step_all_of_a_sale_is_there_or_nothing(cubes: Any, tmp_pa
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         told = os.read(reader, 1000)
         os.close(reader)
-        world = World(cubes, path)
+        world = World(cubes, house)
         spent, charges, answers = world.known()
         world.ledger.close()
         assert len(charges) == len(answers)
@@ -278,17 +350,16 @@ def test_killed_at_any_step_all_of_a_sale_is_there_or_nothing(cubes: Any, tmp_pa
     assert outcomes >= {(0, False), (1, True)}
 
 
-def test_losses_add_up_whatever_fails(cubes: Any, tmp_path: Path) -> None:
+def test_losses_add_up_whatever_fails(cubes: Any, world: World) -> None:
     """Brute force over all cells: everything that was drawn is counted, to the unit."""
     chance = random.Random(11)
-    world = World(cubes, tmp_path / "ledger")
     drawn, relation = [], Adjacency("add_remove")
     number = itertools.count()
     steps: set[int] = set()
 
-    def fault(_: int) -> None:
+    def fault(_: int, __: str) -> None:
         if next(number) in steps:
-            raise sqlite3.OperationalError("it fails here")
+            raise world.house.lost("it fails here")
 
     world.fail(fault)
     for _ in range(60):
@@ -303,7 +374,7 @@ def test_losses_add_up_whatever_fails(cubes: Any, tmp_path: Path) -> None:
             return LAPLACE.release(TrueAnswer(release.workload.key, [[1, 2]]), receipt)
 
         start = next(number)
-        steps = {start + chance.randrange(1, 14)} if chance.random() < 0.7 else set()
+        steps = {start + chance.randrange(1, 40)} if chance.random() < 0.7 else set()
         with suppress(LedgerError, BudgetExceeded):
             world.accountant.sell([charge], "alice", draw)
     steps = set()
@@ -312,4 +383,3 @@ def test_losses_add_up_whatever_fails(cubes: Any, tmp_path: Path) -> None:
     assert world.known()[0] == spent
     assert len(drawn) == len(world.accountant.history())
     assert len(recorded_answers(world.accountant, "person")) < len(drawn)
-    world.ledger.close()

@@ -17,8 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger
-from tallyveil.accountant.ledger.chain import linked
-from tallyveil.accountant.ledger.codec import decode_answers, encode_answers, encode_charge
+from tallyveil.accountant.store.chain import linked
+from tallyveil.accountant.store.event_codec import decode_answers, encode_answers, encode_charge
+from tallyveil.accountant.store.sqlite_ledger import SqliteTransaction
 from tallyveil.deadline import Deadline
 from tallyveil.errors import LedgerError, StatementTooComplex
 from tallyveil.mechanisms import Adjacency
@@ -51,10 +52,10 @@ def test_only_its_owner_may_read_it(accountant: Accountant, path: Path) -> None:
 
 
 def test_writes_wait_for_the_disk(accountant: Accountant) -> None:
-    database = accountant._ledger
+    ledger: Any = accountant._ledger
     # A write-ahead log would be a second file that the charges are in.
-    assert database._pragma("journal_mode") == "persist"
-    assert database._pragma("synchronous") == 2
+    for pragma, value in (("journal_mode", "persist"), ("synchronous", 2)):
+        assert ledger._connection.execute(f"PRAGMA {pragma}").fetchone() == (value,)
 
 
 @pytest.mark.parametrize("table", ["charge", "answer", "protected_table"])
@@ -209,13 +210,13 @@ def test_a_locked_ledger_is_an_error_and_not_a_charge(
 ) -> None:
     before = accountant.balance("person")
     accountant.price([charge])
-    monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("tallyveil.accountant.store.sqlite_file._BUSY_SECONDS", 0.02)
     with raw(path) as db:
         db.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="cannot be written") as locked:
             accountant.charge([charge], "alice")
         assert str(locked.value.hint).startswith("Another program has locked the file.")
-        monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 60)
+        monkeypatch.setattr("tallyveil.accountant.store.sqlite_file._BUSY_SECONDS", 60)
         with (
             Deadline(limit=0).entered(),
             pytest.raises(StatementTooComplex, match="waiting for the ledger took longer") as late,
@@ -231,15 +232,15 @@ def test_an_error_while_writing_leaves_nothing_behind(
     accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = accountant.balance("person"), accountant.history()
-    append, calls = accountant._ledger.append, []
+    append, calls = SqliteTransaction.append, []
 
-    def failing(**fields: Any) -> Any:
-        calls.append(fields)
+    def failing(transaction: SqliteTransaction, record: Any) -> Any:
+        calls.append(record)
         if len(calls) == 2:
             raise sqlite3.OperationalError("disk I/O error")
-        return append(**fields)
+        return append(transaction, record)
 
-    monkeypatch.setattr(accountant._ledger, "append", failing)
+    monkeypatch.setattr(SqliteTransaction, "append", failing)
     with pytest.raises(LedgerError, match="cannot be written"):
         accountant.charge([charge, charge], "alice")
     assert (accountant.balance("person"), accountant.history()) == before
@@ -293,16 +294,16 @@ def test_answers_survive_the_ledger(values: list[list[int]]) -> None:
 def test_others_can_charge_while_a_ledger_is_opened(
     cubes: Any, accountant: Accountant, charge: Charge, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading, times = Ledger.reading, iter(range(5))
+    snapshot, times = Ledger.snapshot, iter(range(5))
 
     def busy(ledger: Ledger) -> Any:
         if ledger is not accountant._ledger and next(times, None) is not None:
             (receipt,) = accountant.charge([charge], "bob")
             accountant.record(receipt, [[7]])
-        return reading(ledger)
+        return snapshot(ledger)
 
-    monkeypatch.setattr("tallyveil.accountant.books.BATCH", 1)
-    monkeypatch.setattr(Ledger, "reading", busy)
+    monkeypatch.setattr("tallyveil.accountant.ledger_state.BATCH", 1)
+    monkeypatch.setattr(Ledger, "snapshot", busy)
     opened = reopened(cubes, path)
     assert len(opened.history()) == 8
     assert opened.balance("person") == accountant.balance("person")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.store.records import DataRecord
 from tallyveil.errors import LedgerError
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import recorded_answers
@@ -41,8 +42,8 @@ def known(cubes: Any, path: Path) -> Any:
     with closing(Ledger(path, create=False)) as ledger:
         accountant = Accountant(ledger, {"person": cubes.account()})
         answers = [(a.charge_id, a.scale, a.values) for a in recorded_answers(accountant, "person")]
-        with ledger.reading():
-            data = ledger.snapshot("person")
+        with ledger.snapshot() as view:
+            data = list(view.after(DataRecord))
         return accountant.balance("person"), accountant.history(), answers, data
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tallyveil.accountant import Ledger
-from tallyveil.accountant.ledger.header import Header
+from tallyveil.accountant.store.file_header import Header
+from tallyveil.accountant.store.ledger_store import Transaction
+from tallyveil.accountant.store.records import TableRecord
 from tallyveil.errors import LedgerError
 from tests.programs import run, start
 
@@ -32,9 +34,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger"
 
 
-def add_twice(ledger: Ledger) -> None:
-    ledger.add_table("t", "fingerprint")
-    ledger.add_table("t", "fingerprint")
+def add(transaction: Transaction, *tables: str) -> None:
+    for table in tables:
+        transaction.append(TableRecord(table, "fingerprint", ""))
 
 
 def another_process_finds(path: Path) -> str:
@@ -46,11 +48,11 @@ def test_each_commit_changes_it_whoever_makes_it(path: Path) -> None:
     one, two = Ledger(path), Ledger(path)
     seen = {one.position()}
     for number, ledger in enumerate((one, two, one)):
-        with ledger.reading():
-            ledger.tables()
+        with ledger.snapshot() as view:
+            list(view.after(TableRecord))
         assert one.position() in seen
-        with ledger.writing():
-            ledger.add_table(f"t{number}", "fingerprint")
+        with ledger.transaction() as transaction:
+            add(transaction, f"t{number}")
             assert one.position() in seen
         assert one.position() == two.position()
         assert one.position() not in seen
@@ -62,16 +64,16 @@ def test_each_commit_changes_it_whoever_makes_it(path: Path) -> None:
 def test_what_is_written_is_told_apart_from_what_others_write_since(path: Path) -> None:
     with closing(Ledger(path)) as one, closing(Ledger(path)) as two:
         for number, ledger in enumerate((one, two, two, one)):
-            with ledger.writing():
-                ledger.add_table(f"t{number}", "fingerprint")
+            with ledger.transaction() as last:
+                add(last, f"t{number}")
                 assert ledger.version() == one.position()
-            assert ledger.written == one.version() == two.version()
-        with two.writing():
-            two.add_table("later", "fingerprint")
-        assert one.written not in (None, one.version())
-        with one.writing():
+            assert last.version == one.version() == two.version()
+        with two.transaction() as later:
+            add(later, "later")
+        assert last.version not in (None, one.version())
+        with one.transaction() as nothing:
             pass
-        assert one.written == one.version() == two.written
+        assert nothing.version == one.version() == later.version
 
 
 def test_it_is_unknown_while_a_log_holds_what_is_written(path: Path) -> None:
@@ -84,10 +86,10 @@ def test_it_is_unknown_while_a_log_holds_what_is_written(path: Path) -> None:
 def test_what_was_rolled_back_changes_nothing(path: Path) -> None:
     ledger = Ledger(path)
     before = ledger.position()
-    with pytest.raises(LedgerError), ledger.writing():
-        add_twice(ledger)
+    with pytest.raises(LedgerError), ledger.transaction() as transaction:
+        add(transaction, "t", "t")
     assert ledger.position() == before is not None
-    assert ledger.written is None
+    assert transaction.version is None
     ledger.close()
 
 
@@ -108,7 +110,7 @@ def test_it_is_unknown_of_ledgers_that_are_swapped_gone_closed_or_not_kept(path:
 
 def test_closing_one_ledger_takes_no_lock_from_another_of_the_same_file(path: Path) -> None:
     one, two = Ledger(path), Ledger(path)
-    with one.writing():
+    with one.transaction():
         two.close()
         assert another_process_finds(path) == "locked"
     one.close()
@@ -148,7 +150,7 @@ def test_a_charge_is_held_until_its_process_lets_go_or_dies(path: Path, how: str
         assert other.stdout.readline() == "holds\n"
         Ledger(path).close()
         assert [ledger.is_held(number) for number in (6, 7, 8)] == [False, True, False]
-        with ledger.writing():
+        with ledger.transaction():
             assert ledger.is_held(7)
         if how == "lets go":
             other.stdin.write("\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, invariants_of
-from tallyveil.accountant.invariants import DECLARED
+from tallyveil.accountant.published_counts import DECLARED
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import LedgerError, ReceiptError
 from tallyveil.mechanisms.constrained.release import published

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import Accountant, Charge, Joint, Ledger
-from tallyveil.accountant.ledger.chain import START
-from tallyveil.accountant.ledger.codec import encode_charge
+from tallyveil.accountant.store.event_codec import encode_charge
+from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import LedgerError
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate
@@ -149,7 +149,8 @@ def test_a_translate_is_recorded_with_its_fractions_and_found_again(cubes: Any, 
             accountant.charge([own], "alice")
         accountant.publish_exact("person", {"SELECT": Workload("person", (total,))})
         accountant.charge([replace(own)], "alice")
-        ((stored, _),) = ledger.charges_after(START)
+        with ledger.snapshot() as view:
+            ((stored, _),) = view.after(ChargeRecord)
         (found,) = read(stored.columns).translates
         assert found is not None
         held = found.rows, found.declared, found.numerators

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share
 from tallyveil.accountant.declarations import budget_text, shares_text
-from tallyveil.accountant.ledger.chain import START
+from tallyveil.accountant.store.records import BudgetRecord
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
 from tallyveil.workload.workload import Workload
@@ -278,8 +278,8 @@ def test_a_budget_declared_by_one_process_holds_in_all(cubes: Any, path: Path) -
 
 def recorded(path: Path) -> list[tuple[str, str]]:
     ledger = Ledger(path)
-    with ledger.reading():
-        rows = [row.declared for row, _ in ledger.budgets_after(START)]
+    with ledger.snapshot() as view:
+        rows = [row.declared for row, _ in view.after(BudgetRecord)]
     return [(budget_text(one), shares_text(one)) for one in rows]
 
 

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallyveil.accountant import Accountant, Charge, Ledger, Share, summary
+from tallyveil.accountant import Accountant, Charge, Ledger, Share, checkpoint
+from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.readings import Readings
 from tallyveil.errors import LedgerError, LedgerMismatch
 from tests.accountant.ledgers import altered, recorded_answers
@@ -56,7 +57,7 @@ def state(accountant: Accountant) -> Any:
             (a.charge_id, a.mechanism, a.column.row_names, a.scale, repr(a.values))
             for a in (*recorded_answers(accountant, "person"), *accountant.pending("person"))
         ],
-        accountant.state("person"),
+        accountant.seen(),
     )
 
 
@@ -71,16 +72,14 @@ def beside(path: Path) -> Path:
 
 def works_out(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the charges whose losses are worked out from now on."""
-    from tallyveil.accountant.books import Books
-
     found: list[int] = []
-    work_out = Books._work_out
+    work_out = LedgerState._work_out
 
-    def noted(self: Books, stored: Any) -> None:
-        found.append(stored.id)
-        work_out(self, stored)
+    def noted(self: LedgerState, number: int, stored: Any) -> None:
+        found.append(number)
+        work_out(self, number, stored)
 
-    monkeypatch.setattr(Books, "_work_out", noted)
+    monkeypatch.setattr(LedgerState, "_work_out", noted)
     return found
 
 
@@ -168,7 +167,7 @@ def test_no_statement_waits_for_a_summary_to_be_written(
 ) -> None:
     """While one is being written, others are charged, and no second one is written."""
     monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 2)
-    write, writing, go_on = summary.write_summary, threading.Event(), threading.Event()
+    write, writing, go_on = checkpoint.write_summary, threading.Event(), threading.Event()
 
     def slowly(*arguments: Any) -> None:
         assert threading.current_thread() is not threading.main_thread()
@@ -213,7 +212,7 @@ def test_opening_by_another_version_works_a_ledger_out_once(
     cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, worked_out = state(opened(cubes, path)), works_out(monkeypatch)
-    monkeypatch.setattr(summary, "__version__", f"{summary.__version__}.1")
+    monkeypatch.setattr(checkpoint, "__version__", f"{checkpoint.__version__}.1")
     monkeypatch.setattr("tallyveil.accountant.accountant._LONG", 12)
     accountant = opened(cubes, path)
     assert worked_out == list(range(1, 13))
@@ -304,7 +303,7 @@ def test_a_folder_that_takes_no_summary_is_no_error(
         raise OSError("no space left")
 
     accountant, before = opened(cubes, path), beside(path).read_bytes()
-    monkeypatch.setattr(summary.os, "open", full)
+    monkeypatch.setattr("tallyveil.accountant.store.sqlite_ledger.os.open", full)
     accountant.summarise(1)
     assert beside(path).read_bytes() == before
 

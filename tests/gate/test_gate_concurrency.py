@@ -15,7 +15,7 @@ import pytest
 
 import tallyveil
 from tallyveil import deadline
-from tallyveil.accountant import Overtaken
+from tallyveil.accountant import LedgerAdvanced
 from tallyveil.errors import InsufficientPrivilege, QueryCanceled
 from tallyveil.gate import Gate
 from tallyveil.locks import check_none_held
@@ -246,13 +246,13 @@ def test_purchases_of_two_processes_do_not_get_past_inference_control(
 def test_a_charge_decided_on_an_older_state_is_not_made(tmp_path: Path) -> None:
     gate = many_sessions.gate(tmp_path)
     session = gate.session("alice", "people", "duckdb")
-    state = {"person": gate.accountant.state("person")}
+    state = {"person": gate.accountant.seen()}
     session.query("SELECT count(*) FROM person")
     spent = gate.accountant.balance("person").spent
-    with pytest.raises(Overtaken):
+    with pytest.raises(LedgerAdvanced):
         gate.accountant.sell([], "alice", decided_on=state)
     assert gate.accountant.balance("person").spent == spent
-    gate.accountant.sell([], "alice", decided_on={"person": gate.accountant.state("person")})
+    gate.accountant.sell([], "alice", decided_on={"person": gate.accountant.seen()})
     session.close()
     gate.close()
 

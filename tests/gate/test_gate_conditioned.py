@@ -14,7 +14,7 @@ from scipy import optimize
 import tallyveil
 from tallyveil.accountant import Accountant, Charge
 from tallyveil.accountant.budgets import pricing
-from tallyveil.accountant.ledger import codec
+from tallyveil.accountant.store import event_codec as codec
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
 from tallyveil.gate import rows
 from tallyveil.gate.deciding.translations import Translations

@@ -11,12 +11,18 @@ from typing import Any
 
 import pytest
 
-from tallyveil.accountant import Ledger
+from tallyveil.accountant.store.records import (
+    AnswerRecord,
+    ChargeRecord,
+    DerivationRecord,
+    Record,
+)
 from tallyveil.cube import Cube
 from tallyveil.errors import LedgerError, QueryCanceled, TallyveilError
 from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms.losses import privacy_loss
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
+from tests.accountant.ledgers import cannot_append
 from tests.gate.asking import Connect, ask, spent
 
 FEW = "SELECT count(*) FROM person WHERE age < {}"
@@ -56,25 +62,21 @@ def test_failing_is_not_free(
 
 
 @pytest.mark.parametrize("asked", [FEW, MANY])
-@pytest.mark.parametrize("step", ["answer", "append"])
+@pytest.mark.parametrize("step", [AnswerRecord, ChargeRecord])
 def test_a_ledger_that_cannot_be_written_says_whether_the_statement_was_charged(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, asked: str, step: str
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, asked: str, step: type[Record]
 ) -> None:
     connection = connect(budget={"epsilon": 10.0})
-
-    def full(*_: Any, **__: Any) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, step, full)
+        cannot_append(patch, step, sqlite3.OperationalError("database or disk is full"))
         with pytest.raises(LedgerError) as caught:
             ask(connection, asked.format(80), epsilon=0.1)
     charged = "The charge is kept (cost epsilon 0.1), but its noisy answers were not recorded."
     assert caught.value.detail == "database or disk is full. " + (
-        f"{charged} To ask again costs again." if step == "answer" else "Nothing was charged."
+        f"{charged} To ask again costs again." if step is AnswerRecord else "Nothing was charged."
     )
     before = spent(connection)
-    assert before == (0.1 if step == "answer" else 0)
+    assert before == (0.1 if step is AnswerRecord else 0)
     ask(connection, asked.format(80), epsilon=0.1)
     assert spent(connection) == pytest.approx(before + 0.1)
 
@@ -216,13 +218,13 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("step", ["append", "answer", "derive"])
+@pytest.mark.parametrize("step", [ChargeRecord, AnswerRecord, DerivationRecord])
 @pytest.mark.parametrize("failure", FAILURES, ids=["sqlite", "system"])
 def test_an_error_of_the_ledger_names_no_directory_and_is_made_of_sentences(
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    step: str,
+    step: type[Record],
     failure: Exception,
 ) -> None:
     connection = connect(budget={"epsilon": 10.0})
@@ -230,10 +232,7 @@ def test_an_error_of_the_ledger_names_no_directory_and_is_made_of_sentences(
     ask(connection, MANY.format(9), epsilon=0.05)
     connection.execute("SET dp.epsilon = 0.1")
 
-    def failing(*_: Any, **__: Any) -> None:
-        raise failure
-
-    monkeypatch.setattr(Ledger, step, failing)
+    cannot_append(monkeypatch, step, failure)
     with pytest.raises(LedgerError) as caught:
         connection.execute("SELECT state, count(*) FROM person WHERE age < 9 GROUP BY state")
     error = caught.value
@@ -243,9 +242,9 @@ def test_an_error_of_the_ledger_names_no_directory_and_is_made_of_sentences(
     assert "/srv" not in str(error)
     assert error.detail.split(". ")[0] in ("disk I/O error", "Input/output error")
     charged = {
-        "append": "Nothing was charged.",
-        "answer": "The charge is kept (",
-        "derive": "The noisy answers were charged before (",
+        ChargeRecord: "Nothing was charged.",
+        AnswerRecord: "The charge is kept (",
+        DerivationRecord: "The noisy answers were charged before (",
     }
     assert f"error. {charged[step]}" in error.detail
 

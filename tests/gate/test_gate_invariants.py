@@ -14,8 +14,8 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.accountant import Accountant
 from tallyveil.accountant.budgets.filters import Filters
+from tallyveil.accountant.sale import Selling
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
 from tallyveil.mechanisms import Loss
 from tests.gate.asking import Connect, ask, spent
@@ -609,8 +609,8 @@ def test_what_could_not_be_given_up_charges_no_strangers(
     """Before there are more charges than are composed anew, translates are given up if that is
     less; from then on a cell costs its own. Half of a group still costs half, since no more is
     charged in all."""
-    monkeypatch.setattr("tallyveil.accountant.budgets.balances._COMPOSED", 6)
-    monkeypatch.setattr("tallyveil.accountant.budgets.balances._LAST", 2)
+    monkeypatch.setattr("tallyveil.accountant.budget_reports._COMPOSED", 6)
+    monkeypatch.setattr("tallyveil.accountant.budget_reports._LAST", 2)
     connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
     costs = []
     for age in range(12):
@@ -636,7 +636,7 @@ def test_the_ledger_is_not_locked_while_past_charges_are_composed_anew(
     if asks is other:
         buyer.execute(OLD.format("= 40"))
     ledger, locked, composed = asks._gate._ledger, threading.Event(), list[bool]()
-    transaction, sell, after = ledger._transaction, Accountant._sell, Filters.after
+    transaction, sell, after = ledger._transaction, Selling.sell, Filters.after
 
     @contextmanager
     def noted(*arguments: str) -> Iterator[None]:
@@ -645,16 +645,16 @@ def test_the_ledger_is_not_locked_while_past_charges_are_composed_anew(
             yield
         locked.clear()
 
-    def crowded_out(accountant: Accountant, *arguments: Any) -> Any:
-        accountant._books.recomposition._kept.clear()
-        return sell(accountant, *arguments)
+    def crowded_out(selling: Selling, ledger: Any, state: Any, writer: Any) -> Any:
+        state.recomposition._kept.clear()
+        return sell(selling, ledger, state, writer)
 
     def counted(*arguments: Any) -> Filters:
         composed.append(locked.is_set())
         return after(*arguments)
 
     monkeypatch.setattr(ledger, "_transaction", noted)
-    monkeypatch.setattr(Accountant, "_sell", crowded_out)
+    monkeypatch.setattr(Selling, "sell", crowded_out)
     monkeypatch.setattr(Filters, "after", counted)
     asks.execute(OLD.format("= 41"))
     assert composed.count(False) >= 20

@@ -29,7 +29,7 @@ def record(connection: tallyveil.Connection) -> list[Any]:
         connection.execute("SELECT * FROM dp.budget").fetchall(),
         connection.execute("SELECT * FROM dp.history").fetchall(),
         gate.accountant.recorded("person"),
-        gate.accountant.state("person"),
+        gate.accountant.seen(),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tallyveil.accountant import Charge, Release
-from tallyveil.accountant.joint import CONDITIONED, Joint
+from tallyveil.accountant.joint_law import CONDITIONED, Joint
 from tallyveil.workload.workload import Column, Factor, Workload
 from tests import matrices
 

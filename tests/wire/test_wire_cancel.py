@@ -73,7 +73,7 @@ def slow_drawing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Ev
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are waited for until somebody cancels, or the statement's time is over."""
-    monkeypatch.setattr("tallyveil.accountant.ledger.database._BUSY_SECONDS", 1_000.0)
+    monkeypatch.setattr("tallyveil.accountant.store.sqlite_file._BUSY_SECONDS", 1_000.0)
 
 
 @pytest.mark.usefixtures("_patient")

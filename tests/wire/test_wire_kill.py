@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from tallyveil.accountant import Account, Accountant, Ledger
-from tallyveil.accountant.ledger.codec import decode_answers, decode_charge
+from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
 from tallyveil.policy import parse_policy
 from tallyveil.proxy import Server, ServerThread
 from tests.programs import start

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from tallyveil import deadline
 from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.ledger.chain import StoredCharge
-from tallyveil.accountant.ledger.codec import encode_charge
+from tallyveil.accountant.store.event_codec import encode_charge
+from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import (
     FeatureNotSupported,
     LedgerError,
@@ -34,7 +34,7 @@ __all__ = ["Priced", "Pricing"]
 
 
 class Priced(NamedTuple):
-    """A charge as it would be recorded; ``columns`` is as `codec` encodes them."""
+    """A charge as it would be recorded; ``columns`` is as `event_codec` encodes them."""
 
     charge: Charge
     columns: bytes
@@ -85,7 +85,7 @@ class Pricing:
             loss = self._losses[charge] = self._loss(charge)
         return loss
 
-    def recorded_loss(self, stored: StoredCharge, charge: Charge) -> Loss:
+    def recorded_loss(self, number: int, stored: ChargeRecord, charge: Charge) -> Loss:
         """The loss of a charge in the ledger. Raises LedgerMismatch if it has no cost in the
         measure of its budget, and LedgerError if its loss cannot be computed."""
         try:
@@ -94,7 +94,7 @@ class Pricing:
         except FeatureNotSupported as error:
             raise LedgerMismatch(
                 f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
-                detail=f"Charge {stored.id}, by {stored.mechanism}, was paid from a budget of"
+                detail=f"Charge {number}, by {stored.mechanism}, was paid from a budget of"
                 f" {stored.measure}; the policy now declares one of"
                 f" {self._accounts[stored.table].measure}.",
                 hint="Declare the budget as { rho = …, delta = … } or { epsilon = …, delta = … }"
@@ -103,7 +103,7 @@ class Pricing:
             ) from error
         except TallyveilError as error:
             raise LedgerError(
-                f"charge {stored.id} of the ledger cannot be accounted for", detail=error.message
+                f"charge {number} of the ledger cannot be accounted for", detail=error.message
             ) from error
 
     def _loss(self, charge: Charge) -> Loss:

@@ -80,15 +80,21 @@ def cost_text(quote: Quote) -> str:
     )
 
 
-def report_charge(error: BaseException, charged: Quote | None) -> None:
-    """Let the error of a statement without an answer report whether it was ``charged``."""
+def report_charge(error: BaseException, charged: Quote | None, *, known: bool = True) -> None:
+    """Let the error of a statement without an answer report whether it was ``charged``, as far as
+    that is ``known``."""
     if charged is not None and isinstance(error, TallyveilError):
         found = (
             f"The charge is kept ({cost_text(charged)}), but its noisy answers were not recorded."
             " To ask again costs again."
         )
     elif isinstance(error, LedgerError):
-        found = "Nothing was charged."
+        found = (
+            "Nothing was charged."
+            if known
+            else "Whether this was charged is not known: dp.budget reports it once the ledger can"
+            " be read."
+        )
     else:
         return
     error.explain(found)

@@ -22,10 +22,11 @@ from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.accountant.budgets.pricing import Pricing
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.invariants import published_columns
-from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
-from tallyveil.accountant.ledger.codec import decode_charge
-from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.published_counts import published_columns
+from tallyveil.accountant.store.chain import START, Position
+from tallyveil.accountant.store.event_codec import decode_charge
+from tallyveil.accountant.store.ledger_store import LedgerStore
+from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.mechanisms import Loss
 from tallyveil.workload.workload import Column
 
@@ -77,7 +78,7 @@ class Recomposition:
     """Composes charges of a ledger anew. Used under the accountant's lock, and outside of the
     ledger's transactions where many charges may have to be composed: others wait for these."""
 
-    def __init__(self, ledger: Ledger, pricing: Pricing, accounts: dict[str, Account]) -> None:
+    def __init__(self, ledger: LedgerStore, pricing: Pricing, accounts: dict[str, Account]) -> None:
         self._ledger = ledger
         self.pricing = pricing
         self._unused = Filters.unused(accounts)
@@ -85,7 +86,7 @@ class Recomposition:
         self._kept: dict[str, tuple[_Composed, ...]] = {}
         self._read: WeakValueDictionary[tuple[int, bool], Charge] = WeakValueDictionary()
 
-    def charge(self, stored: StoredCharge) -> Charge:
+    def charge(self, stored: ChargeRecord) -> Charge:
         """The charge as it was accounted for when it was made."""
         charge = decode_charge(stored.table, stored.mechanism, stored.columns)
         known = self.pricing.published.get(stored.table, ())
@@ -96,8 +97,8 @@ class Recomposition:
     def published(self, table: str) -> tuple[Column, ...]:
         """The columns of all published counts of a table, by which charges are priced from now
         on."""
-        with self._ledger.reading():
-            found = self.pricing.published[table] = published_columns(self._ledger, table)
+        with self._ledger.snapshot() as view:
+            found = self.pricing.published[table] = published_columns(view, table)
         return found
 
     def translated(self, table: str, most: int) -> dict[int, int]:
@@ -120,14 +121,15 @@ class Recomposition:
         empty = _Composed(frozenset(), START, self._unused)
         fit = [one for one in self._kept.get(table, ()) if one.starts(whole, before)]
         composed = max(fit, key=lambda one: one.end.number, default=empty)
-        end, rest = composed.end, list[tuple[StoredCharge, Charge]]()
+        end, rest = composed.end, list[tuple[ChargeRecord, Charge]]()
         for stored, position in self._charges_after(composed.end):
-            if before is not None and stored.id >= before:
+            number = position.number
+            if before is not None and number >= before:
                 break
             end = position
             if stored.table == table:
                 deadline.check()
-                rest.append((stored, self._charged(stored, stored.id in whole)))
+                rest.append((stored, self._charged(number, stored, number in whole)))
         return Composition(self, table, replace(composed, plainly=whole, end=end), rest)
 
     def after(
@@ -151,7 +153,7 @@ class Recomposition:
                 filters = composition.of(filters)
         return filters.after(charge.table, analyst, loss)
 
-    def gives_up(self, stored: StoredCharge) -> bool:
+    def gives_up(self, stored: ChargeRecord) -> bool:
         """Whether the charge has earlier ones composed anew."""
         return bool(decode_charge(stored.table, stored.mechanism, stored.columns).plainly)
 
@@ -161,18 +163,18 @@ class Recomposition:
         )
         self._kept[table] = (composed, *others)[:_KEPT]
 
-    def _charged(self, stored: StoredCharge, plainly: bool) -> Charge:
+    def _charged(self, number: int, stored: ChargeRecord, plainly: bool) -> Charge:
         """The charge, one object for several compositions, so that it is priced once."""
-        charge = self._read.get((stored.id, plainly))
+        charge = self._read.get((number, plainly))
         if charge is None:
             charge = self.charge(stored)
             charge = replace(charge, translates=()) if plainly else charge
-            self._read[stored.id, plainly] = charge
+            self._read[number, plainly] = charge
         return charge
 
-    def _charges_after(self, seen: Position) -> list[tuple[StoredCharge, Position]]:
-        with self._ledger.reading():
-            return list(self._ledger.charges_after(seen))
+    def _charges_after(self, seen: Position) -> list[tuple[ChargeRecord, Position]]:
+        with self._ledger.snapshot() as view:
+            return list(view.after(ChargeRecord, seen))
 
     @deadline.taking(None)
     def _up_to_date(self, table: str) -> _Past:
@@ -181,8 +183,8 @@ class Recomposition:
             if stored.table == table:
                 deadline.check()
                 charge = decode_charge(table, stored.mechanism, stored.columns)
-                past.rows[stored.id] = published_rows([charge])
-                past.given_up[stored.id] = charge.plainly
+                past.rows[position.number] = published_rows([charge])
+                past.given_up[position.number] = charge.plainly
             past.end = position
         return past
 
@@ -195,7 +197,7 @@ class Composition:
     by: Recomposition
     table: str
     composed: _Composed
-    rest: Sequence[tuple[StoredCharge, Charge]]
+    rest: Sequence[tuple[ChargeRecord, Charge]]
 
     def of(self, filters: Filters) -> Filters:
         """The filters with all charges of the table composed. A charge takes a few milliseconds."""

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.accountant import Accountant, Charge
+from tallyveil.accountant import Accountant, Charge, Seen
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.deciding.charged import percent
@@ -59,9 +59,11 @@ class Control:
             if table.inference_control is not None
         }
 
-    def state(self, tables: Iterable[str]) -> dict[str, int]:
-        """The states of those tables that have a limit; what it allows depends on them."""
-        return {table: self._accountant.state(table) for table in tables if table in self._limits}
+    def state(self, tables: Iterable[str]) -> dict[str, Seen]:
+        """The state of the ledger for those tables that have a limit; what it allows depends on
+        them."""
+        limited = [table for table in tables if table in self._limits]
+        return dict.fromkeys(limited, self._accountant.seen()) if limited else {}
 
     def refusal(self, charges: Sequence[Charge], request: Request) -> InsufficientPrivilege | None:
         """Return why these charges may not be bought for the request, with the interval at its

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Draw, Overtaken, Quote
+from tallyveil.accountant import Accountant, Draw, LedgerAdvanced, Quote, Seen
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.deciding.by_invariants import ByInvariants
@@ -86,7 +86,7 @@ class Decision:
                 target; nothing was charged.
         """
         wanted = self._wanted(request)
-        state, seen = self._recorded(request), self.accountant.taken_in
+        state, seen = self._recorded(request), self.accountant.events_read
         found, purchases = self._decide(request, wanted)
         deadline.check()
         if not purchases:
@@ -223,13 +223,13 @@ class Decision:
         wanted: Mapping[str, Noise],
         found: Mapping[str, Found],
         purchases: list[Purchase],
-        taken_in: int,
+        events_read: int,
         held: list[int],
     ) -> _Settled:
         """Pay for the purchases and receive their answers, if what the control examined has not
-        changed. If other processes have charged or been answered since ``taken_in``, decide again
-        first, `_RETRIES` times at most: the rows may be known now."""
-        others = None if request.source == "fresh" else taken_in
+        changed. If other processes have charged or been answered since ``events_read``, decide
+        again first, `_RETRIES` times at most: the rows may be known now."""
+        others = None if request.source == "fresh" else events_read
         retries = 0
         while True:
             if not purchases:
@@ -245,7 +245,7 @@ class Decision:
             deadline.check()
             try:
                 quote, bought = self._buy(request, purchases, decided_on, others, held)
-            except Overtaken:
+            except LedgerAdvanced:
                 seen = self._others_settled(request, purchases)
                 retries += 1
                 others = None if others is None or retries > _RETRIES else seen
@@ -257,8 +257,8 @@ class Decision:
         self,
         request: Request,
         purchases: Sequence[Purchase],
-        decided_on: Mapping[str, int],
-        taken_in: int | None,
+        decided_on: Mapping[str, Seen],
+        events_read: int | None,
         held: list[int],
     ) -> tuple[Quote, dict[str, Bought]]:
         """Pay for all purchases, and draw and record their answers: few in the transaction of the
@@ -269,7 +269,7 @@ class Decision:
             request.analyst,
             draw if self._quickly_drawn(purchases) else None,
             decided_on=decided_on,
-            taken_in=taken_in,
+            events_read=events_read,
             held=held,
         )
         noisy = list(sale.answers)

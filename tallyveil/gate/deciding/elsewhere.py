@@ -12,7 +12,6 @@ is not waited for, and a long draw is not bought twice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,13 +34,13 @@ class Elsewhere:
     def settled(self, workloads: Sequence[Workload], *, reported: bool) -> int:
         """Wait until no other process is known to have charged any of these rows and to be about to
         answer or, if ``reported``, to report what follows from the answer. Return how much was
-        `taken_in` then: later look-ups are at least as recent.
+        `events_read` then: later look-ups are at least as recent.
 
         Raises what `deadline.check` raises.
         """
         rows: set[tuple[str, bytes]] = set()
         while True:
-            seen = self.accountant.taken_in
+            seen = self.accountant.events_read
             going_on = self.accountant.bought_elsewhere()
             awaited = [charge for charge, answered in going_on if reported or not answered]
             if not awaited:
@@ -52,10 +51,10 @@ class Elsewhere:
             self._pause()
 
     def _pause(self) -> None:
-        """Pause before the ledger is read again: processes do not announce their commits."""
+        """Pause before the ledger is read again."""
         with deadline.doing(deadline.Phase.OTHERS):
             deadline.check()
-        time.sleep(_PAUSE)
+        self.accountant.wait(_PAUSE)
 
 
 def _rows(workload: Workload) -> Iterator[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from tallyveil.accountant import PUBLISHED, Accountant, Ledger, invariants_of
+from tallyveil.accountant import PUBLISHED, Accountant, LedgerStore, invariants_of
 from tallyveil.cache import cached_property
 from tallyveil.errors import LedgerMismatch
 from tallyveil.events import report
@@ -74,7 +74,7 @@ class Published:
 
 
 def publish(
-    policy: Policy, declared: Mapping[str, Declared], accountant: Accountant, ledger: Ledger
+    policy: Policy, declared: Mapping[str, Declared], accountant: Accountant, ledger: LedgerStore
 ) -> dict[str, Published]:
     """Count what is declared, check it, and publish it, which is for good.
 
@@ -104,14 +104,14 @@ def publish(
     return found
 
 
-def unpublished(ledger: Ledger, declared: Declared) -> list[str]:
+def unpublished(ledger: LedgerStore, declared: Declared) -> list[str]:
     """The sources of the counts that the ledger does not have as published."""
     table = declared.table.name
     known = {Workload(table, columns).key for _, columns in invariants_of(ledger, table, PUBLISHED)}
     return [source for source, own in declared.counts.items() if own.key not in known]
 
 
-def check_ledger(ledger: Ledger, table: str, declared: Declared | None) -> None:
+def check_ledger(ledger: LedgerStore, table: str, declared: Declared | None) -> None:
     """Raise LedgerMismatch if something was published that does not follow from what the policy
     declares."""
     for sql, columns in invariants_of(ledger, table, PUBLISHED):

@@ -10,48 +10,50 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant.books import Books
 from tallyveil.accountant.budgets.account import Account, Balance, Room
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.accountant.budgets.recomposition import published_rows
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import Derivation
-from tallyveil.accountant.ledger.chain import START
-from tallyveil.accountant.ledger.ledger import Ledger
+from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.memory import Release
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
+from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
 
-__all__ = ["Balances"]
+__all__ = ["BudgetReports"]
 
 _COMPOSED: Final = 400  # the most charges of a table that are composed anew while others wait
 _LAST: Final = 20  # charges before this number is reached
 
 
-class Balances:
+class BudgetReports:
     """The part of `Accountant` that only reads."""
 
-    def __init__(self, ledger: Ledger, accounts: Mapping[str, Account], books: Books) -> None:
+    def __init__(
+        self, ledger: LedgerStore, accounts: Mapping[str, Account], state: LedgerState
+    ) -> None:
         self._ledger = ledger
         self._accounts = accounts
-        self._books = books
+        self._state = state
         self._lock = ranked_lock(Rank.ACCOUNTANT)
 
     def balance(self, table: str) -> Balance:
-        with self._taken_in() as books:
+        with self._up_to_date() as state:
             account = self._account(table)
-            meter = books.filters.tables[table]
+            meter = state.filters.tables[table]
         return account.balance(meter.spent, meter.exact)
 
     def share(self, table: str, analyst: str) -> Balance | None:
         """An analyst's share of a table's budget, and how much of it the analyst's charges have
         spent; without a share nothing remains. None where the table has no shares.
         """
-        with self._taken_in() as books:
+        with self._up_to_date() as state:
             account = self._account(table)
-            meter = books.filters.shares.get((table, analyst))
+            meter = state.filters.shares.get((table, analyst))
         if meter is None:
             return account.share_balance(analyst, 0, True)
         return account.share_balance(analyst, meter.spent, meter.exact)
@@ -59,16 +61,16 @@ class Balances:
     def room(self, table: str, analyst: str | None = None) -> Room:
         """The amounts recorded of a table and left, in total or for one analyst's questions."""
         self._account(table)
-        with self._taken_in() as books:
-            return books.recording.room(table, analyst)
+        with self._up_to_date() as state:
+            return state.recording.room(table, analyst)
 
     def most_expensive(self, table: str, analyst: str | None = None) -> str | None:
         """The cells on which most is spent, as `expensive.most_expensive` describes them: in total,
         or by the charges of an ``analyst`` with a share. None where nothing is spent.
         """
         account = self._account(table)
-        with self._taken_in() as books:
-            meters = books.filters
+        with self._up_to_date() as state:
+            meters = state.filters
         meter = meters.tables[table] if analyst is None else meters.shares.get((table, analyst))
         return None if meter is None else most_expensive(meter, account.domain)
 
@@ -79,14 +81,14 @@ class Balances:
         """
         numbers: dict[tuple[str, str], int] = defaultdict(int)
         others: dict[tuple[str, str], dict[int, Charge]] = defaultdict(dict)
-        with self._lock, self._books.reading():
-            meters = self._books.filters.shares
-            for stored, _ in self._ledger.charges_after(START):
+        with self._lock, self._state.reading() as view:
+            meters = self._state.filters.shares
+            for stored, position in view.after(ChargeRecord):
                 key = stored.table, stored.analyst
                 numbers[key] += 1
-                translated = stored.table in self._books.translated
+                translated = stored.table in self._state.translated
                 if stored.table in self._accounts and (translated or key not in meters):
-                    others[key][stored.id] = self._books.recomposition.charge(stored)
+                    others[key][position.number] = self._state.recomposition.charge(stored)
         plainly = {n for own in others.values() for one in own.values() for n in one.plainly}
         found = []
         for table, account in self._accounts.items():
@@ -115,13 +117,13 @@ class Balances:
 
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
-        with self._lock, self._ledger.reading():
-            return self._ledger.history(table)
+        with self._lock, self._ledger.snapshot() as view:
+            return view.history(table)
 
     def odometer(self) -> list[OdometerReading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
-        with self._lock, self._books.reading():
-            entries, after = self._ledger.history(None), self._books.readings.every()
+        with self._lock, self._state.reading() as view:
+            entries, after = view.history(None), self._state.readings.every()
         return [
             OdometerReading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
             for entry in entries
@@ -131,7 +133,7 @@ class Balances:
 
     def cost(self, charge: Charge) -> Fraction:
         """The cost of a charge by itself, in the measure of its table's budget."""
-        return from_units(self._books.pricing.loss(charge).bound)
+        return from_units(self._state.pricing.loss(charge).bound)
 
     def best(self, charges: Sequence[Charge], analyst: str) -> Charge:
         """Of several charges for the same release, the one after which its table, and then the
@@ -144,20 +146,20 @@ class Balances:
         are given up if the table has then lost less.
         """
         table = charges[0].table
-        losses = [self._books.pricing.loss(charge) for charge in charges]
+        losses = [self._state.pricing.loss(charge) for charge in charges]
         least, most = self._accounts[table].least_cost, losses[0].bound
         better = [one.bound < most and from_units(one.bound) >= least for one in losses]
         with self._lock:
-            many = len(self._books.memory.recorded[table])
+            many = len(self._state.memory.recorded[table])
             if many >= _COMPOSED:
                 average = losses[0].average
                 better = [
                     own and one.average <= average for own, one in zip(better, losses, strict=True)
                 ]
-            if not any(better) and table not in self._books.translated:
+            if not any(better) and table not in self._state.translated:
                 return charges[0]
-            self._books.refresh()
-            filters = self._books.filters
+            self._state.refresh()
+            filters = self._state.filters
         found = []
         for number, loss in enumerate(losses):
             if number and not better[number]:
@@ -184,17 +186,17 @@ class Balances:
         """A charge that is allowed once earlier translates by the same invariants, or by any, are
         given up, and after which the table has lost less than ``below``. Translates charge cells
         that nobody asked about; with many of them that is more than the cost of their rows."""
-        table, books = allowed[0].table, self._books
-        if table not in books.translated:
+        table, state = allowed[0].table, self._state
+        if table not in state.translated:
             return None
         rows = published_rows(every)
         with self._lock:
-            books.refresh()
-            filters = books.filters
-            known = books.recomposition.translated(table, _COMPOSED)
+            state.refresh()
+            filters = state.filters
+            known = state.recomposition.translated(table, _COMPOSED)
             near = tuple(number for number, own in known.items() if rows & own)
             anew = [
-                (plainly, books.recomposition.start(table, plainly))
+                (plainly, state.recomposition.start(table, plainly))
                 for plainly in filter(None, dict.fromkeys((near, tuple(known))))
             ]
         # A proposal made here is checked again when it is charged, so nobody needs to wait for it.
@@ -202,7 +204,7 @@ class Balances:
             before = composition.of(filters)
             for charge in allowed:
                 deadline.check()
-                loss = books.pricing.loss(charge)
+                loss = state.pricing.loss(charge)
                 after = before.after(table, analyst, loss)
                 quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
                 less = after.tables[table].spent < below
@@ -215,34 +217,40 @@ class Balances:
     ) -> tuple[list[Release], list[Derivation]]:
         """The answered charges of a table and its derivations from these numbers on, in one
         snapshot, which includes the answers of all derivations. More are only appended."""
-        with self._taken_in() as books:
-            memory = books.memory
+        with self._up_to_date() as state:
+            memory = state.memory
             return memory.recorded[table][releases:], memory.derivations[table][derivations:]
 
     def pending(self, table: str) -> list[Answer]:
         """Answers that are charged and not recorded yet, with NaN as values. They may be drawn at
         any moment, here or in another process."""
-        with self._taken_in() as books:
-            return books.memory.pending(table)
+        with self._up_to_date() as state:
+            return state.memory.pending(table)
 
-    def state(self, table: str) -> int:
-        """A number that grows with each charge and each answer about a table."""
-        with self._taken_in() as books:
-            return books.memory.states[table]
+    def seen(self) -> Seen:
+        """The state of the ledger, for `Accountant.sell` to check that no more is charged or
+        answered about a table than is known now."""
+        with self._up_to_date() as state:
+            return state.seen
 
     @property
-    def taken_in(self) -> int:
+    def events_read(self) -> int:
         """The number of charges and answers of other processes read from the ledger so far."""
-        return self._books.taken_in
+        return self._state.events_read
+
+    def wait(self, seconds: float) -> None:
+        """Wait until others may have charged, answered or reported something, ``seconds`` at
+        most."""
+        self._ledger.wait(seconds)
 
     def bought_elsewhere(self) -> list[tuple[Charge, bool]]:
         """Charges that other processes are still answering or reporting, each with whether it is
         answered."""
-        if not self._books.memory.elsewhere:
+        if not self._state.memory.elsewhere:
             return []
-        with self._taken_in() as books:
-            asked = books.memory.asked
-            return [(charge, number not in asked) for number, charge in books.going_on.items()]
+        with self._up_to_date() as state:
+            asked = state.memory.asked
+            return [(charge, number not in asked) for number, charge in state.going_on.items()]
 
     def position(self) -> Hashable:
         """A value that stays equal until any process charges or records something; None if that
@@ -251,27 +259,27 @@ class Balances:
 
     def recorded(self, table: str) -> int:
         """The number of answered charges of a table."""
-        with self._taken_in() as books:
-            return len(books.memory.recorded[table])
+        with self._up_to_date() as state:
+            return len(state.memory.recorded[table])
 
     def extent(self, table: str) -> tuple[int, int]:
         """How many answered charges and derivations of a table there are."""
-        with self._taken_in() as books:
-            return len(books.memory.recorded[table]), len(books.memory.derivations[table])
+        with self._up_to_date() as state:
+            return len(state.memory.recorded[table]), len(state.memory.derivations[table])
 
     @contextmanager
-    def _taken_in(self) -> Iterator[Books]:
-        """The books, up to date with the ledger."""
+    def _up_to_date(self) -> Iterator[LedgerState]:
+        """The state, up to date with the ledger."""
         with self._lock:
-            self._books.refresh()
-            yield self._books
+            self._state.refresh()
+            yield self._state
 
     def _composed(self, table: str, charges: Sequence[Charge]) -> Meter:
         """A meter over these charges about one table; at least one is needed."""
         account = self._accounts[table]
         meter = meter_for(account.relation, account.measure)
         for charge in charges:
-            meter = meter.after(self._books.pricing.loss(charge))
+            meter = meter.after(self._state.pricing.loss(charge))
         return meter
 
     def _account(self, table: str) -> Account:

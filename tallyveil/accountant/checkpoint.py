@@ -1,4 +1,4 @@
-"""A summary of what was spent in the first part of a ledger, in a file beside it: it opens sooner.
+"""A summary of what was spent in the first part of a ledger, as its checkpoint: it opens sooner.
 
 It is a cache, used only if it is complete, was made for the same declarations, and the chains of
 the ledger's charges and answers pass through its ends. Then every row up to there is unchanged
@@ -9,16 +9,12 @@ lost.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
-import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,8 +23,9 @@ import numpy.typing as npt
 from tallyveil import __version__
 from tallyveil.accountant.budgets.account import Account, Amount
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
-from tallyveil.accountant.ledger.chain import Position
 from tallyveil.accountant.readings import Readings
+from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.ledger_store import LedgerStore
 from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.pairs import ClassLoss
 from tallyveil.mechanisms.losses.partition import CellClasses
@@ -58,14 +55,13 @@ class Summary:
     derived: Mapping[str, Arrays]
 
 
-def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summary | None:
-    """The summary beside the ledger, or None if there is none for these accounts. A table that it
-    lacks was declared since, or had no charges."""
-    if ledger is None:
+def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> Summary | None:
+    """The summary in a ledger's checkpoint, or None if there is none for these accounts. A table
+    that it lacks was declared since, or had no charges."""
+    if checkpoint is None:
         return None
+    content, digest = memoryview(checkpoint)[:-_DIGEST], checkpoint[-_DIGEST:]
     try:
-        with _beside(ledger).open("rb") as file:
-            digest, content = file.read(_DIGEST), file.read()
         if hashlib.blake2b(content, digest_size=_DIGEST).digest() != digest:
             return None
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
@@ -99,9 +95,8 @@ def read_summary(ledger: Path | None, accounts: Mapping[str, Account]) -> Summar
     )
 
 
-def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summary) -> None:
-    """Replace the summary atomically, unless a number is too large for it. I/O errors are ignored,
-    since it is only a cache."""
+def write_summary(ledger: LedgerStore, accounts: Mapping[str, Account], summary: Summary) -> None:
+    """Replace the ledger's checkpoint, unless a number is too large for it."""
     readings = summary.readings.written()
     if readings is None:
         return
@@ -132,23 +127,10 @@ def write_summary(ledger: Path, accounts: Mapping[str, Account], summary: Summar
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **arrays)
-    content = body.getbuffer()
-    digest = hashlib.blake2b(content, digest_size=_DIGEST).digest()
-    draft = ledger.with_name(f".{ledger.name}.{secrets.token_hex(8)}")
-    with contextlib.suppress(OSError):
-        try:
-            handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with open(handle, "wb") as file:
-                file.write(digest)
-                file.write(content)
-            draft.replace(_beside(ledger))
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
-
-
-def _beside(ledger: Path) -> Path:
-    return ledger.with_name(ledger.name + "-summary")
+    digest = hashlib.blake2b(body.getbuffer(), digest_size=_DIGEST).digest()
+    body.seek(0, io.SEEK_END)
+    body.write(digest)
+    ledger.write_checkpoint(body.getbuffer())
 
 
 def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:

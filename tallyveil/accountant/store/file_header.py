@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tallyveil.accountant.ledger import byte_locks
+from tallyveil.accountant.store import byte_locks
 from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["Header"]

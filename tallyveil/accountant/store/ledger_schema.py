@@ -13,24 +13,18 @@ import secrets
 import sqlite3
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from tallyveil.accountant.ledger.chain import START, linked
+from tallyveil.accountant.store.chain import START, linked
+from tallyveil.errors import LedgerError
 from tallyveil.files import flush
 
-__all__ = [
-    "APPLICATION_ID",
-    "SCHEMA_VERSION",
-    "create_file",
-    "create_tables",
-    "remove_draft",
-    "schema_of",
-    "whole_schema",
-]
+__all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
-APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-SCHEMA_VERSION = 9
+_APPLICATION_ID = 0x54560001  # "TV", then the family of formats
+_SCHEMA_VERSION = 9
 _SECRET_BYTES: Final = 32
+_RESTORE: Final = "Restore it from its backup."
 
 _TABLES: Final = MappingProxyType(
     {
@@ -121,11 +115,50 @@ def create_tables(connection: sqlite3.Connection, secret: bytes | None = None) -
             connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
     key = secrets.token_bytes(_SECRET_BYTES) if secret is None else secret
     connection.execute("INSERT INTO secret VALUES (1, ?, ?)", (key, linked(START.chain, 1, key)))
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
-def schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+def check_format(connection: sqlite3.Connection, name: str) -> None:
+    """Check that an open file is a whole ledger of the present version, and set how it is written.
+
+    Raises LedgerError, and what SQLite raises for a damaged file.
+    """
+    application, version = (
+        _pragma(connection, "application_id"),
+        _pragma(connection, "user_version"),
+    )
+    if application != _APPLICATION_ID:
+        raise LedgerError(
+            f"{name} is not a ledger of tallyveil",
+            hint="Name another file, or restore the ledger from its backup.",
+        )
+    if version != _SCHEMA_VERSION:
+        raise LedgerError(
+            f"the ledger {name} has format {version}, this program reads format {_SCHEMA_VERSION}",
+            hint="It is left as it is. Use the version of tallyveil that wrote it.",
+        )
+    # Also switches back if the file was switched to a write-ahead log.
+    if _pragma(connection, "journal_mode = PERSIST") != "persist":
+        raise LedgerError(
+            f"the ledger {name} is in use by a program that gave it a write-ahead log",
+            hint="Stop that program first. Then its changes are moved into the ledger.",
+        )
+    connection.execute("PRAGMA synchronous = FULL")
+    if _pragma(connection, "integrity_check") != "ok":
+        raise LedgerError(f"the ledger {name} is damaged", hint=_RESTORE)
+    if _schema_of(connection) != _whole_schema():
+        raise LedgerError(
+            f"the ledger {name} is damaged: its tables are not those of a ledger", hint=_RESTORE
+        )
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def _schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
     """Every named object in SQLite's schema, with the statement that created it."""
     query = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master"
     # Closed even if a damaged file makes it fail: an unfinished query keeps the file locked.
@@ -134,11 +167,11 @@ def schema_of(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
 
 
 @functools.cache
-def whole_schema() -> frozenset[tuple[str, ...]]:
-    """`schema_of` a ledger of the present version."""
+def _whole_schema() -> frozenset[tuple[str, ...]]:
+    """`_schema_of` a ledger of the present version."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_tables(connection)
-        return schema_of(connection)
+        return _schema_of(connection)
 
 
 def create_file(path: Path, secret: bytes | None = None) -> None:

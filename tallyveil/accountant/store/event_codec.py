@@ -25,8 +25,8 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.joint import Joint
-from tallyveil.accountant.ledger.compression import compressed
+from tallyveil.accountant.joint_law import Joint
+from tallyveil.accountant.store.compression import compressed
 from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate

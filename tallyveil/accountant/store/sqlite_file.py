@@ -13,28 +13,23 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from tallyveil import deadline
-from tallyveil.accountant.ledger.header import Header
-from tallyveil.accountant.ledger.schema import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
+from tallyveil.accountant.store.file_header import Header
+from tallyveil.accountant.store.ledger_schema import (
+    check_format,
     create_file,
     create_tables,
     remove_draft,
-    schema_of,
-    whole_schema,
 )
 from tallyveil.errors import LedgerError
 
-__all__ = ["Database"]
+__all__ = ["SqliteFile", "Written"]
 
 # Seconds to wait for other processes in all, and between two checks of the deadline.
 _BUSY_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 _COUNTS = 1 << 32  # the number of different positions
-_RESTORE = "Restore it from its backup."
 _UNREADABLE = (
     "Nothing is answered without a ledger. See that the file, its directory and the disk are in"
     " order, and restore a damaged ledger from its backup."
@@ -50,7 +45,13 @@ def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
-class Database:
+class Written:
+    """The version that a transaction left behind, None before its end and if it failed."""
+
+    version: int | None = None
+
+
+class SqliteFile:
     """An open ledger file; ``path`` is None for a ledger in memory."""
 
     def __init__(self, path: str | Path, *, create: bool, secret: bytes | None) -> None:
@@ -64,9 +65,6 @@ class Database:
         self._keeping = self._inside = False
         self.path = None if str(path) == ":memory:" else Path(path).absolute()
         self._header: Header | None = None
-        self.written: int | None = None
-        """The `version` that the last `writing` left behind, whatever others have written since;
-        None if it failed."""
         self.name = self.label = str(path)
         with self._reported("opened"):
             if self.path is not None and not self.path.exists():
@@ -92,7 +90,7 @@ class Database:
                 if self.path is None:
                     create_tables(self._connection, secret)
                 else:
-                    self._check_format()
+                    check_format(self._connection, self.name)
                     self._header = Header(self.path)
                 opened.pop_all()
         if self.path is not None:
@@ -138,16 +136,16 @@ class Database:
         except OSError:
             return False
 
-    def _execute(self, query: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Execute a query, inside `reading` or `writing`."""
-        return self._connection.execute(query, values)
+    def version(self) -> int | None:
+        """As `position`, but constant for a ledger in memory. Inside a transaction, after its first
+        read, it is the transaction's. Raises LedgerError in a process that did not open it."""
+        self._check_process()
+        return 0 if self.path is None else self.position()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Hold one snapshot for all reads inside; inside another transaction, its own.
-
-        While it is held, other processes cannot commit, so what takes long does not belong inside.
-        Can be stopped until it is entered: raises what `deadline.check` raises."""
+    def _reading(self) -> Iterator[None]:
+        """A transaction that only reads; inside another one, that. While it is held, others cannot
+        commit."""
         if self._inside:
             yield
             return
@@ -156,12 +154,9 @@ class Database:
             yield
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction: exclusive, atomic, and durable once the block ends without an error.
-
-        Raises LedgerError if it did not become durable, or the file was replaced meanwhile. Can be
-        stopped until it is entered: raises what `deadline.check` raises."""
-        self.written = None
+    def _writing(self) -> Iterator[Written]:
+        """An exclusive transaction. What is yielded has the version that it left behind."""
+        result = Written()
         with self._transaction("written", "BEGIN IMMEDIATE"):
             changes = self._connection.total_changes
             version = 0 if self._header is None else self._header.read()
@@ -170,23 +165,16 @@ class Database:
                     f"the ledger {self.label} was given a write-ahead log while in use",
                     hint="Restart to go on: this takes the log in, and writes without one.",
                 )
-            yield
+            yield result
             # A transaction that changes nothing does not count.
             changed = self._header is not None and self._connection.total_changes != changes
         self._check_identity()
-        self.written = (version + changed) % _COUNTS
+        result.version = (version + changed) % _COUNTS
 
     def keep(self) -> None:
-        """Inside `writing`: keep what was written so far, whatever fails afterwards."""
+        """Inside `_writing`: keep what was written so far, whatever fails afterwards."""
         self._connection.execute("SAVEPOINT kept")
         self._keeping = True
-
-    def version(self) -> int | None:
-        """As `position`, but constant for a ledger in memory. Inside `writing`, or inside `reading`
-        after the first read, it is the snapshot's. Raises LedgerError in a process that did not
-        open it."""
-        self._check_process()
-        return 0 if self.path is None else self.position()
 
     @contextlib.contextmanager
     def _transaction(self, doing: str, *begin: str) -> Iterator[None]:
@@ -266,43 +254,6 @@ class Database:
                 " be found",
                 hint="Remove the other name; make backups as copies.",
             )
-
-    def _check_format(self) -> None:
-        application = self._pragma("application_id")
-        version = self._pragma("user_version")
-        if application != APPLICATION_ID:
-            raise LedgerError(
-                f"{self.name} is not a ledger of tallyveil",
-                hint="Name another file, or restore the ledger from its backup.",
-            )
-        if version != SCHEMA_VERSION:
-            raise LedgerError(
-                f"the ledger {self.name} has format {version}, this program reads format"
-                f" {SCHEMA_VERSION}",
-                hint="It is left as it is. Use the version of tallyveil that wrote it.",
-            )
-        self._leave_log()
-        self._connection.execute("PRAGMA synchronous = FULL")
-        if self._pragma("integrity_check") != "ok":
-            raise LedgerError(f"the ledger {self.name} is damaged", hint=_RESTORE)
-        if schema_of(self._connection) != whole_schema():
-            raise LedgerError(
-                f"the ledger {self.name} is damaged: its tables are not those of a ledger",
-                hint=_RESTORE,
-            )
-        self._connection.execute("PRAGMA foreign_keys = ON")
-
-    def _leave_log(self) -> None:
-        """Switch back to a rollback journal if the file was switched to a write-ahead log."""
-        mode = self._connection.execute("PRAGMA journal_mode = PERSIST").fetchone()[0]
-        if mode != "persist":
-            raise LedgerError(
-                f"the ledger {self.name} is in use by a program that gave it a write-ahead log",
-                hint="Stop that program first. Then its changes are moved into the ledger.",
-            )
-
-    def _pragma(self, name: str) -> Any:
-        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     def _stat(self) -> tuple[int, int] | None:
         if self.path is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from typing import Final, NamedTuple
 
@@ -14,47 +14,52 @@ from tallyveil.accountant.budgets.pricing import Priced, Pricing
 from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.checkpoint import Arrays, Summary, read_summary
 from tallyveil.accountant.declarations import adopt
-from tallyveil.accountant.ledger.chain import START, Position, StoredCharge
-from tallyveil.accountant.ledger.codec import decode_answers, encode_answers
-from tallyveil.accountant.ledger.ledger import Ledger, StoredAnswer, StoredDerivation
 from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.readings import Readings
-from tallyveil.accountant.summary import Arrays, Summary, read_summary
-from tallyveil.errors import TallyveilError
+from tallyveil.accountant.store.chain import START, Position
+from tallyveil.accountant.store.event_codec import decode_answers
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
+from tallyveil.accountant.store.records import (
+    AnswerRecord,
+    BudgetRecord,
+    ChargeRecord,
+    DerivationRecord,
+)
 
-__all__ = ["BATCH", "Books"]
+__all__ = ["BATCH", "LedgerState", "Unread"]
 
 BATCH: Final = 16  # charges that are composed while others wait, or read at a time at first
-_MANY: Final = 2_000  # covered rows that are read at a time
+_MANY: Final = 2_000  # covered records that are read at a time
 
 _NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {})
 
 
-class _Unread(NamedTuple):
-    """Rows of the ledger, each with its position."""
+class Unread(NamedTuple):
+    """Records of the ledger, each with its position."""
 
-    charges: Sequence[tuple[StoredCharge, Position]] = ()
-    answers: Sequence[tuple[StoredAnswer, Position]] = ()
-    derivations: Sequence[tuple[StoredDerivation, Position]] = ()
-
-
-_NONE: Final = _Unread()
+    charges: Sequence[tuple[ChargeRecord, Position]] = ()
+    answers: Sequence[tuple[AnswerRecord, Position]] = ()
+    derivations: Sequence[tuple[DerivationRecord, Position]] = ()
+    budgets: Sequence[tuple[BudgetRecord, Position]] = ()
 
 
 class _OfAnother(Exception):
     """A summary belongs to another ledger, or lacks a table that was charged."""
 
 
-class Books:
-    """A function of the ledger's rows and the accounts, kept up to date with what any process
+class LedgerState:
+    """A function of the ledger's records and the accounts, kept up to date with what any process
     appends. Used under the accountant's lock.
 
-    Rows that a summary covers are not composed again, and are decoded only when used: the chain
+    Records that a summary covers are not composed again, and are decoded only when used: the chain
     shows that they are unchanged.
     """
 
-    def __init__(self, ledger: Ledger, accounts: dict[str, Account], budgets: Position) -> None:
+    def __init__(
+        self, ledger: LedgerStore, accounts: dict[str, Account], budgets: Position
+    ) -> None:
         """Budgets and shares recorded after ``budgets`` are set in ``accounts``.
 
         Raises LedgerMismatch for a charge that has no cost in the measure of its budget, and
@@ -65,13 +70,13 @@ class Books:
         self.recomposition = Recomposition(ledger, self.pricing, accounts)
         self._budgets = budgets
         try:
-            self._open(read_summary(ledger.path, accounts) or _NOTHING)
+            self._open(read_summary(ledger.checkpoint(), accounts) or _NOTHING)
         except _OfAnother:
             self._open(_NOTHING)
         self._covered = _NOTHING
 
     def _open(self, summary: Summary) -> None:
-        """Read the whole ledger, using the summary for the rows it covers.
+        """Read the whole ledger, using the summary for the records it covers.
 
         Raises _OfAnother if the summary is not of this ledger.
         """
@@ -89,7 +94,7 @@ class Books:
         """The tables whose charges may be translates."""
         self._version: int | None = None
         self._summarised = summary.charges.number
-        self.taken_in = 0
+        self.events_read = 0
         """How many charges and answers were read from the ledger."""
         self.derived = dict(summary.derived)
         """For each table what other rooms derived from its first releases, until they fetch it."""
@@ -100,24 +105,33 @@ class Books:
     def refresh(self) -> None:
         """Read what other processes have appended. It is worked out between the ledger's
         transactions, so that they can go on."""
-        if not self._is_current:
-            with self._ledger.reading():
-                unread, version = self._unread(), self._ledger.version()
-            self._take_in(unread)
+        if not self.is_current:
+            with self._ledger.snapshot() as view:
+                unread, version = self.unread(view), view.version
+            self.read(unread)
             self._version = version
 
     @property
-    def _is_current(self) -> bool:
+    def is_current(self) -> bool:
         return self._version is not None and self._ledger.version() == self._version
 
+    def settled(self, version: int | None) -> None:
+        """Note that the state includes everything up to this version of the ledger, if it is
+        known."""
+        self._version = version
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(self._charges.number, self._answers.number)
+
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Hold one snapshot of the ledger, with everything in it read."""
+    def reading(self) -> Iterator[Snapshot]:
+        """Hold a snapshot of the ledger, with everything in it read."""
         self.refresh()
-        with self._ledger.reading():
-            self._take_in(self._unread())
-            self._version = self._ledger.version()
-            yield
+        with self._ledger.snapshot() as view:
+            self.read(self.unread(view))
+            self._version = view.version
+            yield view
 
     def plan(
         self, priced: Sequence[Priced], analyst: str, custodian: bool, most: int | None = None
@@ -152,53 +166,6 @@ class Books:
                 self.refresh()
                 self.recomposition.after(self.filters, one.charge, "", one.loss)
 
-    # Writing
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A transaction, with everything in the ledger read. Unless `settled` is called, its rows
-        are read back from the ledger, so the books never lack what it holds.
-
-        Others wait for it, so it is begun again if they have appended much since `refresh`."""
-        while True:
-            self.refresh()
-            with self._ledger.writing():
-                unread = _NONE if self._is_current else self._unread()
-                if self._is_little(unread):
-                    self._version = None
-                    self._take_in(unread)
-                    yield
-                    return
-
-    def _is_little(self, unread: _Unread) -> bool:
-        """Whether the rows can be worked out while others wait."""
-        charges = [stored for stored, _ in unread.charges]
-        return len(charges) <= BATCH and not any(map(self.recomposition.gives_up, charges))
-
-    def append(self, priced: Sequence[Priced], analyst: str) -> list[Position]:
-        """Write charges, and return the position of each."""
-        ends, end = [], self._charges
-        for one in priced:
-            end = self._ledger.append(
-                analyst=analyst,
-                table=one.charge.table,
-                mechanism=one.charge.mechanism,
-                sql=one.charge.sql,
-                cost=one.loss.bound,
-                measure=one.loss.measure,
-                height=sum(one.charge.heights),
-                columns=one.columns,
-                before=end,
-            )
-            ends.append(end)
-        return ends
-
-    def append_answers(self, noisy: Mapping[int, Noisy]) -> Position:
-        end = self._answers
-        for number, values in noisy.items():
-            end = self._ledger.answer(number, encode_answers(values), end)
-        return end
-
     def charged(
         self,
         ends: Sequence[Position],
@@ -218,38 +185,7 @@ class Books:
             self.memory.learn(number, values)
         self._answers = end
 
-    def insist(
-        self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position]
-    ) -> Sequence[Position]:
-        """Make sure that the ledger holds the charges appended up to ``ends``, whose answers were
-        drawn, and return their positions. SQLite may roll back a transaction that cannot be
-        written. Then the charges are written by themselves; none are returned if that fails too.
-
-        No deadline stops it: otherwise a cancel would take the charge back."""
-        with suppress(TallyveilError), deadline.unlimited():
-            with self.writing():
-                if not self._ledger.holds_charge(ends[-1]):
-                    quote, _ = self.plan(priced, analyst, custodian=True)
-                    ends = self.append(priced, analyst) if quote.allowed else ()
-            return ends
-        return ()
-
-    def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
-        """Write how estimates of tables' rows were made, as far as there is room."""
-        room = self.memory.room_for_derivations
-        kept = [(table, body) for table, body in derivations if len(body) <= room(table, analyst)]
-        if not kept:
-            return
-        with self.writing():
-            end = self._derivations
-            for table, body in kept:
-                end = self._ledger.derive(table, analyst, body, end)
-
-    def settled(self) -> None:
-        """Note that the books include everything written."""
-        self._version = self._ledger.written
-
-    # Taking in
+    # Summaries
 
     @property
     def unsummarised(self) -> int:
@@ -275,12 +211,12 @@ class Books:
             before = None
             while before != (self._charges, self._answers):
                 before = self._charges, self._answers
-                with self._ledger.reading():
+                with self._ledger.snapshot() as view:
                     if answering:
-                        unread = self._unread(-1, _portion(self._answers, answers))
+                        unread = self.unread(view, -1, _portion(self._answers, answers))
                     else:
-                        unread = self._unread(_portion(self._charges, charges), 0)
-                self._take_in(unread)
+                        unread = self.unread(view, _portion(self._charges, charges), 0)
+                self.read(unread)
                 for seen, end in ((self._charges, charges), (self._answers, answers)):
                     if seen.number == end.number and seen != end:
                         raise _OfAnother
@@ -288,65 +224,65 @@ class Books:
             raise _OfAnother
         self.refresh()
 
-    def _unread(self, charges: int = -1, answers: int = -1) -> _Unread:
-        """What the ledger has beyond the books; inside a transaction. ``charges`` and ``answers``
-        limit how many are read, if given: answers only once no charge is left. Derivations are read
-        with all answers, which they use."""
-        ledger = self._ledger
-        return _Unread(
-            list(ledger.charges_after(self._charges, charges)),
-            list(ledger.answers_after(self._answers, answers)),
-            list(ledger.derivations_after(self._derivations)) if answers < 0 else [],
+    def unread(self, view: Snapshot, charges: int = -1, answers: int = -1) -> Unread:
+        """What a view has beyond the state. ``charges`` and ``answers`` limit how many are read, if
+        given: answers only once no charge is left. Derivations are read with all answers, which
+        they use."""
+        return Unread(
+            list(view.after(ChargeRecord, self._charges, charges)),
+            list(view.after(AnswerRecord, self._answers, answers)),
+            list(view.after(DerivationRecord, self._derivations)) if answers < 0 else [],
+            list(view.after(BudgetRecord, self._budgets)),
         )
 
     @deadline.taking(None)
-    def _take_in(self, unread: _Unread) -> None:
-        """Bring the books up to date.
+    def read(self, unread: Unread) -> None:
+        """Bring the state up to date.
 
         A statement can be stopped between two charges. It waits for no turn, since others wait for
         this.
 
         Raises what `deadline.check` raises.
         """
-        for budget, position in self._ledger.budgets_after(self._budgets):
+        for budget, position in unread.budgets:
             adopt(self._accounts, budget, self.filters.shares)
             self._budgets = position
         covered = self._covered
         for stored, position in unread.charges:
             if stored.table in self._accounts:
-                if stored.id > covered.charges.number:
+                if position.number > covered.charges.number:
                     deadline.check()
-                    self._work_out(stored)
+                    self._work_out(position.number, stored)
                 elif stored.table in covered.tables:
-                    self.memory.expect(Release.of(stored))
+                    self.memory.expect(Release.of(position.number, stored))
                 else:
                     raise _OfAnother
-                self.taken_in += 1
+                self.events_read += 1
             self._charges = position
         for answer, position in unread.answers:
             awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
                 noisy: Noisy | bytes = answer.noisy
-                if answer.id > covered.answers.number:
+                if position.number > covered.answers.number:
                     noisy = decode_answers(answer.noisy, awaited.decoded().heights)
                 self.memory.learn(answer.charge_id, noisy)
-                self.taken_in += 1
+                self.events_read += 1
             self._answers = position
         for derivation, position in unread.derivations:
             if derivation.table in self._accounts:
                 self.memory.derive(derivation)
             self._derivations = position
 
-    def _work_out(self, stored: StoredCharge) -> None:
+    def _work_out(self, number: int, stored: ChargeRecord) -> None:
         charge = self.recomposition.charge(stored)
-        loss = self.pricing.recorded_loss(stored, charge)
-        about = charge, stored.analyst, loss, stored.id
+        loss = self.pricing.recorded_loss(number, stored, charge)
+        about = charge, stored.analyst, loss, number
         # A copy, since the price is cached with the charge object itself.
-        self._admit(stored.id, copy(charge), self.recomposition.after(self.filters, *about))
+        self._admit(number, copy(charge), self.recomposition.after(self.filters, *about))
         amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         self.recording.add(stored.table, stored.analyst, amount)
-        if self._ledger.is_held(stored.id):
-            self.memory.elsewhere = self.going_on | {stored.id: charge}
+        if self._ledger.is_held(number):
+            self.memory.elsewhere = self.going_on | {number: charge}
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
@@ -359,6 +295,6 @@ class Books:
 
 
 def _portion(seen: Position, covered: Position) -> int:
-    """The number of rows to read at a time; covered and uncovered rows are never mixed."""
+    """The number of records to read at a time; covered and uncovered ones are never mixed."""
     left = covered.number - seen.number
     return min(_MANY, left) if left > 0 else BATCH

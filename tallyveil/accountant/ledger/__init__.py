@@ -1,1 +1,0 @@
-"""The ledger's file: its tables, its chain, and release events as bytes."""

@@ -1,0 +1,133 @@
+"""Appending to a ledger what its state was checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from tallyveil import deadline
+from tallyveil.accountant.budgets.pricing import Priced
+from tallyveil.accountant.ledger_state import BATCH, LedgerState, Unread
+from tallyveil.accountant.memory import Noisy
+from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.event_codec import encode_answers
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Transaction
+from tallyveil.accountant.store.records import (
+    AnswerRecord,
+    ChargeRecord,
+    DerivationRecord,
+    Record,
+    now,
+)
+from tallyveil.errors import TallyveilError
+
+__all__ = ["LedgerWriter", "append_answers", "append_charges"]
+
+_LOOKS: Final = (True, True, True, True, False)
+"""For each look after lost charges whether they are written again."""
+
+
+class LedgerWriter:
+    """Writes to a ledger what its ``state`` allows. Used under the accountant's lock."""
+
+    def __init__(self, ledger: LedgerStore, state: LedgerState) -> None:
+        self._ledger = ledger
+        self._state = state
+
+    @contextmanager
+    def writing(self, expected: Mapping[str, Seen] | None = None) -> Iterator[Transaction]:
+        """A transaction, with everything in the ledger read. Unless the state is `settled`
+        afterwards, what was appended is read back, so the state never lacks what the ledger holds.
+
+        Others wait for it, so it is begun again if they have appended much since `refresh`. Raises
+        what `LedgerStore.transaction` raises."""
+        state = self._state
+        while True:
+            state.refresh()
+            with self._ledger.transaction(expected) as transaction:
+                unread = Unread() if state.is_current else state.unread(transaction)
+                if self._is_little(unread):
+                    state.settled(None)
+                    state.read(unread)
+                    yield transaction
+                    return
+
+    def _is_little(self, unread: Unread) -> bool:
+        """Whether the records can be worked out while others wait."""
+        charges = [stored for stored, _ in unread.charges]
+        gives_up = self._state.recomposition.gives_up
+        return len(charges) <= BATCH and not any(map(gives_up, charges))
+
+    def rewrite_lost_charges(
+        self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position], *, drawn: bool
+    ) -> Sequence[Position] | None:
+        """The positions of charges that were appended up to ``ends`` by a transaction that ended
+        with an error; none if the ledger does not hold them, None if that cannot be known.
+
+        If their answers were ``drawn``, they are written again where a store has lost them: SQLite
+        may roll back a transaction that cannot be written, and a connection may be lost. No
+        deadline stops it: otherwise a cancel would take the charge back."""
+        written = [ends]
+        for again in _LOOKS:
+            with suppress(TallyveilError), deadline.unlimited():
+                with self.writing() as transaction:
+                    for one in written:
+                        if transaction.outcome(ChargeRecord, one[-1]):
+                            return one
+                    if not (drawn and again):
+                        return ()
+                    quote, _ = self._state.plan(priced, analyst, custodian=True)
+                    if not quote.allowed:
+                        return ()
+                    written.append(append_charges(transaction, priced, analyst))
+                return written[-1]
+        return None
+
+    def holds(self, kind: type[Record], position: Position) -> bool:
+        """Whether a record is in the ledger, though the transaction that appended it ended with an
+        error; False also if that cannot be known."""
+        with suppress(TallyveilError), deadline.unlimited(), self.writing() as transaction:
+            return transaction.outcome(kind, position)
+        return False
+
+    def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
+        """Write how estimates of tables' rows were made, as far as there is room."""
+        room = self._state.memory.room_for_derivations
+        kept = [(table, body) for table, body in derivations if len(body) <= room(table, analyst)]
+        if not kept:
+            return
+        with self.writing() as transaction:
+            for table, body in kept:
+                transaction.append(DerivationRecord(table, analyst, body))
+
+
+def append_charges(
+    transaction: Transaction, priced: Sequence[Priced], analyst: str
+) -> list[Position]:
+    """Append charges, and return the position of each."""
+    return [
+        transaction.append(
+            ChargeRecord(
+                now(),
+                analyst,
+                one.charge.table,
+                one.charge.mechanism,
+                one.charge.sql,
+                one.loss.bound,
+                sum(one.charge.heights),
+                one.columns,
+                one.loss.measure,
+            )
+        )
+        for one in priced
+    ]
+
+
+def append_answers(transaction: Transaction, noisy: Mapping[int, Noisy]) -> Position:
+    """Append the answers to charges, at least one, and return the position of the last."""
+    ends = [
+        transaction.append(AnswerRecord(number, encode_answers(values)))
+        for number, values in noisy.items()
+    ]
+    return ends[-1]

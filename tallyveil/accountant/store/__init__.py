@@ -1,0 +1,1 @@
+"""Where charges and answers are kept: what the accountant needs of a store, and SQLite's file."""

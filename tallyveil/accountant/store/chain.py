@@ -1,0 +1,44 @@
+"""The chain through each table of the ledger, which reveals altered or removed records.
+
+A record's chain is a digest of the chain of the record before, its own number and its values
+(`linked`). A record that was altered, or removed from the middle, breaks it. A record removed from
+the end is missed because a store keeps the highest number it has ever assigned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+__all__ = ["START", "Position", "linked"]
+
+ChainedValue = str | bytes | int
+
+
+class Position(NamedTuple):
+    """A position in a table: the number of a record, and its chain."""
+
+    number: int
+    chain: bytes
+
+
+START = Position(0, b"")
+
+
+def linked(before: bytes, *row: ChainedValue) -> bytes:
+    """The chain of a record, whose first value is its number.
+
+    BLAKE2b(before ‖ its values as a Python list in ASCII, with the lengths of bytes in their place
+    ‖ these bytes). The list marks its own end, so no two records are encoded alike.
+    """
+    found = hashlib.blake2b(before, digest_size=16)
+    plain: list[object] = list(row)
+    held: list[bytes] = []
+    for place, value in enumerate(row):
+        if isinstance(value, bytes):
+            plain[place] = (len(value),)
+            held.append(value)
+    found.update(ascii(plain).encode())
+    for value in held:
+        found.update(value)
+    return found.digest()

@@ -1,0 +1,114 @@
+"""The kinds of records that a ledger has, each in an append-only table of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from tallyveil.mechanisms.measure import Measure
+
+__all__ = [
+    "AnswerRecord",
+    "BudgetRecord",
+    "ChargeRecord",
+    "DataRecord",
+    "DerivationRecord",
+    "InvariantRecord",
+    "R",
+    "Record",
+    "TableRecord",
+    "now",
+]
+
+
+class TableRecord(NamedTuple):
+    """A protected table, with the fingerprint of its declaration."""
+
+    name: str
+    fingerprint: str
+    added: str
+
+
+class BudgetRecord(NamedTuple):
+    """``declared`` is as `declarations.declaration` writes it."""
+
+    time: str
+    table: str
+    declared: str
+
+
+class DataRecord(NamedTuple):
+    """The keyed digest of the data that a table's answers are about (`binding`), once for each
+    table. As confidential as the data."""
+
+    table: str
+    digest: bytes
+    added: str
+
+
+class InvariantRecord(NamedTuple):
+    """An event of counts: they were declared or published. ``rows`` is the digest of their rows,
+    ``columns`` are as `event_codec` writes them."""
+
+    table: str
+    event: str
+    sql: str
+    rows: bytes
+    columns: bytes
+    added: str
+
+
+class ChargeRecord(NamedTuple):
+    """``cost`` is in units of 10⁻¹² of ``measure``, ``columns`` are as `event_codec` writes
+    them."""
+
+    time: str
+    analyst: str
+    table: str
+    mechanism: str
+    sql: str
+    cost: int
+    height: int
+    columns: bytes
+    measure: Measure = "epsilon"
+
+
+class AnswerRecord(NamedTuple):
+    """The noisy answer to a charge, once for each."""
+
+    charge_id: int
+    noisy: bytes
+
+
+class DerivationRecord(NamedTuple):
+    """How estimates were made that were reported to an analyst (`derivation`)."""
+
+    table: str
+    analyst: str
+    body: bytes
+
+
+Record: TypeAlias = (
+    TableRecord
+    | BudgetRecord
+    | DataRecord
+    | InvariantRecord
+    | ChargeRecord
+    | AnswerRecord
+    | DerivationRecord
+)
+R = TypeVar(
+    "R",
+    TableRecord,
+    BudgetRecord,
+    DataRecord,
+    InvariantRecord,
+    ChargeRecord,
+    AnswerRecord,
+    DerivationRecord,
+)
+
+
+def now() -> str:
+    """The time, as records have it."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
