@@ -27,20 +27,21 @@ _SECRET: Any = option("The agent's copy of the secret.", ..., metavar="FILE")
 @agents.command(cls=Command)
 def secret(
     file: Annotated[Path, typer.Argument(help="The file to create.", metavar="FILE")],
-) -> None:
+) -> Output:
     """Create a secret. Each agent needs a copy of it."""
     from tallyveil.agents import Secret
 
     Secret.make(file)
-    typer.echo(f"{file} holds a new secret. Give each agent a copy over a confidential channel.")
+    line = f"{file} holds a new secret. Give each agent a copy over a confidential channel."
+    return Output(None, [line])
 
 
 @agents.command(cls=Command)
-def check(policy: PolicyPath, plan: PlanPath, secret: Path = _SECRET) -> None:
+def check(policy: PolicyPath, plan: PlanPath, secret: Path = _SECRET) -> Output:
     """Show what a part will cost, and a code that is equal for all agents that agree. Free."""
     from tallyveil.cli.agents import check as work
 
-    work(policy, plan, secret)
+    return work(policy, plan, secret)
 
 
 @agents.command(cls=Command)
@@ -53,11 +54,11 @@ def release(
     ),
     secret: Path = _SECRET,
     out: Path = option("The JSON file to write.", ..., metavar="FILE"),
-) -> None:
+) -> Output:
     """Release this agent's part. Releasing the same part again is free."""
     from tallyveil.cli.agents import release as work
 
-    work(policy, plan, agent, number, secret, out)
+    return work(policy, plan, agent, number, secret, out)
 
 
 @agents.command(cls=Command)

@@ -8,8 +8,6 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from tallyveil.accountant import Accountant
 from tallyveil.agents import AgentPart, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
@@ -26,8 +24,8 @@ from tallyveil.proxy.inprocess import login_name
 __all__ = ["check", "combine", "release"]
 
 
-def check(policy: Path, plan: Path, secret: Path) -> None:
-    """Print a part's cost and the agreement code. Raises PolicyError, StatementTooComplex and
+def check(policy: Path, plan: Path, secret: Path) -> Output:
+    """Return a part's cost and the agreement code. Raises PolicyError, StatementTooComplex and
     OutputError."""
     planned = load_plan(plan)
     own = load_policy(policy)
@@ -37,15 +35,16 @@ def check(policy: Path, plan: Path, secret: Path) -> None:
     _check_private(secret)
     with Secret.opened(secret) as opened:
         number, code = opened.next, agreement(opened, counted)
-    typer.echo(
+    lines = [
         f"release {number} of {planned.name}: {len(counted.keys):,} counts at each of"
-        f" {len(planned.agents)} agents, {len(counted.groups):,} exact totals\n"
-        f"noise of scale {counted.scale:g}, which costs {cost} of {planned.table}'s budget\n"
-        f"all agents must see this code: {code}"
-    )
+        f" {len(planned.agents)} agents, {len(counted.groups):,} exact totals",
+        f"noise of scale {counted.scale:g}, which costs {cost} of {planned.table}'s budget",
+        f"all agents must see this code: {code}",
+    ]
+    return Output(None, lines)
 
 
-def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out: Path) -> None:
+def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out: Path) -> Output:
     """Release the part and write it to ``out``. Raises as `tallyveil.agents.release`, and
     OutputError."""
     planned, own = load_plan(plan), load_policy(policy)
@@ -66,7 +65,7 @@ def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out
             f"the part {out} could not be written: {error.strerror}",
             hint="It is stored with the secret: release it again, free.",
         ) from None
-    typer.echo(f"part {agent} of release {number} of {planned.name}: {out}")
+    return Output(None, [f"part {agent} of release {number} of {planned.name}: {out}"])
 
 
 def combine(paths: Sequence[Path]) -> Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -71,13 +72,13 @@ def _ask(
         show_default=False,
     ),
     user: str | None = option("The analyst's name; by default your login name.", metavar="NAME"),
-) -> None:
+) -> Iterator[Output]:
     from tallyveil.cli.asking import ask, explain, opened
 
     settings = {f"dp.{name}": context.params[name] for name in _SETTINGS}
     work = ask if context.info_name == "sql" else explain
     with opened(policy, dialect, user, settings) as session:
-        work(session, query, json=json)
+        yield from work(session, query)
 
 
 _SETTINGS = ("epsilon", "rho", "half_width", "confidence", "mechanism", "source")
@@ -183,11 +184,11 @@ def audit(
     ),
     draws: int = option("Draws from each of two inputs, for each test of a sampler.", 20_000),
     json: Json = False,
-) -> None:
+) -> Output:
     """Test the mechanisms' guarantees. Free; reads no confidential data."""
     from tallyveil.cli.auditing import run
 
-    run(names or (), epsilon or ("0.25", "1"), draws, json=json)
+    return run(names or (), epsilon or ("0.25", "1"), draws)
 
 
 @app.command(cls=Command)

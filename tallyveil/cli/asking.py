@@ -9,11 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from tallyveil.accountant import TableQuote
 from tallyveil.cli.error_messages import message_lines
-from tallyveil.cli.text import Output, aligned, plain, print_json
+from tallyveil.cli.text import Output, aligned, plain
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate import Gate, GateSession, Result, RowPosterior
 from tallyveil.gate.explaining import together
@@ -26,26 +24,19 @@ __all__ = ["ask", "explain", "opened", "posterior"]
 _QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def ask(session: GateSession, query: str, *, json: bool) -> None:
-    """Execute the statements of ``query`` and print each result.
-
-    With ``json``, print one object per statement, each on a line: columns, types, rows, and notices
-    with all their fields.
-    """
+def ask(session: GateSession, query: str) -> Iterator[Output]:
+    """Execute the statements of ``query``, and yield each result before the next is executed: its
+    columns, types, rows, and notices with all their fields."""
     for statement in session.parse(query):
         if statement.kind != "empty":
             result = session.execute(statement)
-            if json:
-                print_json(_document(result))
-            else:
-                typer.echo(_as_text(result))
-                for notice in result.notices:
-                    typer.echo("\n".join(message_lines(notice.severity, notice)), err=True)
+            notices = [line for one in result.notices for line in message_lines(one.severity, one)]
+            yield Output(_document(result), _lines(result), notices)
 
 
-def explain(session: GateSession, query: str, *, json: bool) -> None:
-    """Print the lines of EXPLAIN of each statement, and of several the most that they cost
-    together. With ``json``, print an object with the lines under ``plan``."""
+def explain(session: GateSession, query: str) -> Iterator[Output]:
+    """Yield the lines of EXPLAIN of all statements, and of several the most that they cost
+    together."""
     statements = [one for one in session.parse(query) if one.kind != "empty"]
     for other in statements:
         if other.query is None:
@@ -60,7 +51,7 @@ def explain(session: GateSession, query: str, *, json: bool) -> None:
         quotes += found
     if len(statements) > 1:
         lines += together(quotes)
-    Output({"plan": lines}, lines).print(json=json)
+    yield Output({"plan": lines}, lines)
 
 
 @contextmanager
@@ -82,10 +73,10 @@ def opened(
         yield session
 
 
-def _as_text(result: Result) -> str:
+def _lines(result: Result) -> list[str]:
     if result.columns is None:
-        return result.tag
-    return "\n".join(aligned([column.name for column in result.columns], result.rows))
+        return [result.tag]
+    return aligned([column.name for column in result.columns], result.rows)
 
 
 def _document(result: Result) -> dict[str, Any]:
@@ -110,13 +101,13 @@ def posterior(path: Path, query: str, confidence: str | None) -> Output:
         found = session.posteriors(query)
         level = session.settings.target.confidence
     rows = [_object(one, level) for one in found]
-    lines = _lines(found, rows, level)
+    lines = _estimates(found, rows, level)
     if any(one.known is None for one in found):
         lines.append("NULL: the answers so far do not determine it.")
     return Output(rows, lines)
 
 
-def _lines(
+def _estimates(
     found: Sequence[RowPosterior], rows: Sequence[dict[str, Any]], level: Fraction
 ) -> list[str]:
     keys = list(found[0].group) if found else []

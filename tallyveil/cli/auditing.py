@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import typer
 from rich.console import Console
 
 from tallyveil.audit import Finding, audit
@@ -16,8 +15,8 @@ __all__ = ["run"]
 _COLUMNS = ("mechanism", "claim", "found", "verdict")
 
 
-def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool) -> None:
-    """Print a row for each check, and exit with status 1 if one fails.
+def run(names: Sequence[str], epsilons: Sequence[str], draws: int) -> Output:
+    """Return a row for each check, and an alarm if one fails.
 
     Raises InvalidParameterValue for unknown mechanisms and invalid parameters.
     """
@@ -33,10 +32,9 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int, *, json: bool
         proved = sum(finding.exact for finding in findings)
         left = len(findings) - proved
         lines.append(f"{proved} checks proved; {left} not refuted by {draws} draws")
-    Output({"checks": checks, "failed": len(failed), "draws": draws}, lines).print(json=json)
-    if failed:
-        typer.echo("\n".join(_alarm(failed, len(findings))), err=True)
-        raise typer.Exit(1)
+    document = {"checks": checks, "failed": len(failed), "draws": draws}
+    alarm = _alarm(failed, len(findings)) if failed else []
+    return Output(document, lines, alarm, failed=bool(failed))
 
 
 def _verdict(finding: Finding) -> str:

@@ -7,14 +7,13 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import psycopg
-from rich.console import Console
-from rich.text import Text
+import typer
 
 from tallyveil.cli.demo_data import copy_example, write_people
 from tallyveil.cli.error_messages import message_lines
@@ -25,18 +24,20 @@ from tallyveil.gate import Gate, Notice
 from tallyveil.policy import CatalogChoice, load_policy
 from tallyveil.proxy import Server, ServerThread
 
-__all__ = ["Question", "demo", "tour"]
+__all__ = ["asked", "demo"]
 
-_HOST = "127.0.0.1"
-_MARK = ".tallyveil-demo"
-_STYLES = {
-    "heading": "bold",
-    "sql": "cyan",
-    "rows": "",
-    "notice": "green",
-    "error": "red",
-    "remark": "dim",
+_HOST: Final = "127.0.0.1"
+_MARK: Final = ".tallyveil-demo"
+_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "heading": {"bold": True},
+    "sql": {"fg": "cyan"},
+    "rows": {},
+    "notice": {"fg": "green"},
+    "error": {"fg": "red"},
+    "remark": {"dim": True},
 }
+
+_Connection: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
 
 class Question(NamedTuple):
@@ -82,32 +83,21 @@ QUESTIONS = (
 )
 
 
-def tour(
-    connection: psycopg.Connection[tuple[object, ...]],
-    write: Callable[[str, str], None],
-    questions: tuple[Question, ...] = QUESTIONS,
-) -> None:
-    """Ask the questions in order. ``write(kind, line)`` receives every line of output; kind is
-    heading, sql, rows, notice, error or remark.
-    """
+def asked(connection: _Connection, sql: str) -> list[tuple[str, str]]:
+    """Return what psql would print: lines, each with its kind, rows, notice or error."""
     notices: list[str] = []
-    connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
-    for number, question in enumerate(questions, 1):
-        notices.clear()
-        try:
-            kind, lines = "rows", _answer(connection.execute(question.sql.encode()))
-        except psycopg.DatabaseError as error:
-            kind, lines = "error", _refusal(error, question.sql)
-        output = {
-            "heading": [f"{number}. {question.title}"],
-            "sql": question.sql.split("\n"),
-            kind: lines,
-            "notice": [f"NOTICE: {notice}" for notice in notices],
-            "remark": [*question.remark.split("\n"), ""],
-        }
-        for kind, lines in output.items():
-            for line in lines:
-                write(kind, line)
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        notices.append(f"NOTICE: {notice.message_primary}")
+
+    connection.add_notice_handler(note)
+    try:
+        kind, lines = "rows", _answer(connection.execute(sql.encode()))
+    except psycopg.DatabaseError as error:
+        kind, lines = "error", _refusal(error, sql)
+    finally:
+        connection.remove_notice_handler(note)
+    return [*((kind, line) for line in lines), *(("notice", line) for line in notices)]
 
 
 def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
@@ -118,9 +108,7 @@ def _answer(cursor: psycopg.Cursor[tuple[object, ...]]) -> list[str]:
         return [cursor.statusmessage or ""]
     names = [column.name for column in cursor.description]
     rows = cursor.fetchall()
-    if names == ["QUERY PLAN"]:
-        return [str(line) for (line,) in rows]
-    return aligned(names, rows)
+    return [str(line) for (line,) in rows] if names == ["QUERY PLAN"] else aligned(names, rows)
 
 
 def _refusal(error: psycopg.DatabaseError, sql: str) -> list[str]:
@@ -140,9 +128,8 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
     Raises PolicyError for a folder that holds something else, and InvalidParameterValue for a port
     that cannot be opened.
     """
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     policy = prepare(folder, rows)
-    console.print(f"{rows:,} synthetic people in {folder}, protected by {policy}", style="dim")
+    typer.secho(f"{rows:,} synthetic people in {folder}, protected by {policy}", dim=True)
     stay = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with (
         closing(Gate(load_policy(policy))) as gate,
@@ -152,11 +139,11 @@ def demo(folder: Path, port: int, rows: int, stay: bool | None) -> None:
         with address_errors(_HOST, port):
             server.start()
         with closing(server):
-            _tour(console, server.port)
+            _tour(server.port)
             if stay:
-                _wait(console, server.port)
-    console.print(f"Serve it again:  {_program()} serve {shlex.quote(str(policy))}")
-    console.print(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
+                _wait(server.port)
+    typer.echo(f"Serve it again:  {_program()} serve {shlex.quote(str(policy))}")
+    typer.echo(f"See the budget:  {_program()} budget {shlex.quote(str(policy))}")
 
 
 def prepare(folder: Path, rows: int) -> Path:
@@ -190,29 +177,37 @@ def prepare(folder: Path, rows: int) -> Path:
     return policy
 
 
-def _tour(console: Console, port: int) -> None:
-    def write(kind: str, line: str) -> None:
-        indent = "" if kind == "heading" else "   "
-        console.print(Text(f"{indent}{line}".rstrip(), style=_STYLES[kind]))
-
+def _tour(port: int) -> None:
     with psycopg.connect(
         host=_HOST, port=port, user="analyst", dbname="tallyveil", autocommit=True
     ) as connection:
         version = connection.info.parameter_status("server_version")
-        write("heading", f"psycopg {psycopg.__version__} is connected to port {port}; the server")
-        write("heading", f"reports PostgreSQL {version} as its version, and answers counts only.")
-        write("heading", "")
-        tour(connection, write)
+        typer.secho(
+            f"psycopg {psycopg.__version__} is connected to port {port}; the server\n"
+            f"reports PostgreSQL {version} as its version, and answers counts only.\n",
+            **_STYLES["heading"],
+        )
+        for number, question in enumerate(QUESTIONS, 1):
+            typer.secho(f"{number}. {question.title}", **_STYLES["heading"])
+            for kind, line in _lines(connection, question):
+                typer.secho(f"   {line}".rstrip(), **_STYLES[kind])
+            typer.echo()
 
 
-def _wait(console: Console, port: int) -> None:
+def _lines(connection: _Connection, question: Question) -> Iterator[tuple[str, str]]:
+    yield from (("sql", line) for line in question.sql.split("\n"))
+    yield from asked(connection, question.sql)
+    yield from (("remark", line) for line in question.remark.split("\n"))
+
+
+def _wait(port: int) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console.print("Your turn:", dsn(_HOST, port), style="bold")
-    console.print("Serving until Ctrl-C.", style="dim")
+    typer.secho(f"Your turn: {dsn(_HOST, port)}", bold=True)
+    typer.secho("Serving until Ctrl-C.", dim=True)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
-        console.print()
+        typer.echo()
 
 
 def _program() -> str:

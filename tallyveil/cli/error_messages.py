@@ -36,15 +36,15 @@ def printing_errors(sql: str | None = None, *, json: bool = False) -> Iterator[N
 
 
 class Command(TyperCommand):
-    """A command that returns its output, if any. It prints the output, and errors as
+    """A command that returns its output, or yields several. It prints them, and errors as
     `printing_errors` does; with --json, both as JSON."""
 
     def invoke(self, ctx: Any) -> None:
         sql = ctx.params.get("query") or ctx.params.get("posterior")
         json = ctx.params.get("json", False)
         with printing_errors(sql, json=json):
-            output: Output | None = super().invoke(ctx)
-            if output is not None:
+            found: Output | Iterator[Output] | None = super().invoke(ctx)
+            for output in [found] if isinstance(found, Output) else found or ():
                 output.print(json=json)
 
 

@@ -51,16 +51,28 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str
 
 
 class Output(NamedTuple):
-    """The output of a command: ``document`` for programs, as JSON, and ``lines`` for people."""
+    """What a command prints: ``document`` for programs, as JSON, and ``lines`` for people, with
+    ``remarks`` on standard error. Of a document that is a list, JSON may have a line for ``each``
+    item. What has ``failed`` ends with status 1, and shows programs its remarks, too.
+    """
 
     document: Any
     lines: Iterable[str]
+    remarks: Sequence[str] = ()
+    each: bool = False
+    failed: bool = False
 
     def print(self, *, json: bool) -> None:
+        """Raises typer.Exit if it has ``failed``."""
         if json:
-            print_json(self.document)
+            for document in self.document if self.each else [self.document]:
+                print_json(document)
         else:
             typer.echo("\n".join(self.lines))
+        if self.remarks and (self.failed or not json):
+            typer.echo("\n".join(self.remarks), err=True)
+        if self.failed:
+            raise typer.Exit(1)
 
 
 def print_json(document: Any) -> None:

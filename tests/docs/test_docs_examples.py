@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from bench.postgres import program
 from tallyveil.cli.app import app
-from tallyveil.cli.demo import Question, tour
+from tallyveil.cli.demo import asked
 from tallyveil.cli.demo_data import EXAMPLE_POLICY, copy_example, write_people
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
@@ -84,14 +84,7 @@ class Reader:
             load_policy(path)
 
     def _sql(self, code: str) -> str:
-        lines: list[str] = []
-
-        def write(kind: str, line: str) -> None:
-            if kind in ("rows", "error", "notice"):
-                lines.append(line)
-
-        tour(self.connection, write, (Question("", code.strip(), ""),))
-        return "\n".join(lines)
+        return "\n".join(line for _, line in asked(self.connection, code.strip()))
 
     def _python(self, code: str) -> str:
         out = io.StringIO()

@@ -63,8 +63,8 @@ def compare(
     alpha: str = option("The privacy levels.", "2/3,10/11,99/100"),
     objective: ObjectiveOption = "L0",
     json: Json = False,
-) -> None:
+) -> Output:
     """Compare the expected losses of the count mechanisms."""
     from tallyveil.cli.mechanisms.mechanisms import compare as work
 
-    work(n, alpha, objective, json=json)
+    return work(n, alpha, objective)

@@ -6,8 +6,6 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Final
 
-import typer
-
 from tallyveil.cli.mechanisms.mechanism_arguments import (
     QUALITIES,
     IntegerQuality,
@@ -17,7 +15,7 @@ from tallyveil.cli.mechanisms.mechanism_arguments import (
     ranges_of,
 )
 from tallyveil.cli.mechanisms.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
-from tallyveil.cli.text import Output, aligned, print_json, table, up, up_text
+from tallyveil.cli.text import Output, aligned, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
@@ -181,8 +179,8 @@ def _kind(family: Additive) -> str:
     )
 
 
-def compare(ns: str, alphas: str, objective: str, *, json: bool) -> None:
-    """Print the expected loss for every n and α.
+def compare(ns: str, alphas: str, objective: str) -> Output:
+    """Return the expected loss of each mechanism for every n and α.
 
     Raises InvalidParameterValue and StatementTooComplex.
     """
@@ -193,17 +191,10 @@ def compare(ns: str, alphas: str, objective: str, *, json: bool) -> None:
             hint=f"Compare up to --n {MAX_DESIGNED_RANGE}.",
         )
     rows: list[Row] = [(n, level, _losses(n, level, loss)) for level, n in product(levels, sizes)]
-    if json:
-        for row in rows:
-            print_json(_compared(row, loss))
-        return
     cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
-    typer.echo("\n".join(aligned(("alpha", "n", *NAMES), cells)[:-1]))
-    typer.echo(
-        f"Expected {loss} loss, for a flat prior over 0..n."
-        if loss.aggregate == "sum"
-        else f"Expected {loss} loss, for the truth with the largest."
-    )
+    over = "a flat prior over 0..n" if loss.aggregate == "sum" else "the truth with the largest"
+    lines = [*aligned(("alpha", "n", *NAMES), cells)[:-1], f"Expected {loss} loss, for {over}."]
+    return Output([_compared(row, loss) for row in rows], lines, each=True)
 
 
 def _losses(n: int, alpha: Fraction, objective: Objective) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ def add(
     name: Name,
     stdin: bool = flag("--stdin", "Read the password from standard input."),
     replace: bool = flag("--replace", "Change the password of an existing user."),
-) -> None:
+) -> Output:
     """Allow NAME to connect. Asks for a password and stores its SCRAM verifier."""
     file = _file(policy, create=True)
     password = (
@@ -37,15 +37,15 @@ def add(
         else typer.prompt(f"Password for {name}", hide_input=True, confirmation_prompt=True)
     )
     file.add(name, password, replace=replace)
-    typer.echo(f"{name} may connect: {file.path}")
+    return Output(None, [f"{name} may connect: {file.path}"])
 
 
 @users.command(cls=Command)
-def remove(policy: PolicyPath, name: Name) -> None:
+def remove(policy: PolicyPath, name: Name) -> Output:
     """Remove NAME from the users. Open connections stay open."""
     file = _file(policy)
     file.remove(name)
-    typer.echo(f"{name} was removed: {file.path}")
+    return Output(None, [f"{name} was removed: {file.path}"])
 
 
 @users.command("list", cls=Command)
