@@ -20,7 +20,7 @@ from tallyveil.events import report
 
 __all__ = ["CatalogSupervisor"]
 
-PATIENCE: Final = 10.0
+MAX_WAIT: Final = 10.0
 """Seconds that a statement waits for a catalog that is about to start."""
 
 LOOK: Final = 0.1
@@ -58,7 +58,7 @@ class CatalogSupervisor:
     def address(self) -> str:
         """The path of the catalog's socket. Waits while it starts. Raises CatalogError if it does
         not start in time, and QueryCanceled."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + MAX_WAIT
         # A time limit reached here is the catalog's fault, so it is reported as unavailable below.
         with contextlib.suppress(StatementTooComplex):
             while not self._settled.wait(LOOK) and time.monotonic() < until:
@@ -140,12 +140,12 @@ class CatalogSupervisor:
 
     def _fill(self, socket: str) -> None:
         with contextlib.closing(CatalogLink(socket, SUPERUSER, TEMPLATE)) as link:
-            run(link, f"CREATE ROLE {EVERYBODY} LOGIN", PATIENCE)
+            run(link, f"CREATE ROLE {EVERYBODY} LOGIN", MAX_WAIT)
             for statement in self._setup:
-                run(link, statement, PATIENCE)
+                run(link, statement, MAX_WAIT)
             # Tools first connect to a database named postgres. The rename lets them have a copy of
             # the template under that name.
-            run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", PATIENCE)
+            run(link, f"ALTER DATABASE postgres RENAME TO {ADMINISTRATION}", MAX_WAIT)
         with contextlib.closing(CatalogLink(socket, SUPERUSER, ADMINISTRATION)) as link:
             for statement in making(DATABASE):
-                run(link, statement, PATIENCE)
+                run(link, statement, MAX_WAIT)

@@ -98,7 +98,9 @@ class ServerState:
         """The connection has ended; ``pid`` is its process id, or 0 if it was never admitted."""
         self._connections.discard(connection)
         self._pending.discard(connection)
-        self._listener.left(user if self._keys.take_back(pid) else None)
+        self._listener.left()
+        if self._keys.take_back(pid):
+            self._listener.slots.give(user)
 
     # What conversations ask, on worker threads (cancel: on the event loop)
 
@@ -118,7 +120,7 @@ class ServerState:
 
         Raises TooManyConnections.
         """
-        database = self._listener.admit(request.user, request.database)
+        database = self._listener.slots.take(request.user, request.database)
         return *self._keys.give(interruption, request.key_size), database
 
     def cancel(self, pid: int, secret: bytes) -> None:

@@ -178,6 +178,18 @@ def test_a_worker_that_dies_is_replaced_and_the_others_notice_nothing(house: Hou
     assert (house.pids[1] == before[1], house.pids[2] == before[2]) == (False, True)
 
 
+def test_a_worker_that_hangs_keeps_nobody_out() -> None:
+    """The other one accepts clients even where that has more."""
+    with supervised(2) as house:
+        until(lambda: serves(house, {1, 2}))
+        os.kill(house.pids[1], signal.SIGSTOP)
+        try:
+            with clients(house, 2) as made:
+                assert {worker_of(client.key[0]) for client in made} == {2}
+        finally:
+            os.kill(house.pids[1], signal.SIGCONT)
+
+
 def test_a_signal_ends_all_processes_soon() -> None:
     with supervised(1) as house, clients(house, 2) as made:
         for client in made:

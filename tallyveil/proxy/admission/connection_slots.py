@@ -56,7 +56,7 @@ class ConnectionSlots:
         self._databases, self._workers = Databases(parts[1]), parts[3]
 
     def take(self, user: str, database: str) -> str:
-        """Take a place, and return the catalogs' database that stands for ``database``.
+        """Take a place, and return the catalogs' database that stands for ``database``. May block.
 
         Raises TooManyConnections.
         """

@@ -82,13 +82,14 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 class PortListener:
     """The listener of a single server process; `processes.WorkerListener` is that of one among
-    several. ``worker`` is the number of the process."""
+    several. ``worker`` is the number of the process, ``slots`` its view of the places for clients.
+    """
 
     worker = 0
 
     def __init__(self, host: str, port: int, limits: ServerLimits) -> None:
         self._host, self._port = host, port
-        self._slots: Final = ConnectionSlots(limits)
+        self.slots: Final = ConnectionSlots(limits)
         self._listeners: list[asyncio.Server] = []
 
     @property
@@ -115,15 +116,8 @@ class PortListener:
         for listener in self._listeners:
             listener.close()
 
-    def admit(self, user: str, database: str) -> str:
-        """Admit a client that has logged in, and return the catalogs' database that stands for
-        ``database``. May block. Raises TooManyConnections."""
-        return self._slots.take(user, database)
-
-    def left(self, user: str | None) -> None:
-        """A socket has ended; ``user`` had been admitted, or None. Called on the event loop."""
-        if user is not None:
-            self._slots.give(user)
+    def left(self) -> None:
+        """A socket has ended."""
 
     def cancel(self, pid: int, secret: bytes) -> None:
         """Forward a cancel request to its process. Does nothing, as there is only this process."""

@@ -20,7 +20,7 @@ from tallyveil.proxy.interruption import LONGEST_SECRET, worker_of
 
 __all__ = ["WorkerListener"]
 
-PATIENCE: Final = 1.0
+MAX_WAIT: Final = 1.0
 LOOK: Final = 0.002
 """Seconds that a worker leaves a client to workers with fewer, which may be busy; and between two
 looks whether one of them has accepted it."""
@@ -39,7 +39,7 @@ class WorkerListener:
     def __init__(self, job: Mapping[str, Any], end: socket.socket, limits: ServerLimits) -> None:
         self.worker: Final[int] = job["worker"]
         self.port: Final[int] = job["port"]
-        self._slots: Final = ConnectionSlots(limits, self.worker, job["slots"])
+        self.slots: Final = ConnectionSlots(limits, self.worker, job["slots"])
         self._sockets: Final = [socket.socket(fileno=number) for number in job["sockets"]]
         self._requests: Final[int] = job["requests"][self.worker]
         self._forward: Final[dict[int, int]] = dict(enumerate(job["forward"]))
@@ -57,7 +57,7 @@ class WorkerListener:
         self._run(self._follow())
 
     def close(self) -> None:
-        self._slots.end(self.worker)
+        self.slots.end(self.worker)
         for task in self._tasks:
             task.cancel()
         self._loop.remove_reader(self._requests)
@@ -68,13 +68,8 @@ class WorkerListener:
             self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()
 
-    def admit(self, user: str, database: str) -> str:
-        return self._slots.take(user, database)
-
-    def left(self, user: str | None) -> None:
-        self._slots.count(-1)
-        if user is not None:
-            self._slots.give(user)
+    def left(self) -> None:
+        self.slots.count(-1)
 
     def cancel(self, pid: int, secret: bytes) -> None:
         pipe = self._forward.get(worker_of(pid))
@@ -104,8 +99,8 @@ class WorkerListener:
             await readable.wait()
             self._loop.remove_reader(listening)
             readable.clear()
-            until = self._loop.time() + PATIENCE
-            while self._slots.others_have_fewer() and waiting.poll(0) and self._loop.time() < until:
+            until = self._loop.time() + MAX_WAIT
+            while self.slots.others_have_fewer() and waiting.poll(0) and self._loop.time() < until:
                 await asyncio.sleep(LOOK)
             try:
                 client, _ = listening.accept()
@@ -115,7 +110,7 @@ class WorkerListener:
                 report("cannot accept", level=logging.ERROR, error=type(error).__name__)
                 await asyncio.sleep(1.0)
                 continue
-            self._slots.count(1)
+            self.slots.count(1)
             self._run(self._connect(client))
 
     async def _connect(self, client: socket.socket) -> None:
@@ -124,7 +119,7 @@ class WorkerListener:
             await self._loop.connect_accepted_socket(self._protocol, client)
         except OSError:  # the client has left meanwhile
             client.close()
-            self.left(None)
+            self.left()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
