@@ -30,7 +30,6 @@ SAME = [
     "WITH t AS (SELECT timestamptz '2020-06-01' AS a) SELECT max(a) AS a, count(*) AS n FROM t",
     "SELECT coalesce(NULL, timestamptz '2020-06-01') AS a, "
     "CASE WHEN true THEN timestamptz '2020-06-01' END AS b, NULL::timestamptz AS c",
-    "SELECT 'infinity'::timestamptz AS a, '-infinity'::timestamptz AS b",
     "SELECT timestamptz '2020-06-02' - timestamptz '2020-06-01' AS a, "
     "timestamptz '2020-06-02' > date '2020-06-01' AS b",
     # Where clocks are put forward and back.

@@ -19,8 +19,6 @@ FAR = [
     ("make_date(count(*)::int * 10, 1, 1)", "90000-01-01"),
     ("date '10000-01-01' + 0 * count(*)::int", "10000-01-01"),
     ("date '2020-01-01' + count(*)::int * 1000", "26661-03-01"),
-    ("date 'infinity'", "infinity"),
-    ("timestamp '-infinity'", "-infinity"),
     ("interval '1 month 2 days'", "1 mon 2 days"),
     ("interval '1 month' * 1000000", "83333 years 4 mons"),
     ("interval '-1 day'", "-1 days"),
@@ -52,12 +50,12 @@ def test_values_beyond_pythons_are_sent_as_they_are(exact: Any, postgres_uri: st
 def test_in_process_what_python_has_no_value_for_is_a_text(exact: Any) -> None:
     session = tallyveil.Connection(exact.gate, "alice")
     row = session.execute(
-        "SELECT DATE 'infinity', DATE '10000-01-01', INTERVAL '1 month 2 days', INTERVAL 1 DAY"
+        "SELECT DATE '10000-01-01', INTERVAL '1 month 2 days', INTERVAL 1 DAY"
     ).fetchone()
     assert row is not None
-    assert row[:3] == ("infinity", "10000-01-01", Interval(1, 2, 0))
-    assert str(row[2]) == "1 mon 2 days"
-    assert row[3].days == 1
+    assert row[:2] == ("10000-01-01", Interval(1, 2, 0))
+    assert str(row[1]) == "1 mon 2 days"
+    assert row[2].days == 1
 
 
 def test_minus_zero_is_another_parameter_than_zero(house: Any) -> None:

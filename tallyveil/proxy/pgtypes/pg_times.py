@@ -1,9 +1,8 @@
 """Dates, times and timestamps.
 
 In binary format, PostgreSQL counts dates in days and timestamps in microseconds from 2000-01-01.
-A value that Python's types cannot hold is a text, as PostgreSQL writes it: ``infinity``,
-``10000-01-01``, ``0044-03-15 12:00:00 BC``. Every such text of a date in PostgreSQL's range can be
-encoded in binary.
+A result of a year that Python's types cannot hold is a text, as PostgreSQL writes it:
+``10000-01-01``. Infinite ones and years BC are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _DATE: Final = r"(?P<Y>\d{4,6})-(?P<M>\d{1,2})-(?P<D>\d{1,2})"
 # long, and a regular expression that backtracks over it would delay every other connection.
 _MOMENT_TEXT: Final = re.compile(rf"\s*+{_DATE}(?:(?:\s++|T){_CLOCK})?{_ZONE}\s*+", re.ASCII)
 _TIME_TEXT: Final = re.compile(rf"\s*+{_CLOCK}{_ZONE}\s*+", re.ASCII)
-_INFINITY_TEXT: Final = re.compile(r"\s*([+-]?)infinity\s*", re.ASCII | re.IGNORECASE)
+_INFINITY_TEXT: Final = re.compile(r"\s*+[+-]?infinity\s*+", re.ASCII | re.IGNORECASE)
 
 
 def _zone(text: str | None) -> dt.timezone | None:
@@ -63,9 +62,9 @@ def _clock(match: re.Match[str]) -> dt.timedelta:
     return dt.timedelta(hours=hour, minutes=minute, seconds=second, microseconds=micro)
 
 
-def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | str:
-    if infinite := _INFINITY_TEXT.fullmatch(text):
-        return "-infinity" if infinite[1] == "-" else "infinity"
+def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None]:
+    if _INFINITY_TEXT.fullmatch(text):
+        raise datetime_overflow(name)
     match = _MOMENT_TEXT.fullmatch(text)
     if match is None:
         raise bad_datetime(text, name)
@@ -80,7 +79,7 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None] | st
 
 
 _FAR: Final = re.compile(
-    r"(\d{4,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?( BC)?"
+    r"(\d{5,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?"
 )
 _CYCLE: Final = 400  # years after which the calendar repeats
 _CYCLE_DAYS: Final = 146_097
@@ -92,7 +91,7 @@ def _far_micros(text: str) -> int:
     if match is None:
         raise datetime_overflow("date")
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    cycles, rest = divmod((1 - year if match[8] else year) - 1, _CYCLE)
+    cycles, rest = divmod(year - 1, _CYCLE)
     days = dt.date(rest + 1, month, day).toordinal() + cycles * _CYCLE_DAYS - _EPOCH.toordinal()
     seconds = (hour * 60 + minute) * 60 + second
     return days * _DAY + seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
@@ -118,27 +117,18 @@ def _calendar(
     value: Callable[[dt.datetime, dt.timezone | None], Any],
     also: tuple[str, ...] = (),
 ) -> PgType:
-    """A type whose binary format counts units of ``unit`` microseconds from 2000-01-01; the ends of
-    its range are the infinities. ``value`` converts a moment, and its time zone or None, to a
-    Python value.
+    """A type whose binary format counts units of ``unit`` microseconds from 2000-01-01. ``value``
+    converts a moment, and its time zone or None, to a Python value.
     """
-    most = 2 ** (8 * form.size - 1)
-    infinite = {most - 1: "infinity", -most: "-infinity"}
-    ends = {text: form.pack(count) for count, text in infinite.items()}
 
     def encode_binary(given: Any) -> bytes:
-        if isinstance(given, str) and given in ends:
-            return ends[given]
         return form.pack(_since_epoch(given) // unit)
 
     def decode_text(text: str) -> Any:
-        found = _moment(text, name)
-        return found if isinstance(found, str) else value(*found)
+        return value(*_moment(text, name))
 
     def decode_binary(data: bytes) -> Any:
         (count,) = form.unpack(data)
-        if count in infinite:
-            return infinite[count]
         try:
             return value(_EPOCH + dt.timedelta(microseconds=count * unit), None)
         except OverflowError:

@@ -2,7 +2,7 @@
 
 DuckDB's own conversion turns an infinite day into Python's last one, and a month into 30 days, and
 needs a package of time zones. So these values are fetched as text. One that Python has no type for
-stays a text, as PostgreSQL writes it: ``infinity``, ``10000-01-01``, ``0044-03-15 BC``.
+stays a text, as PostgreSQL writes it: ``10000-01-01``. Infinite ones and years BC are refused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ Read: TypeAlias = Callable[[str], Any]
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _LISTED: Final = re.compile(r"(.+?)(\[\d*\])?", re.DOTALL)
 
-# DuckDB writes BC after the date, PostgreSQL at the end.
-_BEFORE_CHRIST: Final = re.compile(r"(\d+)(-\S+) \(BC\)(.*)")
 _YEAR: Final = re.compile(r"\d+")
 
-# PostgreSQL's dates and timestamps: from 4713 BC on, and up to these years.
-_FIRST_YEAR: Final = 4713
+# PostgreSQL's dates and timestamps go up to these years. It has earlier ones too.
 _LAST_YEAR: Final = {"DATE": 5_874_897, "TIMESTAMP": 294_276}
 
 
@@ -116,15 +113,10 @@ def _read_by(plain: Read, kind: str, zone: str = "") -> Read:
 
 
 def _beyond(text: str, kind: str, zone: str = "") -> str:
-    """The text, as PostgreSQL writes it, of a value that Python has no type for."""
-    if text in ("infinity", "-infinity"):
-        return text
-    match = _BEFORE_CHRIST.fullmatch(text)
+    """The text, as PostgreSQL writes it, of a year that Python has no type for."""
     year = _YEAR.match(text)
-    late = _FIRST_YEAR if match else _LAST_YEAR[kind]
-    if year is None or int(year[0]) > late:
+    if year is None or "BC" in text or int(year[0]) > _LAST_YEAR[kind]:
         raise DatetimeFieldOverflow(
-            f"{kind.lower()} out of range: {text}",
-            hint="Keep it between 4713 BC and the year 290000.",
+            f"{kind.lower()} out of range: {text}", hint="Keep it between the years 1 and 290000."
         )
-    return f"{match[1]}{match[2]}{match[3]}{zone} BC" if match else text + zone
+    return text + zone
