@@ -120,7 +120,7 @@ class Accountant(BudgetReports):
     def published(self, table: str) -> tuple[Column, ...]:
         """The columns of all published counts of a table, by which charges are translated."""
         with self._lock:
-            return self._state.recomposition.published(table)
+            return self._state.published(table)
 
     def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
         """Return the result of ``derive`` in the last summary, empty if there is none. It must

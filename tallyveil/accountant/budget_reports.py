@@ -7,17 +7,17 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant.budgets.account import Account, Balance, Room
 from tallyveil.accountant.budgets.expensive import most_expensive
-from tallyveil.accountant.budgets.meter import Meter, meter_for
-from tallyveil.accountant.budgets.recomposition import published_rows
+from tallyveil.accountant.budgets.filters import Filters, Whose
+from tallyveil.accountant.budgets.meter import Meter
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.memory import Release
+from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
 from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import UndefinedTable
@@ -25,9 +25,6 @@ from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
 
 __all__ = ["BudgetReports"]
-
-_COMPOSED: Final = 400  # the most charges of a table that are composed anew while others wait
-_LAST: Final = 20  # charges before this number is reached
 
 
 class BudgetReports:
@@ -44,7 +41,7 @@ class BudgetReports:
     def balance(self, table: str) -> Balance:
         with self._up_to_date() as state:
             account = self._account(table)
-            meter = state.filters.tables[table]
+            meter = state.filters.meters[table, None]
         return account.balance(meter.spent, meter.exact)
 
     def share(self, table: str, analyst: str) -> Balance | None:
@@ -53,7 +50,7 @@ class BudgetReports:
         """
         with self._up_to_date() as state:
             account = self._account(table)
-            meter = state.filters.shares.get((table, analyst))
+            meter = state.filters.meters.get((table, analyst))
         if meter is None:
             return account.share_balance(analyst, 0, True)
         return account.share_balance(analyst, meter.spent, meter.exact)
@@ -70,37 +67,26 @@ class BudgetReports:
         """
         account = self._account(table)
         with self._up_to_date() as state:
-            meters = state.filters
-        meter = meters.tables[table] if analyst is None else meters.shares.get((table, analyst))
+            meter = state.filters.meters.get((table, analyst))
         return None if meter is None else most_expensive(meter, account.domain)
 
     def spending(self) -> list[Spending]:
         """The spending of each analyst in the ledger or with a share, by table and name.
 
-        Analysts without a share have no meter, so their charges are composed anew.
+        Analysts without a share have no meter, so their charges are added up anew.
         """
         numbers: dict[tuple[str, str], int] = defaultdict(int)
-        others: dict[tuple[str, str], dict[int, Charge]] = defaultdict(dict)
         with self._lock, self._state.reading() as view:
-            meters = self._state.filters.shares
-            for stored, position in view.after(ChargeRecord):
-                key = stored.table, stored.analyst
-                numbers[key] += 1
-                translated = stored.table in self._state.translated
-                if stored.table in self._accounts and (translated or key not in meters):
-                    others[key][position.number] = self._state.recomposition.charge(stored)
-        plainly = {n for own in others.values() for one in own.values() for n in one.plainly}
+            charges = [one for one in view.after(ChargeRecord) if one[0].table in self._accounts]
+            for stored, _ in charges:
+                numbers[stored.table, stored.analyst] += 1
+            known = self._state.filters.meters
+            missing = [whose for whose in numbers if whose not in known]
+            meters = {**known, **self._added_up(charges, missing)}
         found = []
         for table, account in self._accounts.items():
-            names = {analyst for name, analyst in (*numbers, *meters) if name == table}
-            for analyst in sorted(names):
-                meter = meters.get((table, analyst)) or self._composed(
-                    table,
-                    [
-                        replace(charge, translates=()) if n in plainly else charge
-                        for n, charge in others[table, analyst].items()
-                    ],
-                )
+            for analyst in sorted(who for name, who in meters if name == table and who is not None):
+                meter = meters[table, analyst]
                 found.append(
                     Spending(
                         table,
@@ -114,6 +100,18 @@ class BudgetReports:
                     )
                 )
         return found
+
+    def _added_up(
+        self, charges: Sequence[tuple[ChargeRecord, Position]], analysts: Sequence[tuple[str, str]]
+    ) -> Mapping[Whose, Meter]:
+        """The meters of analysts over these charges."""
+        filters, tables = Filters.counting(self._accounts, analysts), {name for name, _ in analysts}
+        for stored, end in charges:
+            if stored.table in tables:
+                charge = self._state.charge(stored)
+                priced = self._state.pricing.recorded(end.number, stored, charge)
+                filters = priced.after(filters, stored.analyst)
+        return filters.meters
 
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
@@ -141,76 +139,40 @@ class BudgetReports:
         average cell. Nothing is charged.
 
         Charges are skipped that cost no less by themselves than the first, or less than the least
-        cost of a statement. Once the table has too many charges to compose them anew,
-        charges that cost an average cell more are skipped too. Just before that, earlier translates
-        are given up if the table has then lost less.
+        cost of a statement. Where none is within the budget and the share, the earlier translates
+        of the table are given up if one is then.
         """
-        table = charges[0].table
-        losses = [self._state.pricing.loss(charge) for charge in charges]
+        table, pricing = charges[0].table, self._state.pricing
+        losses = [pricing.loss(charge) for charge in charges]
         least, most = self._accounts[table].least_cost, losses[0].bound
-        better = [one.bound < most and from_units(one.bound) >= least for one in losses]
-        with self._lock:
-            many = len(self._state.memory.recorded[table])
-            if many >= _COMPOSED:
-                average = losses[0].average
-                better = [
-                    own and one.average <= average for own, one in zip(better, losses, strict=True)
-                ]
-            if not any(better) and table not in self._state.translated:
-                return charges[0]
-            self._state.refresh()
-            filters = self._state.filters
+        chosen = [
+            (charge, loss)
+            for charge, loss in zip(charges, losses, strict=True)
+            if charge is charges[0] or (loss.bound < most and from_units(loss.bound) >= least)
+        ]
+        with self._up_to_date() as state:
+            filters = state.filters
+        if len(chosen) == 1 and (table, None) not in filters.as_asked:
+            return charges[0]
         found = []
-        for number, loss in enumerate(losses):
-            if number and not better[number]:
-                continue
+        for number, (_, loss) in enumerate(chosen):
             deadline.check()
-            after = filters.after(table, analyst, loss)
-            share = after.shares.get((table, analyst))
-            spent = after.tables[table].spent, 0 if share is None else share.spent
+            after = filters.as_charged.after(table, analyst, loss)
+            share = after.meters.get((table, analyst))
+            spent = after.meters[table, None].spent, 0 if share is None else share.spent
             found.append((*spent, loss.average, number))
         highest, own, _, number = min(found)
         account = self._accounts[table]
         cap = (account.shares or {}).get(analyst)
-        allowed = [charges[one[-1]] for one in found]
-        if highest > account.units or (cap is not None and own > cap.units):
-            return self._relieved(allowed, charges, analyst, account.units + 1) or allowed[0]
-        relieved = None
-        if _COMPOSED - _LAST <= many < _COMPOSED:
-            relieved = self._relieved(allowed, charges, analyst, highest)
-        return relieved or charges[number]
-
-    def _relieved(
-        self, allowed: Sequence[Charge], every: Sequence[Charge], analyst: str, below: int
-    ) -> Charge | None:
-        """A charge that is allowed once earlier translates by the same invariants, or by any, are
-        given up, and after which the table has lost less than ``below``. Translates charge cells
-        that nobody asked about; with many of them that is more than the cost of their rows."""
-        table, state = allowed[0].table, self._state
-        if table not in state.translated:
-            return None
-        rows = published_rows(every)
-        with self._lock:
-            state.refresh()
-            filters = state.filters
-            known = state.recomposition.translated(table, _COMPOSED)
-            near = tuple(number for number, own in known.items() if rows & own)
-            anew = [
-                (plainly, state.recomposition.start(table, plainly))
-                for plainly in filter(None, dict.fromkeys((near, tuple(known))))
-            ]
-        # A proposal made here is checked again when it is charged, so nobody needs to wait for it.
-        for plainly, composition in anew:
-            before = composition.of(filters)
-            for charge in allowed:
-                deadline.check()
-                loss = state.pricing.loss(charge)
-                after = before.after(table, analyst, loss)
-                quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
-                less = after.tables[table].spent < below
-                if less and quote.allowed and after.within_shares(table):
-                    return replace(charge, plainly=plainly)
-        return None
+        if highest <= account.units and (cap is None or own <= cap.units):
+            return chosen[number][0]
+        for charge, loss in chosen:
+            deadline.check()
+            after = filters.given_up(table).as_charged.after(table, analyst, loss)
+            quote = filters.quote(after, [(table, loss)], analyst, custodian=True)
+            if quote.allowed and after.within_shares(table):
+                return replace(charge, plainly=True)
+        return charges[0]
 
     def learned(
         self, table: str, releases: int, derivations: int
@@ -273,14 +235,6 @@ class BudgetReports:
         with self._lock:
             self._state.refresh()
             yield self._state
-
-    def _composed(self, table: str, charges: Sequence[Charge]) -> Meter:
-        """A meter over these charges about one table; at least one is needed."""
-        account = self._accounts[table]
-        meter = meter_for(account.relation, account.measure)
-        for charge in charges:
-            meter = meter.after(self._state.pricing.loss(charge))
-        return meter
 
     def _account(self, table: str) -> Account:
         account = self._accounts.get(table)

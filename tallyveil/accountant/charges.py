@@ -32,8 +32,8 @@ class Charge:
 
     ``translates`` is empty or has an entry for each column, None for a column that is charged as it
     is. A translated row is charged as another row with the same noise, by rows of the counts that
-    the ledger has as published. ``plainly`` are earlier charges of the table that are charged
-    without their translates from then on.
+    the ledger has as published. ``plainly`` if all earlier charges of the table are counted as they
+    were asked from then on, without their translates.
 
     ``joint`` is the joint law of noise that is drawn together, None for independent noise.
     """
@@ -44,7 +44,7 @@ class Charge:
     sql: str
     law: str | None = None
     translates: tuple[Translate | None, ...] = ()
-    plainly: tuple[int, ...] = ()
+    plainly: bool = False
     joint: Joint | None = None
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from tallyveil import __version__
 from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.store.chain import Position
@@ -33,7 +34,7 @@ from tallyveil.mechanisms.losses.tensors import Tensor
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 6  # of the file, and of what other rooms derive
+_FORMAT: Final = 7  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -48,8 +49,8 @@ class Summary:
 
     charges: Position
     answers: Position
-    tables: Mapping[str, Meter]
-    shares: Mapping[tuple[str, str], Meter]
+    meters: Mapping[Whose, Meter]
+    as_asked: Mapping[Whose, Meter]
     amounts: Mapping[tuple[str, str], Amount]
     readings: Readings
     derived: Mapping[str, Arrays]
@@ -74,17 +75,21 @@ def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> S
     keys = _keys(accounts)
     if any(about["keys"].get(table, key) != key for table, key in keys.items()):
         return None
-    meters = [_meter(one, arrays) for one in about["meters"]]
+    every = [_meter(one, arrays) for one in about["every"]]
+
+    def meters(name: str) -> dict[Whose, Meter]:
+        return {
+            (table, analyst): every[n]
+            for table, analyst, n in about[name]
+            if table in keys and (analyst is None or analyst in (accounts[table].shares or ()))
+        }
+
     charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])
     return Summary(
         charges,
         answers,
-        {table: meters[n] for table, n in about["tables"] if table in keys},
-        {
-            (table, analyst): meters[n]
-            for table, analyst, n in about["shares"]
-            if table in keys and analyst in (accounts[table].shares or ())
-        },
+        meters("meters"),
+        meters("as_asked"),
         {(t, analyst): Amount(*held) for t, analyst, *held in about["amounts"] if t in keys},
         Readings({name: arrays[f"readings/{name}"] for name in about["readings"]}),
         {
@@ -101,23 +106,23 @@ def write_summary(ledger: LedgerStore, accounts: Mapping[str, Account], summary:
     if readings is None:
         return
     arrays: _Named = {}
-    meters: list[dict[str, Any]] = []
+    every: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
 
     def number(meter: Meter) -> int:
         if id(meter) not in numbers:
-            numbers[id(meter)] = len(meters)
-            meters.append(_as_json(meter, arrays))
+            numbers[id(meter)] = len(every)
+            every.append(_as_json(meter, arrays))
         return numbers[id(meter)]
 
     about = {
         "format": _FORMAT,
         "keys": _keys(accounts),
         "ends": [(end.number, end.chain.hex()) for end in (summary.charges, summary.answers)],
-        "tables": [(table, number(meter)) for table, meter in summary.tables.items()],
-        "shares": [(*key, number(meter)) for key, meter in summary.shares.items()],
+        "meters": [(*whose, number(meter)) for whose, meter in summary.meters.items()],
+        "as_asked": [(*whose, number(meter)) for whose, meter in summary.as_asked.items()],
         "amounts": [(*key, held.rows, held.size) for key, held in summary.amounts.items()],
-        "meters": meters,
+        "every": every,
         "readings": [*readings],
         "derived": [(table, [*own]) for table, own in summary.derived.items()],
     }

@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from tallyveil.accountant.budgets.account import Account, Share
+from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
 from tallyveil.accountant.store.records import BudgetRecord, now
@@ -66,7 +67,7 @@ def budgets_end(view: Snapshot) -> Position:
 def adopt(
     accounts: MutableMapping[str, Account],
     stored: BudgetRecord,
-    meters: Container[tuple[str, str]],
+    meters: Container[Whose],
 ) -> None:
     """Let what was recorded hold from now on, as far as possible. ``meters`` are those of shares,
     by table and analyst."""

@@ -8,18 +8,18 @@ from copy import copy
 from typing import Final, NamedTuple
 
 from tallyveil import deadline
-from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.accountant.budgets.pricing import Priced, Pricing
 from tallyveil.accountant.budgets.quote import Quote, Recording
-from tallyveil.accountant.budgets.recomposition import Recomposition
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.checkpoint import Arrays, Summary, read_summary
 from tallyveil.accountant.declarations import adopt
 from tallyveil.accountant.memory import Memory, Noisy, Release
+from tallyveil.accountant.published_counts import published_columns
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.store.chain import START, Position
-from tallyveil.accountant.store.event_codec import decode_answers
+from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
 from tallyveil.accountant.store.records import (
     AnswerRecord,
@@ -27,10 +27,11 @@ from tallyveil.accountant.store.records import (
     ChargeRecord,
     DerivationRecord,
 )
+from tallyveil.workload.workload import Column
 
 __all__ = ["BATCH", "LedgerState", "Unread"]
 
-BATCH: Final = 16  # charges that are composed while others wait, or read at a time at first
+BATCH: Final = 16  # charges that are worked out while others wait, or read at a time at first
 _MANY: Final = 2_000  # covered records that are read at a time
 
 _NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {})
@@ -67,7 +68,6 @@ class LedgerState:
         self._ledger = ledger
         self._accounts = accounts
         self.pricing = Pricing(accounts)
-        self.recomposition = Recomposition(ledger, self.pricing, accounts)
         self._budgets = budgets
         try:
             self._open(read_summary(ledger.checkpoint(), accounts) or _NOTHING)
@@ -82,16 +82,14 @@ class LedgerState:
         """
         self._covered = summary
         unused = Filters.unused(self._accounts)
-        tables, shares = {**unused.tables, **summary.tables}, {**unused.shares, **summary.shares}
-        self.filters = Filters(unused.accounts, tables, shares)
+        meters = {**unused.meters, **summary.meters}
+        self.filters = Filters(unused.accounts, meters, summary.as_asked)
         self.readings = summary.readings.copy()
         self.memory = Memory()
         self.recording = Recording(self._accounts)
         for (table, analyst), amount in summary.amounts.items():
             self.recording.add(table, analyst, amount)
         self._charges = self._answers = self._derivations = START
-        self.translated = set(summary.tables)
-        """The tables whose charges may be translates."""
         self._version: int | None = None
         self._summarised = summary.charges.number
         self.events_read = 0
@@ -134,17 +132,14 @@ class LedgerState:
             yield view
 
     def plan(
-        self, priced: Sequence[Priced], analyst: str, custodian: bool, most: int | None = None
+        self, priced: Sequence[Priced], analyst: str, custodian: bool
     ) -> tuple[Quote, list[Filters]]:
-        """The quote, and the filters as they would be after each charge; a table may have only one
-        charge that has earlier ones composed anew.
+        """The quote, and the filters as they would be after each charge.
 
-        Raises what `Recording.check` raises, and NotComposed if more than ``most`` charges have to
-        be composed."""
+        Raises what `Recording.check` raises."""
         steps = [self.filters]
         for one in priced:
-            about = one.charge, analyst, one.loss, None, most
-            steps.append(self.recomposition.after(steps[-1], *about))
+            steps.append(one.after(steps[-1], analyst))
         losses = [(one.charge.table, one.loss) for one in priced]
         quote = self.filters.quote(steps[-1], losses, analyst, custodian=custodian)
         if quote.refused is None:
@@ -159,12 +154,12 @@ class LedgerState:
         self.memory.elsewhere = {n: one for n, one in known.items() if self._ledger.is_held(n)}
         return self.memory.elsewhere
 
-    def compose(self, priced: Sequence[Priced]) -> None:
-        """Compose anew what the charges have composed anew, so that `plan` finds it."""
-        for one in priced:
-            if one.charge.plainly:
-                self.refresh()
-                self.recomposition.after(self.filters, one.charge, "", one.loss)
+    def published(self, table: str) -> tuple[Column, ...]:
+        """The columns of all published counts of a table, by which charges are priced from now
+        on."""
+        with self._ledger.snapshot() as view:
+            found = self.pricing.published[table] = published_columns(view, table)
+        return found
 
     def charged(
         self,
@@ -198,14 +193,14 @@ class LedgerState:
             return None
         self._summarised = self._charges.number
         readings = self.readings.copy()
-        ends, spent = (self._charges, self._answers), (self.filters.tables, self.filters.shares)
+        ends, spent = (self._charges, self._answers), (self.filters.meters, self.filters.as_asked)
         amounts = dict(self.recording.amounts)
         return Summary(*ends, *spent, amounts, readings, {**self.derived, **derived})
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""
         for table in self._accounts:
-            self.recomposition.published(table)
+            self.published(table)
         charges, answers = self._covered.charges, self._covered.answers
         for answering in (False, True):
             before = None
@@ -245,7 +240,7 @@ class LedgerState:
         Raises what `deadline.check` raises.
         """
         for budget, position in unread.budgets:
-            adopt(self._accounts, budget, self.filters.shares)
+            adopt(self._accounts, budget, self.filters.meters)
             self._budgets = position
         covered = self._covered
         for stored, position in unread.charges:
@@ -253,7 +248,7 @@ class LedgerState:
                 if position.number > covered.charges.number:
                     deadline.check()
                     self._work_out(position.number, stored)
-                elif stored.table in covered.tables:
+                elif (stored.table, None) in covered.meters:
                     self.memory.expect(Release.of(position.number, stored))
                 else:
                     raise _OfAnother
@@ -273,24 +268,29 @@ class LedgerState:
                 self.memory.derive(derivation)
             self._derivations = position
 
+    def charge(self, stored: ChargeRecord) -> Charge:
+        """A charge in the ledger. If it is a translate by counts that others have published since,
+        it can be priced afterwards."""
+        charge = decode_charge(stored.table, stored.mechanism, stored.columns)
+        known = sum(column.height for column in self.pricing.published.get(stored.table, ()))
+        if any(one is not None and (one.declared >= known).any() for one in charge.translates):
+            self.published(stored.table)
+        return charge
+
     def _work_out(self, number: int, stored: ChargeRecord) -> None:
-        charge = self.recomposition.charge(stored)
-        loss = self.pricing.recorded_loss(number, stored, charge)
-        about = charge, stored.analyst, loss, number
+        priced = self.pricing.recorded(number, stored, self.charge(stored))
         # A copy, since the price is cached with the charge object itself.
-        self._admit(number, copy(charge), self.recomposition.after(self.filters, *about))
-        amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
-        self.recording.add(stored.table, stored.analyst, amount)
+        charge = copy(priced.charge)
+        self._admit(number, charge, priced.after(self.filters, stored.analyst))
+        self.recording.add(stored.table, stored.analyst, priced.amount)
         if self._ledger.is_held(number):
             self.memory.elsewhere = self.going_on | {number: charge}
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
         self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
-        if charge.translates:
-            self.translated.add(charge.table)
-        meter = filters.tables[charge.table]
         self.filters = filters
+        meter = filters.meters[charge.table, None]
         self.readings.add(number, meter.spent, meter.exact)
 
 

@@ -40,24 +40,18 @@ class LedgerWriter:
         """A transaction, with everything in the ledger read. Unless the state is `settled`
         afterwards, what was appended is read back, so the state never lacks what the ledger holds.
 
-        Others wait for it, so it is begun again if they have appended much since `refresh`. Raises
+        Others wait for it, so it is begun again if they have charged much since `refresh`. Raises
         what `LedgerStore.transaction` raises."""
         state = self._state
         while True:
             state.refresh()
             with self._ledger.transaction(expected) as transaction:
                 unread = Unread() if state.is_current else state.unread(transaction)
-                if self._is_little(unread):
+                if len(unread.charges) <= BATCH:
                     state.settled(None)
                     state.read(unread)
                     yield transaction
                     return
-
-    def _is_little(self, unread: Unread) -> bool:
-        """Whether the records can be worked out while others wait."""
-        charges = [stored for stored, _ in unread.charges]
-        gives_up = self._state.recomposition.gives_up
-        return len(charges) <= BATCH and not any(map(gives_up, charges))
 
     def rewrite_lost_charges(
         self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position], *, drawn: bool

@@ -13,9 +13,8 @@ from tallyveil import deadline
 from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
-from tallyveil.accountant.budgets.recomposition import NotComposed
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.ledger_state import BATCH, LedgerState
+from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers, append_charges
 from tallyveil.accountant.memory import Noisy
 from tallyveil.accountant.store.chain import Position
@@ -64,7 +63,6 @@ class Selling:
     def sell(self, ledger: LedgerStore, state: LedgerState, writer: LedgerWriter) -> Sale:
         """Under the accountant's lock. Sets ``durable``, also if it raises."""
         try:
-            state.compose(self.priced)
             with writer.writing(self.expected) as transaction:
                 self._check(state)
                 # The last moment at which a cancel costs nothing.
@@ -73,8 +71,6 @@ class Selling:
                     self._charge(ledger, transaction)
                     if self.draw is not None and self._ends:
                         self._answer(self.draw, transaction)
-        except NotComposed:
-            raise LedgerAdvanced from None
         except BaseException as error:
             # Also an interrupt: an analyst who sees a drawn answer fail, by whatever error, has
             # learnt from it. So a failure must not be free.
@@ -92,7 +88,7 @@ class Selling:
         """Check again, on all that is in the ledger by now, what was decided on a snapshot."""
         if self.events_read not in (None, state.events_read):
             raise LedgerAdvanced
-        self._quote, self._steps = state.plan(self.priced, self.analyst, self.custodian, BATCH)
+        self._quote, self._steps = state.plan(self.priced, self.analyst, self.custodian)
         if any(
             one.charge.plainly and not after.within_shares(one.charge.table)
             for one, after in zip(self.priced, self._steps, strict=True)

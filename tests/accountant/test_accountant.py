@@ -81,7 +81,7 @@ def test_the_example_of_the_paper() -> None:
         accountant.charge([Charge(workload, "laplace", (scale,), "…")], "alice")
     assert scales == [20, 10, 20, 10, 10, 40, 40, 10]
     assert accountant.balance("person").spent == Fraction("0.375")
-    meter: Any = accountant._state.filters.tables["person"]
+    meter: Any = accountant._state.filters.meters["person", None]
     (group,) = meter.tally.groups
     assert group.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
 

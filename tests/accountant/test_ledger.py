@@ -152,14 +152,14 @@ def test_a_ledger_with_another_hard_link_is_refused_by_each_of_its_names(
         Ledger(name, create=False).close()
 
 
-@pytest.mark.parametrize("version", [0, 8, 99])
+@pytest.mark.parametrize("version", [0, 9, 99])
 def test_another_format_is_refused_and_left_as_it_is(
     accountant: Accountant, path: Path, version: int
 ) -> None:
     with raw(path) as db:
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 9"):
+    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 10"):
         Ledger(path)
     assert path.read_bytes() == before
 

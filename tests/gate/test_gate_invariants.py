@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,7 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant.budgets.filters import Filters
-from tallyveil.accountant.sale import Selling
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
-from tallyveil.mechanisms import Loss
 from tests.gate.asking import Connect, ask, spent
 from tests.pairs import pairs
 
@@ -565,101 +560,34 @@ def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Con
     assert again.execute("SELECT spent FROM dp.history").fetchall() == readings
 
 
-def test_a_refusal_composes_earlier_charges_once(
+def test_translates_are_given_up_without_working_out_earlier_charges(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the decision and for its hint, and no more often for what is refused after it."""
-    connection = connect(
-        neighbours="add_remove", invariants=[{"sql": WOMEN}], budget={"epsilon": 0.5}
-    )
-    connection.execute("SET dp.source = fresh")
-    for age in range(20):
-        connection.execute(OLD.format(f"= {age}"))
-    composed = list[str]()
-    after = Filters.after
-
-    def counted(filters: Filters, table: str, analyst: str, loss: Loss) -> Filters:
-        composed.append(table)
-        return after(filters, table, analyst, loss)
-
-    monkeypatch.setattr(Filters, "after", counted)
-    numbers = list[int]()
-    charges = 20
-    while len(numbers) < 3:
-        composed.clear()
-        try:
-            connection.execute(OLD.format("= 3"))
-            charges += 1
-        except BudgetExceeded:
-            numbers.append(len(composed))
-    own = numbers[-1]  # of the refused charge itself, as asked and as translates
-    assert own < charges / 2
-    assert numbers[1] == own
-    assert numbers[0] <= charges + own
-    connection.execute(OLD.format("= 30"))
-    composed.clear()
-    with pytest.raises(BudgetExceeded):
-        connection.execute(OLD.format("= 3"))
-    assert len(composed) <= own + 2  # and of what was charged since
-
-
-def test_what_could_not_be_given_up_charges_no_strangers(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before there are more charges than are composed anew, translates are given up if that is
-    less; from then on a cell costs its own. Half of a group still costs half, since no more is
-    charged in all."""
-    monkeypatch.setattr("tallyveil.accountant.budget_reports._COMPOSED", 6)
-    monkeypatch.setattr("tallyveil.accountant.budget_reports._LAST", 2)
-    connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
-    costs = []
-    for age in range(12):
-        connection.execute(OLD.format(f"= {age}"))
-        costs.append(spent(connection))
-    assert costs == pytest.approx([0.05, 0.1, 0.15, 0.2, *[0.1] * 8])
-    connection.execute(OLD.format("< 70"))
-    assert spent(connection) == pytest.approx(0.1 + 0.05)
-
-
-@pytest.mark.parametrize("who", ["buyer", "another process"])
-def test_the_ledger_is_not_locked_while_past_charges_are_composed_anew(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
-    """Neither where translates are given up, though what was composed for the decision is not kept
-    any more, nor where another process reads that they were. While one reads, no other commits."""
+    """However many there are: neither for the decision and the charge, nor for a refusal, nor in
+    another process."""
     declared: Any = {"neighbours": "add_remove", "invariants": [{"sql": WOMEN}]}
     buyer, other = (connect(**declared, budget={"epsilon": 1.0}) for _ in range(2))
     for age in range(20):
         buyer.execute(OLD.format(f"= {age}"))
-    assert spent(other) == pytest.approx(1.0)
-    asks = buyer if who == "buyer" else other
-    if asks is other:
-        buyer.execute(OLD.format("= 40"))
-    ledger, locked, composed = asks._gate._ledger, threading.Event(), list[bool]()
-    transaction, sell, after = ledger._transaction, Selling.sell, Filters.after
+    assert spent(buyer) == spent(other) == pytest.approx(1.0)
+    composed = list[str]()
+    after = Filters.after
 
-    @contextmanager
-    def noted(*arguments: str) -> Iterator[None]:
-        with transaction(*arguments):
-            locked.set()
-            yield
-        locked.clear()
+    def counted(filters: Filters, table: str, *arguments: Any, **options: Any) -> Filters:
+        composed.append(table)
+        return after(filters, table, *arguments, **options)
 
-    def crowded_out(selling: Selling, ledger: Any, state: Any, writer: Any) -> Any:
-        state.recomposition._kept.clear()
-        return sell(selling, ledger, state, writer)
-
-    def counted(*arguments: Any) -> Filters:
-        composed.append(locked.is_set())
-        return after(*arguments)
-
-    monkeypatch.setattr(ledger, "_transaction", noted)
-    monkeypatch.setattr(Selling, "sell", crowded_out)
     monkeypatch.setattr(Filters, "after", counted)
-    asks.execute(OLD.format("= 41"))
-    assert composed.count(False) >= 20
-    assert composed.count(True) == 1
-    assert spent(buyer) == spent(other)
+    buyer.execute(OLD.format("= 40"))
+    assert spent(buyer) == pytest.approx(0.1)
+    assert len(composed) <= 5
+    composed.clear()
+    assert spent(other) == pytest.approx(0.1)
+    assert len(composed) == 1
+    composed.clear()
+    with pytest.raises(BudgetExceeded):
+        ask(buyer, OLD.format("= 40"), epsilon=2.5, source="fresh")
+    assert len(composed) <= 10
 
 
 def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:

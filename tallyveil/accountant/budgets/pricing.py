@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil import deadline
 from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.joint_law import Joint
 from tallyveil.accountant.store.event_codec import encode_charge
 from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import (
@@ -28,18 +31,25 @@ from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.registry import additive_by_law, charged
 from tallyveil.mechanisms.units import from_units
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Priced", "Pricing"]
 
 
 class Priced(NamedTuple):
-    """A charge as it would be recorded; ``columns`` is as `event_codec` encodes them."""
+    """A charge as it would be recorded; ``columns`` is as `event_codec` encodes them. ``as_asked``
+    is its loss without its translates."""
 
     charge: Charge
-    columns: bytes
     loss: Loss
+    as_asked: Loss
+    columns: bytes
     amount: Amount
+
+    def after(self, filters: Filters, analyst: str) -> Filters:
+        """The filters after the charge."""
+        one = self.charge
+        return filters.after(one.table, analyst, self.loss, self.as_asked, plainly=one.plainly)
 
     def report(self, number: int, analyst: str) -> None:
         """Log the charge to the server's log."""
@@ -62,8 +72,9 @@ class Pricing:
         self.published: dict[str, tuple[Column, ...]] = {}
         """By table the published columns in the ledger's order, by which charges are translated.
         More are only appended, so a row keeps its number."""
-        self._priced: WeakKeyDictionary[Charge, tuple[bytes, Loss, Amount]] = WeakKeyDictionary()
+        self._priced: WeakKeyDictionary[Charge, tuple[bytes, Amount]] = WeakKeyDictionary()
         self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
+        self._as_asked: WeakKeyDictionary[Workload, tuple[_Noise, Loss]] = WeakKeyDictionary()
 
     def price(self, charge: Charge) -> Priced:
         """The price of a charge, computed once for its quote and for the charge itself.
@@ -75,22 +86,37 @@ class Pricing:
             _ = charge.key  # computed now, since receipts are issued while others wait
             columns = encode_charge(charge, self._accounts[charge.table].relation)
             amount = Amount.of(charge.mechanism, charge.sql, columns, sum(charge.heights))
-            priced = self._priced[charge] = columns, self.loss(charge), amount
-        return Priced(charge, *priced)
+            priced = self._priced[charge] = columns, amount
+        return Priced(charge, self.loss(charge), self.as_asked(charge), *priced)
 
     def loss(self, charge: Charge) -> Loss:
         """The loss. Raises TallyveilError if the workload does not fit the table's cells."""
         loss = self._losses.get(charge)
         if loss is None:
             loss = self._losses[charge] = self._loss(charge)
+            if not charge.translates:
+                self._as_asked[charge.workload] = _noise(charge), loss
         return loss
 
-    def recorded_loss(self, number: int, stored: ChargeRecord, charge: Charge) -> Loss:
-        """The loss of a charge in the ledger. Raises LedgerMismatch if it has no cost in the
+    def as_asked(self, charge: Charge) -> Loss:
+        """The loss of the rows themselves where the charge is for translates of them. It is often
+        known: a translate is chosen by comparing both."""
+        if not charge.translates:
+            return self.loss(charge)
+        noise, known = _noise(charge), self._as_asked.get(charge.workload)
+        if known is None or known[0] != noise:
+            known = noise, self._loss(replace(charge, translates=()))
+            self._as_asked[charge.workload] = known
+        return known[1]
+
+    def recorded(self, number: int, stored: ChargeRecord, charge: Charge) -> Priced:
+        """The price of a charge in the ledger. Raises LedgerMismatch if it has no cost in the
         measure of its budget, and LedgerError if its loss cannot be computed."""
+        amount = Amount.of(stored.mechanism, stored.sql, stored.columns, stored.height)
         try:
             with deadline.unlimited():
-                return self.loss(charge)
+                losses = self.loss(charge), self.as_asked(charge)
+                return Priced(charge, *losses, stored.columns, amount)
         except FeatureNotSupported as error:
             raise LedgerMismatch(
                 f'the ledger holds charges of table "{stored.table}" that its budget cannot count',
@@ -121,6 +147,13 @@ class Pricing:
             charged(charge.mechanism) if charge.law is None else additive_by_law(charge.law)
         )
         return family.loss(workload, charge.scales, account.relation, account.measure)
+
+
+_Noise: TypeAlias = tuple[str, str | None, tuple[float, ...], Joint | None]
+
+
+def _noise(charge: Charge) -> _Noise:
+    return charge.mechanism, charge.law, charge.scales, charge.joint
 
 
 def _by_invariants(charge: Charge, account: Account, published: Sequence[Column]) -> Loss:

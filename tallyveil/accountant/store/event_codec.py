@@ -5,7 +5,8 @@ hold it; of a matrix without zeros only the coefficients. It records permanently
 the rows and their unit, the law of the noise and its scale, and whose data it protects. So neither
 accounting nor estimates depend on what a mechanism's name means to a later program. If it was
 charged as a translate, it has the λ, as fractions by numbers of published rows; programs that do
-not read these charge the row itself, which is never too little. If the noise was drawn together, it
+not read these charge the row itself, which is never too little. It says if all earlier translates
+of the table were given up with it. If the noise was drawn together, it
 has its joint law, from which the loss follows. It has empty fields for the ``version`` of the data
 and for a ``strategy`` that releases other rows than were asked.
 """
@@ -69,7 +70,7 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
         "columns": header,
     }
     if charge.plainly:
-        about_all["plainly"] = charge.plainly
+        about_all["plainly"] = True
     if charge.joint is not None:
         described, held = _held(np.array(charge.joint.parents, dtype=np.int64))
         about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
@@ -134,7 +135,7 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
     known = tuple(translates) if any(translates) else ()
-    plainly = tuple(map(int, whole.get("plainly", ())))
+    plainly = bool(whole.get("plainly"))
     workload = Workload(table, tuple(columns))
     return Charge(
         workload, mechanism, tuple(scales), "", whole["law"], known, plainly=plainly, joint=joint

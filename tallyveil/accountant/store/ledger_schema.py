@@ -22,7 +22,7 @@ from tallyveil.files import flush
 __all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
 _APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-_SCHEMA_VERSION = 9
+_SCHEMA_VERSION = 10
 _SECRET_BYTES: Final = 32
 _RESTORE: Final = "Restore it from its backup."
 
