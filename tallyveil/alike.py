@@ -13,10 +13,10 @@ from scipy import sparse
 from tallyveil.arrays import BoolArray, IntArray
 
 __all__ = [
-    "alike",
     "changes",
     "coded",
     "distinct_rows",
+    "group_equal",
     "ranks",
     "run_starts",
     "scrambled",
@@ -27,7 +27,7 @@ _Marks = npt.NDArray[np.uint64]
 _List = tuple[IntArray, Sequence[IntArray]]
 
 
-def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
+def group_equal(labels: Sequence[IntArray], *lists: _List) -> IntArray:
     """For each item, the index of the first item equal to it. Two items are equal if they agree in
     all ``labels`` and ``lists``. A list (starts, columns) gives item i the entries
     ``starts[i]`` to ``starts[i + 1]`` of each of its columns.
@@ -43,7 +43,9 @@ def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
     rest = np.flatnonzero(times[sort.ravel()] > 1)  # labels alone distinguish the others
     if len(rest) < number:
         if len(rest):
-            every[rest] = rest[alike([label[rest] for label in labels], *_selected(lists, rest))]
+            every[rest] = rest[
+                group_equal([label[rest] for label in labels], *_selected(lists, rest))
+            ]
         return every
     for starts, columns in lists:
         places = np.arange(len(columns[0])) - np.repeat(starts[:-1], np.diff(starts))
@@ -70,11 +72,11 @@ def alike(labels: Sequence[IntArray], *lists: _List) -> IntArray:
 
 
 def distinct_rows(matrix: sparse.csr_matrix) -> IntArray:
-    """The places of the distinct rows of an integer matrix, the first of each, found by `alike`."""
+    """The places of the distinct rows of an integer matrix, the first of each (`group_equal`)."""
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     entries = [matrix.indices.astype(np.int64), matrix.data.astype(np.int64)]
-    return np.unique(alike([], (matrix.indptr.astype(np.int64), entries)))
+    return np.unique(group_equal([], (matrix.indptr.astype(np.int64), entries)))
 
 
 def _selected(lists: Sequence[_List], which: IntArray) -> Iterator[_List]:

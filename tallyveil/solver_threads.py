@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from tallyveil import deadline
 
-__all__ = ["aside"]
+__all__ = ["in_solver_thread"]
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _PAUSE: Final = 0.02
 _slots: Final = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) // 2))
 
 
-def aside(work: Callable[[], T]) -> T:
+def in_solver_thread(work: Callable[[], T]) -> T:
     """Return ``work()``, run in a thread of its own once one of the few is free.
 
     Raises what ``work`` raises, and what `deadline.check` raises.

@@ -12,9 +12,9 @@ derives noise from a shared secret (`mechanisms.constrained.shared`) that adds u
 agents, and ensures that no noise is used twice.
 """
 
-from tallyveil.agents.parts import AgentPart, Combined, combined
-from tallyveil.agents.plan import ReleasePlan, load_plan
-from tallyveil.agents.release import agreement, release
+from tallyveil.agents.agent_parts import AgentPart, Combined, combined
+from tallyveil.agents.agent_release import agreement, release
+from tallyveil.agents.release_plan import ReleasePlan, load_plan
 from tallyveil.agents.secret import Secret
 
 __all__ = [

@@ -10,9 +10,9 @@ privacy unit are counted.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.load import Undeclared, as_read, load_cubes, rows_left_out, undeclared
-from tallyveil.cube.public import check_public, load_public
-from tallyveil.cube.relations import relations_read
+from tallyveil.cube.cube_loading import Undeclared, as_read, load_cubes, rows_left_out, undeclared
+from tallyveil.cube.public_tables import check_public, load_public
+from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.sources import Given, check_files, connected
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 
 from tallyveil.arrays import IntArray
 from tallyveil.boundary import TrueAnswer, refusing
+from tallyveil.cube.cube_product import Grids, exact_product, kronecker_product
 from tallyveil.cube.marginals import DENSE_CELLS, Marginal, flat_index, marginal, marginal_cache
-from tallyveil.cube.product import Grids, exact_product, kronecker_product
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
 from tallyveil.workload.workload import Column, Workload

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tallyveil.alike import alike, run_starts
+from tallyveil.alike import group_equal, run_starts
 from tallyveil.arrays import IntArray
 from tallyveil.workload.classes import Classes, all_known, spread
 from tallyveil.workload.workload import Column, Factor
@@ -46,7 +46,7 @@ def _factor_orbits(factor: Factor, classes: Classes) -> tuple[Factor, IntArray] 
     touched = of_cell[factor.cells]
     rows, kinds, coefficients, counts = _counted(factor.rows, touched, factor.coefficients)
     starts = np.searchsorted(rows, np.arange(factor.height + 1))
-    first = alike([], (starts, [kinds, coefficients, counts]))
+    first = group_equal([], (starts, [kinds, coefficients, counts]))
     orbit = np.unique(first, return_inverse=True)[1].ravel().astype(np.int64)
     height = int(orbit.max(initial=-1)) + 1
     # The sum of each orbit on each cell must be the same on all cells of a class.

@@ -7,10 +7,10 @@ also opens sealed records.
 """
 
 from tallyveil.sanitise.bounds import least_error
+from tallyveil.sanitise.copy_parts import CopyOptions
+from tallyveil.sanitise.copy_plan import CopyPlan, PlannedPart, plan
+from tallyveil.sanitise.copy_release import sanitise
 from tallyveil.sanitise.description import Copy, PerturbedPart, read_copies
-from tallyveil.sanitise.parts import CopyOptions
-from tallyveil.sanitise.plan import CopyPlan, PlannedPart, plan
-from tallyveil.sanitise.release import sanitise
 
 __all__ = [
     "Copy",

@@ -23,7 +23,7 @@ from tallyveil.mechanisms.records import RECORD_LAWS, OneRecord
 from tallyveil.policy import Attribute, Policy
 from tallyveil.policy.domain import Value
 from tallyveil.policy.sql_names import is_table_reference
-from tallyveil.sanitise.plan import CopyPlan
+from tallyveil.sanitise.copy_plan import CopyPlan
 
 __all__ = ["KEY", "Copy", "CopyDescription", "PerturbedPart", "describe", "parsed", "read_copies"]
 

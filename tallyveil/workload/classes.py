@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike, coded, ranks, run_starts, scrambled
+from tallyveil.alike import coded, group_equal, ranks, run_starts, scrambled
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache, kept_with
 from tallyveil.workload.workload import Column, Factor
@@ -130,7 +130,7 @@ def _labels(factor: Factor, axis: str) -> IntArray:
     kept = kept[np.argsort(short, kind="stable")]
     starts = np.searchsorted(number[own[kept]], np.arange(len(doubtful) + 1))
     labels[doubtful] = doubtful[
-        alike([], (starts, [factor.rows[kept], rest[kept], factor.coefficients[kept]]))
+        group_equal([], (starts, [factor.rows[kept], rest[kept], factor.coefficients[kept]]))
     ]
     return labels
 
@@ -152,7 +152,7 @@ def kinds_of_cells(factor: Factor) -> tuple[IntArray, IntArray, IntArray]:
     starts = run_starts(own)
     entries = [factor.rows[order], factor.coefficients[order]]
     first, of_cell = np.unique(
-        alike([], (np.append(starts, len(order)), entries)), return_inverse=True
+        group_equal([], (np.append(starts, len(order)), entries)), return_inverse=True
     )
     cells = own[starts]
     return cells, of_cell.ravel().astype(np.int64), cells[first]

@@ -18,11 +18,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tallyveil.boundary import TrueAnswer, issue_receipt, open_answer
-from tallyveil.cube import Cube, marginals, product
+from tallyveil.cube import Cube, cube_product, marginals
 from tallyveil.cube import cube as cube_module
 from tallyveil.cube.cube import MAX_RECORDS
+from tallyveil.cube.cube_product import exact_product
 from tallyveil.cube.marginals import DENSE_CELLS, marginal, marginal_cache
-from tallyveil.cube.product import exact_product
 from tallyveil.errors import ReceiptError, StatementTooComplex
 from tallyveil.policy import Domain, parse_policy
 from tallyveil.workload.workload import Column, Factor, Workload
@@ -141,9 +141,9 @@ def test_answers_are_exact(
     records: dict[tuple[int, ...], int], asked: list[Column], dense: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (marginals, cube_module, product):
+        for module in (marginals, cube_module, cube_product):
             patch.setattr(module, "DENSE_CELLS", dense)
-        patch.setattr(product, "_CHUNK", 2)
+        patch.setattr(cube_product, "_CHUNK", 2)
         assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
 
 

@@ -18,7 +18,7 @@ from tallyveil.gate import Gate, GateSession
 from tallyveil.mechanisms import chart_of, mechanism
 from tallyveil.mechanisms.matrix import designing
 from tallyveil.mechanisms.matrix.designing import design
-from tallyveil.solver_threads import aside
+from tallyveil.solver_threads import in_solver_thread
 
 DESIGNED = "designed(n=9, properties=cm, objective=l1)"
 ONE_AGE = "SELECT count(*) AS n FROM person WHERE age = 7"
@@ -164,13 +164,13 @@ def test_what_a_solver_raises_is_raised_where_it_is_waited_for() -> None:
 
     for _ in range(5):
         with pytest.raises(ZeroDivisionError, match="here"):
-            aside(fails)
-    assert aside(lambda: 7) == 7
+            in_solver_thread(fails)
+    assert in_solver_thread(lambda: 7) == 7
 
 
 def test_what_is_paid_for_is_worked_out_after_a_cancel() -> None:
     with Deadline(0, cancelled=lambda: True).entered(), unlimited():
-        assert aside(lambda: threading.Event().wait(0.1) or 1) == 1
+        assert in_solver_thread(lambda: threading.Event().wait(0.1) or 1) == 1
 
 
 def test_a_condition_too_slow_for_its_cells_says_how_many_and_what_to_write(

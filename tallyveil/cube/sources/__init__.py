@@ -1,6 +1,6 @@
 """Where tables come from: a file of a known kind, a data frame, or an open DuckDB connection.
 
-A file for each kind. A connection is this room's own, and closed after loading: a file is read in a
+A connection is this room's own, and closed after loading: a file is read in a
 private in-memory DuckDB, a DuckDB file read-only, and a connection that was passed through a cursor
 of it, so that no setting and no object of the caller's changes.
 """
@@ -16,9 +16,7 @@ import duckdb
 
 from tallyveil.cube.sources.csv_file import CSV
 from tallyveil.cube.sources.data_frame import Given, connected
-from tallyveil.cube.sources.duckdb_file import DUCKDB
-from tallyveil.cube.sources.file_kind import FileKind
-from tallyveil.cube.sources.parquet_file import PARQUET
+from tallyveil.cube.sources.file_kinds import DUCKDB, PARQUET, FileKind
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
 from tallyveil.policy.mistakes import without_passwords

@@ -14,7 +14,7 @@ import gzip
 from pathlib import Path
 from typing import Final
 
-from tallyveil.cube.sources.file_kind import FileKind, public_views, views
+from tallyveil.cube.sources.file_kinds import FileKind, public_views, views
 from tallyveil.errors import SourceError
 from tallyveil.quoting import literal
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from tallyveil.cube.sources.file_kind import CONFIG
+from tallyveil.cube.sources.file_kinds import CONFIG
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tallyveil.alike import alike, run_starts, stretches
+from tallyveil.alike import group_equal, run_starts, stretches
 from tallyveil.arrays import IntArray
 from tallyveil.inference.estimates.pruning import Entries, entries_of
 from tallyveil.inference.laws.noise import Noises
@@ -65,7 +65,7 @@ class Blocks:
         self.entries = ranked.take(order)
         self.starts = np.searchsorted(block[order], np.arange(number + 1))
         laws = noises.numbers[self.rows.order]
-        self.like = alike(
+        self.like = group_equal(
             [self.rows.sizes, self.cells.sizes],
             (self.starts, [self.entries.rows, self.entries.cells, self.entries.coefficients]),
             (self.rows.starts, [laws, *self._drawn_together(label[:m])]),
@@ -106,7 +106,7 @@ class Parts:
         self.ranks, self.coefficients = ranks[order], entries.coefficients[order]
         self.blocks = block[first]
         self._ends = np.searchsorted(rows[first], np.arange(question.shape[0] + 1))
-        self.sorts = alike(
+        self.sorts = group_equal(
             [blocks.like[self.blocks]], (self.starts, [self.ranks, self.coefficients])
         )
 

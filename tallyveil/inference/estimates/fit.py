@@ -25,7 +25,7 @@ from scipy import sparse
 from tallyveil.arrays import FloatArray
 from tallyveil.blas import one_thread
 from tallyveil.inference.laws.noise import Noises
-from tallyveil.solver_threads import aside
+from tallyveil.solver_threads import in_solver_thread
 
 __all__ = ["Fit"]
 
@@ -67,7 +67,9 @@ class Fit:
         mix = _mix(cells, height + _MORE, seed) if cells > height + _MORE else None
         dense = (rows if mix is None else rows @ mix).toarray()
         weighed = dense * roots[:, None]
-        u, s, vt = aside(partial(_svd, weighed)) if weighed.size > _LONG else _svd(weighed)
+        u, s, vt = (
+            in_solver_thread(partial(_svd, weighed)) if weighed.size > _LONG else _svd(weighed)
+        )
         rank = int((s > _RANK * s[0]).sum())
         inverse = 1 / s[:rank]
         return cls(inverse[:, None] * (u[:, :rank].T * roots), vt[:rank].T, inverse, mix)

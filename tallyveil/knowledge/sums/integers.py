@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.solver_threads import aside
+from tallyveil.solver_threads import in_solver_thread
 
 __all__ = ["nearest_integers"]
 
@@ -71,7 +71,7 @@ def nearest_integers(
     most = np.concatenate([values, -values, slopes * below - (values - below)])
     nodes = min(_NODES, max(1, int(_WORK / max(1, size) ** 2)))
     none = sparse.csr_matrix(relations.shape)
-    found = aside(
+    found = in_solver_thread(
         lambda: milp(
             np.concatenate([np.zeros(number), weights]),
             integrality=np.concatenate([np.ones(number), np.zeros(number)]),

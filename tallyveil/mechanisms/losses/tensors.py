@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tallyveil import deadline
-from tallyveil.alike import alike, coded
+from tallyveil.alike import coded, group_equal
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
 from tallyveil.mechanisms.units import CEILING
@@ -62,7 +62,7 @@ class Tensor:
             deadline.check()
             entries = np.moveaxis(self.values, n, 0).ravel()
             starts = np.arange(size + 1) * (len(entries) // size)
-            found.append(coded(alike([], (starts, [entries])))[0])
+            found.append(coded(group_equal([], (starts, [entries])))[0])
         return tuple(found)
 
     @cached_property

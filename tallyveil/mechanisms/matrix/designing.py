@@ -24,7 +24,7 @@ from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
 from tallyveil.mechanisms.matrix.program import integer_columns, layout, solve
 from tallyveil.mechanisms.matrix.properties import Property, closure, holds
-from tallyveil.solver_threads import aside
+from tallyveil.solver_threads import in_solver_thread
 
 __all__ = ["MAX_DESIGNED_RANGE", "Leaf", "choose", "design", "flowchart"]
 
@@ -165,7 +165,7 @@ def _solved(
             raise _unsolved("no mechanism was found within the time limit") from None
 
     for margin, method in product(_MARGINS, _METHODS):
-        solution = aside(partial(found, margin, method))
+        solution = in_solver_thread(partial(found, margin, method))
         if solution is None:
             continue
         try:

@@ -21,8 +21,8 @@ from tallyveil.errors import BudgetExceeded, OutputError
 from tallyveil.files import flush
 from tallyveil.mechanisms import Sanitiser
 from tallyveil.policy import Policy
+from tallyveil.sanitise.copy_plan import CopyPlan
 from tallyveil.sanitise.description import KEY, describe
-from tallyveil.sanitise.plan import CopyPlan
 
 __all__ = ["sanitise"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from tallyveil.agents.plan import Counted, Written, fingerprint, written
+from tallyveil.agents.release_plan import Counted, Written, fingerprint, written
 from tallyveil.errors import SourceError
 from tallyveil.policy.declaration import Declaration
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 
 from tallyveil.accountant import Accountant, Charge, Ledger
-from tallyveil.agents.parts import AgentPart
-from tallyveil.agents.plan import Counted, ReleasePlan
+from tallyveil.agents.agent_parts import AgentPart
+from tallyveil.agents.release_plan import Counted, ReleasePlan
 from tallyveil.agents.secret import Secret
 from tallyveil.cube import load_cubes
 from tallyveil.errors import LedgerError

@@ -1,4 +1,4 @@
-"""What a kind of file says of itself: how to open it in a DuckDB of this room's own."""
+"""How a kind of file is opened in a DuckDB of this room's own; Parquet and DuckDB's own files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 import duckdb
 
 from tallyveil.duckdb_connection import duckdb_connection
-from tallyveil.quoting import identifier
+from tallyveil.quoting import identifier, literal
 
-__all__ = ["CONFIG", "FileKind", "Open", "public_views", "views"]
+__all__ = ["CONFIG", "DUCKDB", "PARQUET", "FileKind", "Open", "public_views", "views"]
 
 CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -58,3 +58,16 @@ def public_views(relation: Callable[[Path], str]) -> Open:
 @functools.cache
 def _shared() -> duckdb.DuckDBPyConnection:
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
+
+
+def _parquet(path: Path) -> str:
+    return f"read_parquet({literal(str(path))})"
+
+
+def _duckdb(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB database, opened read-only; its tables have the names they have in it."""
+    return duckdb_connection(str(path), read_only=True, config=CONFIG)
+
+
+PARQUET: Final = FileKind(confidential=views(_parquet), public=public_views(_parquet))
+DUCKDB: Final = FileKind(confidential=_duckdb, public=_duckdb)

@@ -13,7 +13,7 @@ from tallyveil.mechanisms.records import OneRecord
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import from_units
 from tallyveil.policy import Attribute, Table
-from tallyveil.sanitise.parts import CopyOptions, Group, groups
+from tallyveil.sanitise.copy_parts import CopyOptions, Group, groups
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["CopyPlan", "PlannedPart", "plan"]
