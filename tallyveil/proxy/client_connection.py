@@ -40,13 +40,13 @@ class ClientConnection(asyncio.Protocol):
     a worker. It is ``working`` while a worker answers its messages; otherwise it can only proceed
     once its client sends something."""
 
-    def __init__(self, owner: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self.interruption = Interruption()
         self.closed: asyncio.Future[None] = loop.create_future()
-        self._owner = owner
+        self._server = server
         self._loop = loop
         self._reader = MessageReader()
-        self._conversation = Conversation(owner, self.interruption)
+        self._conversation = Conversation(server, self.interruption)
         self._timer: asyncio.TimerHandle | None = None
         self._answers: Iterator[bytes] | None = None
         self.working = False
@@ -59,15 +59,15 @@ class ClientConnection(asyncio.Protocol):
     # What the event loop reports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        limits = self._owner.limits
+        limits = self._server.limits
         stream = cast(asyncio.Transport, transport)
         client = self._socket = ClientSocket(stream, self._loop, limits, self._reader.feed)
         self._conversation.address = client.address
-        if not self._owner.opened(self, client.address):
+        if not self._server.opened(self, client.address):
             client.transport.abort()
             return
         client.receive = self._begin
-        delay = self._owner.failures.delay(client.address)
+        delay = self._server.failures.delay(client.address)
         if delay > 0:
             self._held = b""
             self._loop.call_later(delay, self._read_held)
@@ -131,12 +131,12 @@ class ClientConnection(asyncio.Protocol):
         if not self._ended:
             self._ended = True
             self._stop_timer()
-            timeout = self._owner.limits.close_timeout
+            timeout = self._server.limits.close_timeout
             self._timer = self._loop.call_later(timeout, self.stop, _ENDED)
 
     def _abandon(self) -> None:
         self.interruption.abandon()
-        self._owner.workers.hurry(self.interruption)
+        self._server.workers.hurry(self.interruption)
 
     def _report(self, event: str, **fields: Any) -> None:
         who = self._conversation
@@ -157,7 +157,7 @@ class ClientConnection(asyncio.Protocol):
     def _begin(self, data: bytes) -> None:
         """Receive the first bytes: a startup packet, or a TLS handshake."""
         self._socket.receive = self._reader.feed
-        tls = self._owner.tls
+        tls = self._server.tls
         if tls is not None and data[0] == HANDSHAKE:
             self._conversation.begin_tls(tls)
             self._settle_in()
@@ -171,10 +171,10 @@ class ClientConnection(asyncio.Protocol):
         if self._conversation.authenticated:
             if not self._ended:
                 self._stop_timer()
-            self._owner.entered(self)
+            self._server.entered(self)
             self._entered = True
             self._report("connected", tls=self._socket.encrypted)
-            self._reader.message_limit = self._owner.limits.max_message
+            self._reader.message_limit = self._server.limits.max_message
 
     # What happens next
 
@@ -183,7 +183,7 @@ class ClientConnection(asyncio.Protocol):
         transport = self._socket.transport
         while not transport.is_closing():
             if self.working or not self._may_write:
-                if len(self._reader) > self._owner.limits.read_ahead:
+                if len(self._reader) > self._server.limits.read_ahead:
                     transport.pause_reading()
                 return
             if self._answers is None and not self._take_messages():
@@ -224,14 +224,14 @@ class ClientConnection(asyncio.Protocol):
         return bool(messages)
 
     def _submit(self, work: Callable[[], None]) -> None:
-        self._owner.workers.submit(self._conversation.user, self.interruption, work)
+        self._server.workers.submit(self._conversation.user, self.interruption, work)
 
     def _work(self, answers: Iterator[bytes]) -> None:
         """On a worker: compute the next part of the answers and have it written at once."""
         parts: list[bytes] = []
         size, more, sound = 0, True, False
         try:
-            while more and size < self._owner.limits.write_ahead:
+            while more and size < self._server.limits.write_ahead:
                 part = next(answers, None)
                 more = part is not None
                 if part:
@@ -291,7 +291,7 @@ class ClientConnection(asyncio.Protocol):
     def _retire(self) -> None:
         """Nothing runs for this connection any more: release its session and its place."""
         self._answers = None
-        self._owner.lost(self, self._conversation.pid, self._conversation.login.user)
+        self._server.lost(self, self._conversation.pid, self._conversation.login.user)
         session = self._conversation.release()
         if session is None:
             self._retired()

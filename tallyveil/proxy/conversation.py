@@ -48,15 +48,15 @@ class Conversation:
     ``address`` is the client's; ``pid`` is the process id it gets once it is admitted, else 0.
     """
 
-    def __init__(self, host: ServerState, interruption: Interruption) -> None:
+    def __init__(self, server: ServerState, interruption: Interruption) -> None:
         self.address = ""
-        self.login = Login(host)
+        self.login = Login(server)
         self.phase = ProtocolPhase.STARTING
         self.session: GateSession | None = None
         self.pid = 0
-        self._host = host
+        self._server = server
         self._interruption = interruption
-        self._holding = host.holding()
+        self._holding = server.holding()
         self._executor: Executor | None = None
         self._stopped: QueryCanceled | None = None
 
@@ -169,7 +169,7 @@ class Conversation:
         return self.login.encrypt(message)
 
     def _cancel(self, message: m.CancelRequest) -> Iterator[bytes]:
-        self._host.cancel(message.pid, message.secret)
+        self._server.cancel(message.pid, message.secret)
         return iter(())
 
     def _start(self, message: m.Startup) -> Iterator[bytes]:
@@ -189,18 +189,19 @@ class Conversation:
         yield from self._admit()
 
     def _admit(self) -> Iterator[bytes]:
-        request = self.login.request
+        server, stop, request = self._server, self._interruption, self.login.request
         yield backend.BLOCKING
-        self.pid, secret, database = self._host.admit(self._interruption, request)
+        self.pid, secret, database = server.admit(stop, request)
         self._holding.analyst = request.user
-        self.session = self._host.open_session(request.user, request.database)
-        self.session.connected(self.pid)
-        session, stop, socket, catalog = self.session, self._interruption, self._host.catalog, None
-        if socket is not None:
-            catalog = CatalogSession(socket, session, stop, request.user, database)
-        executor = Executor(session, stop, NamedObjects(self._holding), self._host.replies, catalog)
+        session = self.session = server.open_session(request.user, request.database)
+        session.connected(self.pid)
+        catalog = None
+        if server.catalog is not None:
+            catalog = CatalogSession(server.catalog, session, stop, request.user, database)
+        objects = NamedObjects(self._holding)
+        executor = Executor(session, stop, objects, server.replies, catalog)
         for name, value in request.settings:
-            self.session.set(name, value)
+            session.set(name, value)
         yield backend.AUTHENTICATION_OK
         yield executor.changes()
         yield backend.backend_key(self.pid, secret)

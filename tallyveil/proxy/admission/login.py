@@ -25,9 +25,9 @@ __all__ = ["Login"]
 class Login:
     """The login of one client. ``channel`` is its TLS, or None if it has not requested TLS."""
 
-    def __init__(self, host: ServerState) -> None:
+    def __init__(self, server: ServerState) -> None:
         self.channel: Channel | None = None
-        self._host = host
+        self._server = server
         self._request: LoginRequest | None = None
         self._exchange: Exchange | None = None
         self._address = ""
@@ -48,15 +48,15 @@ class Login:
     @property
     def challenges(self) -> bool:
         """Whether the client must prove a password."""
-        return self._host.auth.challenges(self._certified)
+        return self._server.auth.challenges(self._certified)
 
     def encrypt(self, message: m.Message) -> Iterator[bytes]:
         """Answer an SSLRequest or GSSENCRequest. Each may come once, and none within TLS."""
         if self.channel is not None or type(message) in self._encryption_requests:
             raise ProtocolViolation("encryption was already requested")
         self._encryption_requests.add(type(message))
-        if isinstance(message, m.SSLRequest) and self._host.tls is not None:
-            self.channel = self._host.tls.channel()
+        if isinstance(message, m.SSLRequest) and self._server.tls is not None:
+            self.channel = self._server.tls.channel()
             yield backend.ENCRYPTION_ACCEPTED
         else:
             yield backend.ENCRYPTION_REFUSED
@@ -65,12 +65,12 @@ class Login:
         """Answer the startup message. Raises ConnectionRefused if the client may not log in."""
         request = self._request = read_startup(message)
         self._address = address
-        if self.channel is None and self._host.needs_tls(address):
+        if self.channel is None and self._server.needs_tls(address):
             raise InvalidAuthorization(
                 "connections from other machines must use TLS",
                 hint="Connect with sslmode=require, or verify-full and the server's certificate.",
             )
-        self._host.auth.check(request.user, self._certified)
+        self._server.auth.check(request.user, self._certified)
         if request.negotiates:
             version = min(request.version, VERSION)
             yield backend.negotiate_version(version, request.unsupported)
@@ -78,7 +78,7 @@ class Login:
     def challenge(self) -> bytes:
         """Begin SCRAM: the message that lists its mechanisms."""
         end_point = None if self.channel is None else self.channel.end_point
-        self._exchange = self._host.auth.exchange(self.user, end_point)
+        self._exchange = self._server.auth.exchange(self.user, end_point)
         return backend.sasl(self._exchange.mechanisms)
 
     def begin_proof(self, message: m.Credentials) -> bytes:
@@ -88,7 +88,7 @@ class Login:
         """The last message of SCRAM. Raises InvalidPassword if the proof is wrong."""
         last = self._proof().finish(message.data)
         if last is None:
-            self._host.failures.add(self._address)
+            self._server.failures.add(self._address)
             raise InvalidPassword(f'password authentication failed for user "{self.user}"')
         return backend.sasl_final(last)
 

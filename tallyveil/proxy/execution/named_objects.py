@@ -39,7 +39,8 @@ StatementFields: TypeAlias = tuple[tuple[int, ...], Fields | None]
 """The OIDs of the parameters' types, and the columns, of a question about the catalogs."""
 
 _MOST: Final = 5000
-"""The most prepared statements, and the most portals, of one connection at a time."""
+"""The most prepared statements, and the most portals, of one connection at a time. The event loop
+may have to drop all portals at once, when a transaction ends."""
 
 OVERHEAD: Final = 1024
 _TEXT: Final = 8
