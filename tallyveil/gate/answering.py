@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tallyveil.deadline import Phase, doing
-from tallyveil.gate.deciding.charged import charge_explained
+from tallyveil.gate.deciding.cost_messages import charge_explained
 from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
 from tallyveil.gate.noise_effects import noise_effects
 from tallyveil.gate.notices import notice

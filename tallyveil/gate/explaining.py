@@ -9,15 +9,14 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil.accountant import Account, Accountant, TableQuote
-from tallyveil.gate.deciding.charged import at_least, at_most, number, percent, remaining
+from tallyveil.gate.deciding.cost_messages import at_least, at_most, number, percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
-from tallyveil.gate.deciding.refusal import different_rows, rows_of, widest
+from tallyveil.gate.deciding.refusal import different_rows, widest
 from tallyveil.gate.deciding.request import Request
-from tallyveil.gate.deciding.translations import reach
+from tallyveil.gate.deciding.translates import reach
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text
-from tallyveil.knowledge import by_law
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
@@ -116,8 +115,8 @@ def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
     for one, rows in zip(columns, forecast.summed.get(table, ()), strict=True):
         heights[one.of] += len(rows)
         own = halves.setdefault(one.of, set())
-        for known in by_law(rows).values():
-            own.add(one.column.multiplier * Fraction(known.half_width(confidence)))
+        for error in rows.used_errors:
+            own.add(one.column.multiplier * Fraction(error.half_width(confidence)))
     for index, found in sorted(halves.items()):
         better = " or better" if any(found) else ""
         width = f", {interval_text(found, confidence)}{better}" if found else ""
@@ -161,13 +160,12 @@ def _spreads(forecast: Forecast) -> Iterator[str]:
 def _known(request: Request, forecast: Forecast) -> Iterator[str]:
     """What history knows, and what would be bought."""
     confidence = request.target.confidence
-    rows = rows_of(request.workloads, forecast.found)
-    half = widest(rows, confidence)
+    half = widest(request.workloads, forecast.found, confidence)
     different = different_rows(forecast.found, forecast.noise)
-    known = sum(row is not None for row in different)
+    known = sum(own.known_rows for own in different)
     worst = "" if half is None else f", {interval_text([half], confidence)} or better"
     yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
-    exact = sum(row is not None and row.exact for row in different)
+    exact = sum(int(own.holds(lambda error: error.exact).sum()) for own in different)
     if exact:
         yield f"  exact, from public facts: {_rows(exact)}"
 

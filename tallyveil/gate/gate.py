@@ -28,8 +28,8 @@ from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.conditioning import Conditioning
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.decision import Decision
-from tallyveil.gate.deciding.elsewhere import Elsewhere
-from tallyveil.gate.deciding.translations import Translations
+from tallyveil.gate.deciding.other_processes import OtherProcesses
+from tallyveil.gate.deciding.translates import Translates
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.policy_check import check_mechanisms
@@ -197,15 +197,15 @@ class Gate(Shared):
         control = Control(self.accountant, policy.tables, knowledge)
         tables = {name: self._exact(name, knowledge[name]) for name in self.published}
         by_invariants = ByInvariants(choice, control, tables)
-        elsewhere = Elsewhere(self.accountant)
+        others = OtherProcesses(self.accountant)
         self.decision = Decision(
-            self.accountant, choice, cubes, knowledge, control, by_invariants, elsewhere
+            self.accountant, choice, cubes, knowledge, control, by_invariants, others
         )
 
     def _exact(self, name: str, knowledge: Knowledge) -> TableInvariants:
         exact, account = self.published[name], self.accounts[name]
         each = invariants_of(self._ledger, name, PUBLISHED)
-        translations = Translations(
+        translates = Translates(
             exact.declared.span,
             self.accountant.published(name),
             [sql for sql, columns in each for _ in columns],
@@ -217,7 +217,7 @@ class Gate(Shared):
         refused = "inference control allows independent noise only" if controlled else None
         span = exact.declared.span
         return TableInvariants(
-            translations, Conditioning(span, exact.sources, account.measure, refused)
+            translates, Conditioning(span, exact.sources, account.measure, refused)
         )
 
     def redeclare(self, policy: Policy) -> None:

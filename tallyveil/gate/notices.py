@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 
 from tallyveil.accountant import Accountant, cost_text
-from tallyveil.gate.deciding.charged import percent, remaining
+from tallyveil.gate.deciding.cost_messages import percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.interface import Notice
-from tallyveil.knowledge import EstimatedInterval, Known, by_law, extension, unknown
+from tallyveil.knowledge import Answers, Error
 from tallyveil.rewriter import Column, Plan
 
 __all__ = ["interval_text", "notice", "warnings"]
@@ -28,24 +28,25 @@ def notice(
     halves: dict[Fraction, set[Fraction]] = {}
     for column, found in () if looks is None else _over_all_looks(request, looks):
         halves.setdefault(column.multiplier * column.largest, set()).update(found)
-    ranged: list[Known] = []
+    ranged: list[Error] = []
     extended = 0.0
     for column, answers in _reported(request, answered) if looks is None else ():
-        for known in by_law(answers).values():
-            if known.additive:
-                half = column.multiplier * Fraction(known.half_width(confidence))
+        for error in answers.used_errors:
+            if error.additive:
+                half = column.multiplier * Fraction(error.half_width(confidence))
                 halves.setdefault(column.multiplier * column.largest, set()).add(half)
             else:
-                ranged.append(known)
+                ranged.append(error)
         least = 0 if request.nonnegative and column.counts_up else None
-        steps = extension(answers, confidence, least)
+        steps = answers.extension(confidence, least)
         extended = max(extended, float(column.multiplier * Fraction(steps)))
     asked = [
         answers
         for table in request.workloads
         for answers in answered.noise[table].different(answered.columns[table])
     ]
-    height, missing = sum(map(len, asked)), sum(map(unknown, asked))
+    height = sum(map(len, asked))
+    missing = height - sum(answers.known_rows for answers in asked)
     parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += (
@@ -59,7 +60,7 @@ def notice(
     if extended:
         parts[-1] += f", extended by up to {extended:.6g} to hold values that add up"
     if ranged:
-        parts.append(_widths([known.interval(confidence) for known in ranged], confidence))
+        parts.append(_widths({error.reach(confidence)[1] for error in ranged}, confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
         parts.append("such answers are biased and need not add up")
     parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
@@ -76,9 +77,7 @@ def notice(
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
 
 
-def _reported(
-    request: Request, answered: Answered
-) -> Iterator[tuple[Column, Sequence[Known | None]]]:
+def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, Answers]]:
     """Each column that is asked or summed up, and its answers."""
     for table, workload in request.workloads.items():
         for asked, answers in zip(workload.columns, answered.columns[table], strict=True):
@@ -145,8 +144,7 @@ def _unknown(missing: int, rows: int) -> str:
 
 
 def _free_text(answered: Answered) -> str:
-    rows = (row for columns in answered.columns.values() for own in columns for row in own)
-    if all(row is not None and row.exact for row in rows):
+    if all(own.all_exact for columns in answered.columns.values() for own in columns):
         return "exact, from public facts; free"
     return "answered from history, free"
 
@@ -172,18 +170,17 @@ def _range(halves: Collection[Fraction]) -> str:
     return f"±{ends[1]}" if ends[0] == ends[1] else f"±{ends[0]} to ±{ends[1]}"
 
 
-def _widths(intervals: Collection[EstimatedInterval], confidence: Fraction) -> str:
+def _widths(widths: Collection[int], confidence: Fraction) -> str:
     """The widths of intervals that are not symmetric."""
-    widths = {high - low for _, low, high in intervals}
     low, high = min(widths), max(widths)
     width = f"{low}" if low == high else f"{low} to {high}"
     return f"interval of width {width} {percent(confidence)}"
 
 
-def _by_mechanisms(ranged: Collection[Known], noise: Mapping[str, Noise]) -> str:
+def _by_mechanisms(ranged: Collection[Error], noise: Mapping[str, Noise]) -> str:
     """By which mechanisms, and where their n is from if the analyst did not give it."""
     origins = {n.mechanism.name: n.origin for n in noise.values() if n.origin is not None}
-    names = sorted({known.by for known in ranged if known.by is not None})
+    names = sorted({error.by for error in ranged if error.by is not None})
     return "by " + ", ".join(
         f"{name}, n from {origins[name]}" if name in origins else name for name in names
     )

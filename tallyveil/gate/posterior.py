@@ -43,7 +43,7 @@ class RowPosterior:
     @property
     def deviation(self) -> float:
         """The posterior's standard deviation; about the answer, where that is not its mean."""
-        return float(self.unit) * self._row.deviation
+        return float(self.unit) * self._row.error.deviation
 
     def interval(self, confidence: Fraction) -> tuple[float, float]:
         """The interval as in SQL: its ends are possible answers."""

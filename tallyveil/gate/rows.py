@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.noisy_arrays import answer_array, double
-from tallyveil.knowledge import IntervalEnds, Known, chosen, interval_ends, intervals
+from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection
 
 __all__ = ["empty_tables", "forward", "noisy_tables", "projected"]
@@ -21,8 +21,6 @@ _PORTION: Final = 2_048  # rows that are forwarded between two checks of the dea
 
 # For each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
-
-_Groups: TypeAlias = Sequence[Known | None]
 
 
 def noisy_tables(
@@ -99,7 +97,7 @@ def _table(
     for number, (output, column) in enumerate(zip(table.outputs, columns, strict=True)):
         least = 0 if nonnegative and column.counts_up else None
         found = (
-            intervals(groups[number], confidence)
+            groups[number].intervals(confidence)
             if looks is None
             else _over_all_looks(output, looks)
         )
@@ -109,7 +107,7 @@ def _table(
     for number in table.deviations:
         deadline.check()
         unit = columns[number].multiplier
-        own = [None if known is None else known.deviation for known in groups[number]]
+        own = groups[number].by_error(lambda error: error.deviation)
         doubles = {one: double(unit * Fraction(one)) for one in set(own) if one is not None}
         arrays[f"__s{number}"] = _doubles(None if one is None else doubles[one] for one in own)
     for number, claim in enumerate(table.claims):
@@ -126,11 +124,11 @@ def _table(
     return pa.table(arrays)
 
 
-def _groups(output: Output, answered: Answered) -> _Groups:
+def _groups(output: Output, answered: Answered) -> Answers:
     """What is known of each row of a noisy table."""
     columns = answered.summed if output.summed else answered.columns
     known = columns[output.table][output.column]
-    return known if output.rows is None else chosen(known, output.rows.tolist())
+    return known if output.rows is None else known.take(output.rows.tolist())
 
 
 def _over_all_looks(output: Output, looks: LookIntervals) -> IntervalEnds:

@@ -7,25 +7,19 @@ confidential data and spends nothing. Other rooms import from here, and from no 
 
 from tallyveil.knowledge.all_looks import Sequences
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Known, total
+from tallyveil.knowledge.answers.answers import Answers, IntervalEnds, interval_ends
+from tallyveil.knowledge.answers.errors import Error
 from tallyveil.knowledge.answers.estimate import Estimate
-from tallyveil.knowledge.answers.many import (
-    IntervalEnds,
-    by_law,
-    chosen,
-    extension,
-    interval_ends,
-    intervals,
-    unknown,
-)
+from tallyveil.knowledge.answers.known import EstimatedInterval, Known, total
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
-from tallyveil.knowledge.answers.released_answer import EstimatedInterval, Released
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
 
 __all__ = [
     "Aim",
+    "Answers",
     "Bought",
+    "Error",
     "Estimate",
     "EstimatedInterval",
     "Found",
@@ -34,15 +28,9 @@ __all__ = [
     "Known",
     "Precision",
     "Preview",
-    "Released",
     "Rows",
     "Sequences",
-    "by_law",
-    "chosen",
-    "extension",
     "interval_ends",
-    "intervals",
     "too_complex",
     "total",
-    "unknown",
 ]

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.inference import NoiseLaw, confidence_sequence
-from tallyveil.knowledge.answers.answer import Known
-from tallyveil.knowledge.answers.own_answer import content_at
+from tallyveil.knowledge.answers.known import Known
+from tallyveil.knowledge.answers.recorded_answer import content_at
 from tallyveil.workload.workload import Column
 
 __all__ = ["EndsCache", "Look", "Sequences", "sequences"]
@@ -110,8 +110,8 @@ def sequences(
         if row is None:
             continue
         value = row.rounded
-        result[number] = (value, value, value) if row.exact else (value, None, None)
-        if answers and not row.exact:
+        result[number] = (value, value, value) if row.error.exact else (value, None, None)
+        if answers and not row.error.exact:
             known, before[number] = cache.before(keys[number], confidence, answers)
             kinds = tuple((look.law, abs(look.content)) for look in answers)
             alike.setdefault((known, kinds), []).append(number)

@@ -25,27 +25,27 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Known
+from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.exact import ExactRows
-from tallyveil.knowledge.answers.many import Alike, negative, raised
 from tallyveil.knowledge.answers.precision import Preview
-from tallyveil.knowledge.found import Bought, Found, Outlook, Rows
-from tallyveil.knowledge.improvement import (
-    all_improved,
-    as_reported,
-    narrower_own,
-    no_wider,
-    put_bought,
-)
-from tallyveil.knowledge.looks import Looks, is_large
-from tallyveil.knowledge.multiples import in_proportion, narrowed, put_multiples, same_in_range
-from tallyveil.knowledge.own import looks, own_answers
+from tallyveil.knowledge.direct_answers import direct_answers, looks
+from tallyveil.knowledge.estimates import Estimates
+from tallyveil.knowledge.estimator import Estimator, is_large
+from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import Reported
+from tallyveil.knowledge.row_multiples import in_proportion, narrowed, put_multiples, same_in_range
+from tallyveil.knowledge.selection import (
+    as_reported,
+    improved,
+    narrower_direct,
+    no_wider,
+    put_bought,
+)
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.adding_up import NOTHING, add_up, find_sums
-from tallyveil.knowledge.sums.totals import Totals
+from tallyveil.knowledge.sums.row_totals import Totals
 from tallyveil.knowledge.system import System
 from tallyveil.knowledge.widening import widened
 from tallyveil.locks import Rank, ranked_lock
@@ -71,7 +71,7 @@ class Knowledge:
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State(accountant.seed)
         self._exact = ExactRows()
-        self._looks = Looks(self._state)
+        self._estimator = Estimator(self._state)
         self._reported = Reported(self._state)
         self._ends = EndsCache()
 
@@ -105,10 +105,10 @@ class Knowledge:
         if not fresh and not (may_be_exact and exact.knows_all(columns)):
             found = replace(self._found(columns, aims, len(summed)), summed=tuple(summed))
             return exact.put(found) if may_be_exact else found
-        unknown = tuple((None,) * column.height for column in columns)
+        unknown = tuple(Answers.unknown(column.height) for column in columns)
         found = Found(columns, aims, unknown, summed=tuple(summed))
         if fresh and exact.span is not None and not is_large(columns):
-            found = replace(found, outlooks=self._looks.agreeing(columns, _estimated(aims)))
+            found = replace(found, estimates=self._estimator.agreeing(columns, _estimated(aims)))
         return exact.put(found) if may_be_exact else found
 
     def _found(self, columns: Sequence[Column], aims: Sequence[Aim], summed: int) -> Found:
@@ -116,21 +116,20 @@ class Knowledge:
 
         Other threads may read further records meanwhile. Own answers are those that the estimates
         could be made from, so that no answer is reported without its combination with others."""
-        rows: list[Sequence[Known | None]] = [(None,) * column.height for column in columns]
-        outlooks, seen = self._outlooks(columns, aims, len(columns) - summed)
-        for outlook in outlooks:
-            for number, estimates in zip(outlook.columns, outlook.rows, strict=True):
+        rows = [Answers.unknown(column.height) for column in columns]
+        estimates, seen = self._estimates(columns, aims, len(columns) - summed)
+        for joint in estimates:
+            for number, others in zip(joint.columns, joint.rows, strict=True):
                 column, aim = columns[number], aims[number]
-                own = all_improved(own_answers(self._state, column, seen), estimates, aim)
-                rows[number] = as_reported(own, estimates, self._reported, column, aim)
+                own = improved(direct_answers(self._state, column, seen), others, aim)
+                rows[number] = as_reported(own, others, self._reported, column, aim)
         for number, (column, aim) in enumerate(zip(columns, aims, strict=True)):
             deadline.check()
             if aim.in_range:
-                rows[number] = own_answers(self._state, column, seen, aim.mechanism.name)
+                rows[number] = direct_answers(self._state, column, seen, aim.mechanism.name)
         same_in_range(columns, aims, rows)
         narrowed(columns, aims, rows)
-        kept = tuple(own if isinstance(own, Alike) else tuple(own) for own in rows)
-        return Found(tuple(columns), tuple(aims), kept, outlooks, seen=seen)
+        return Found(tuple(columns), tuple(aims), tuple(rows), estimates, seen=seen)
 
     def after(
         self, found: Found, bought: Bought | None, analyst: str, *, nonnegative: bool = False
@@ -142,10 +141,10 @@ class Knowledge:
         ``nonnegative``, rows that no record can make negative are at least 0.
         """
         before = [
-            narrower_own(self._state, column, known, aim, found.seen)
+            narrower_direct(self._state, column, known, aim, found.seen)
             for column, known, aim in zip(found.columns, found.rows, found.aims, strict=True)
         ]
-        rows, outlooks = list(before), list(found.outlooks)
+        rows, estimates = list(before), list(found.estimates)
         if bought is not None:
             self._add(bought)
             if not bought.by_other_rows:
@@ -153,13 +152,13 @@ class Knowledge:
                 put_multiples(self._state, found.columns, found.aims, bought, rows)
             if bought.by_other_rows or not (found.alone or bought.mechanism.needs_range):
                 _, seen = self._learned()
-                outlooks = self._looks.after(found, bought, seen)
-                for now in outlooks:
-                    for number, estimates in zip(now.columns, now.rows, strict=True):
-                        rows[number] = all_improved(rows[number], estimates, found.aims[number])
+                estimates = self._estimator.after(found, bought, seen)
+                for now in estimates:
+                    for number, others in zip(now.columns, now.rows, strict=True):
+                        rows[number] = improved(rows[number], others, found.aims[number])
             triples = zip(rows, before, found.aims, strict=True)
             rows = [no_wider(now, known, aim) for now, known, aim in triples]
-        if found.outlooks or bought is not None:
+        if found.estimates or bought is not None:
             narrowed(found.columns, found.aims, rows)
         derivations, totals = list[Derivation](), list[Totals]()
         made_from: dict[int, Sequence[Basis]] = {}
@@ -179,7 +178,7 @@ class Knowledge:
             derivations += self._reported.derivations(column, known, aim, narrowest, total, sums)
         if derivations:
             self._accountant.derive({self._table: derivations}, analyst)
-        apart = self._add_up(found, outlooks, rows, totals, nonnegative)
+        apart = self._add_up(found, estimates, rows, totals, nonnegative)
         return tuple(rows), apart
 
     def widened(
@@ -201,14 +200,14 @@ class Knowledge:
         """Find how the rows add up before some are bought, since that may take long. `after` then
         finds it cached."""
         for as_sums in (False, True) if found.summed else (False,):
-            for outlook in self._together(found, found.outlooks, as_sums=as_sums):
-                find_sums(self._state, outlook, found.rows)
+            for joint in self._together(found, found.estimates, as_sums=as_sums):
+                find_sums(self._state, joint, found.rows)
 
     def _add_up(
         self,
         found: Found,
-        outlooks: Sequence[Outlook],
-        rows: list[Sequence[Known | None]],
+        estimates: Sequence[Estimates],
+        rows: list[Answers],
         totals: Sequence[Totals],
         nonnegative: bool,
     ) -> frozenset[str]:
@@ -221,17 +220,17 @@ class Knowledge:
         """
         columns, as_sums = found.columns, all(one.complete for one in totals)
         counts = [n for n, one in enumerate(columns) if nonnegative and one.counts_up]
-        together = self._together(found, outlooks, as_sums=as_sums)
-        if totals and any(negative(rows[n]) for n in counts):
+        together = self._together(found, estimates, as_sums=as_sums)
+        if totals and any(rows[n].negative for n in counts):
             moved = list(rows)
-            every = self._looks.agreeing(columns, _estimated(found.aims))
+            every = self._estimator.agreeing(columns, _estimated(found.aims))
             if not any(add_up(self._state, one, columns, moved, nonnegative) for one in every):
                 rows[:], together = moved, ()
         apart = NOTHING
-        for outlook in together:
-            apart |= add_up(self._state, outlook, columns, rows, nonnegative)
+        for joint in together:
+            apart |= add_up(self._state, joint, columns, rows, nonnegative)
         for number in counts:
-            rows[number] = raised(rows[number])
+            rows[number] = rows[number].raised
         asked = slice(found.asked)
         in_proportion(columns[asked], found.aims[asked], rows, counts)
         for one in totals:
@@ -239,43 +238,43 @@ class Knowledge:
         return apart
 
     def _together(
-        self, found: Found, outlooks: Sequence[Outlook], *, as_sums: bool
-    ) -> Sequence[Outlook]:
-        """From exact rows alone, the outlooks whose rows must add up: one over all columns if these
+        self, found: Found, estimates: Sequence[Estimates], *, as_sums: bool
+    ) -> Sequence[Estimates]:
+        """The systems of exact rows alone whose rows must add up: one over all columns if these
         were not estimated jointly, else those that relate rows. Columns known ``as_sums`` add up
         anyway. What their rows add up to depends on no answer."""
         exact, large = self._exact.span is not None, is_large(found.columns)
         which = _estimated(found.aims)
-        joint = (one for one in outlooks if one.system and len(one.columns) == len(which))
-        apart = not as_sums and not any(joint)
+        whole = (one for one in estimates if one.system and len(one.columns) == len(which))
+        apart = not as_sums and not any(whole)
         if as_sums:
             which = [n for n in which if n < found.asked]
-            outlooks = [one for one in outlooks if one.columns[0] < found.asked]
+            estimates = [one for one in estimates if one.columns[0] < found.asked]
         if not exact and len(which) < 2 and all(found.columns[n].disjoint for n in which):
             return ()  # no row is a sum of others
-        if apart or (exact if large else len(outlooks) > 1):
-            return self._looks.agreeing(found.columns, which)
+        if apart or (exact if large else len(estimates) > 1):
+            return self._estimator.agreeing(found.columns, which)
         return [
             related
-            for one in outlooks
+            for one in estimates
             # Rows with estimates but no system have their own answers, and no relations.
-            if (one.system or not (one.outside or any(map(any, one.rows))))
+            if (one.system or not (one.undetermined or any(own.known_rows for own in one.rows)))
             and (exact or (len(one.columns) > 1 and not large))
-            for related in self._looks.agreeing(found.columns, one.columns)
+            for related in self._estimator.agreeing(found.columns, one.columns)
         ]
 
-    def _outlooks(
+    def _estimates(
         self, columns: Sequence[Column], aims: Sequence[Aim], asked: int
-    ) -> tuple[tuple[Outlook, ...], int]:
+    ) -> tuple[tuple[Estimates, ...], int]:
         """The best estimates, no wider than those reported before, and from how many recorded
         columns. Columns from number ``asked`` on are sums of the others.
 
-        Looks again if other threads reported rows from later answers meanwhile."""
+        Estimator again if other threads reported rows from later answers meanwhile."""
         which = _estimated(aims)
         while True:
             deadline.check()
             state, seen = self._learned()
-            looked = self._looks.at(columns, which, seen, asked) if which else ()
+            looked = self._estimator.at(columns, which, seen, asked) if which else ()
             found = tuple(
                 replace(
                     one,

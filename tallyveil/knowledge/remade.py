@@ -14,8 +14,8 @@ from tallyveil import deadline
 from tallyveil.accountant import Basis, decode_column
 from tallyveil.cache import Cache
 from tallyveil.knowledge.answers.estimate import Estimate
-from tallyveil.knowledge.answers.own_answer import content_at
-from tallyveil.knowledge.own import with_own
+from tallyveil.knowledge.answers.recorded_answer import content_at
+from tallyveil.knowledge.direct_answers import with_direct_answer
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
@@ -99,7 +99,7 @@ class Remade:
             found = system.from_exact() if exact else system.solved()[0]
         for number in basis.own:
             found = [
-                with_own(state, estimate, number, *row)
+                with_direct_answer(state, estimate, number, *row)
                 for estimate, row in zip(found, part.named_rows, strict=True)
             ]
         return found

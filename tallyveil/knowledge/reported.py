@@ -18,20 +18,21 @@ import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import ROW_BYTES, Basis, Derivation
+from tallyveil.arrays import BoolArray
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.answers.errors import EstimateError
 from tallyveil.knowledge.answers.estimate import Criterion, Estimate, improves, surpasses
-from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.released_answer import Released
-from tallyveil.knowledge.own import own_answer
+from tallyveil.knowledge.answers.known import Known
+from tallyveil.knowledge.direct_answers import direct_answer
 from tallyveil.knowledge.remade import Remade
 from tallyveil.knowledge.state import State
-from tallyveil.knowledge.sums.totals import Totals
+from tallyveil.knowledge.sums.row_totals import Totals
 from tallyveil.workload.workload import Column
 
-__all__ = ["TOGETHER", "Reported", "better"]
+__all__ = ["Reported"]
 
-TOGETHER: Final = 2_000  # rows between two checks of the deadline
+_TOGETHER: Final = 2_000  # rows between two checks of the deadline
 _SOLVED: Final = 100_000  # entries of the system that checks a sum
 _SAME: Final = 1 - 1e-9  # ratio of variances that count as equal
 _NOTHING: Final[Mapping[int, Basis]] = {}
@@ -47,7 +48,7 @@ class Reported:
     def derivations(
         self,
         column: Column,
-        rows: Sequence[Known | None],
+        rows: Answers,
         aim: Aim,
         narrowest: dict[bytes, float],
         total: Totals | None = None,
@@ -63,7 +64,8 @@ class Reported:
         recorded: ``narrowest`` has the least half-width so far, in units of the primitive row.
         """
         deadline.check()
-        if isinstance(rows, Alike):
+        errors = (error for error in rows.used_errors if isinstance(error, EstimateError))
+        if total is None and all(error.weights.alone for error in errors):
             return []
         found: dict[tuple[Basis, Criterion], list[bytes]] = {}
         summed = frozenset[int]() if total is None else frozenset(total.as_sums)
@@ -79,7 +81,7 @@ class Reported:
                     by = aim.criterion if row is None else aim.confidence
                     found.setdefault((basis, by), []).append(key[:ROW_BYTES])
                 continue
-            if not isinstance(row, Estimated) or row.estimate.alone:
+            if row is None or row.estimate is None or row.estimate.weights.alone:
                 continue
             estimate, basis = row.estimate, row.estimate.basis
             if number in summed:
@@ -98,7 +100,7 @@ class Reported:
     def sums(
         self,
         total: Totals,
-        rows: Sequence[Known | None],
+        rows: Answers,
         fine: Column,
         made_from: Sequence[Basis],
         aim: Aim,
@@ -128,20 +130,20 @@ class Reported:
                     self._remade.put(*row, basis, one)
         return found
 
-    def made_from(self, column: Column, rows: Sequence[Known | None]) -> list[Basis]:
+    def made_from(self, column: Column, rows: Answers) -> list[Basis]:
         """The answers that each row's known value was made from; none if it is exact."""
         held = self._state.held(column, self._state.recorded) or [()] * column.height
         found = list[Basis]()
         every = zip(column.named_rows, held, rows, strict=True)
         for place, ((key, content), numbers, row) in enumerate(deadline.stoppable(every)):
-            if isinstance(row, Estimated):
+            if row is not None and row.estimate is not None:
                 found.append(row.estimate.basis)
                 continue
-            own = row._replace(reported=None) if isinstance(row, Released) else None
+            own = None if row is None else replace(row, reported=None)
             added = (
                 n for n in reversed(numbers) if n >= 0 and self._state.answer(n).law is not None
             )
-            same = (n for n in added if own_answer(self._state, n, key, place, content) == own)
+            same = (n for n in added if direct_answer(self._state, n, key, place, content) == own)
             found.append(Basis(own=tuple(itertools.islice(same, 1))))
         return found
 
@@ -157,37 +159,46 @@ class Reported:
         better = least is None or surpasses(least, estimate, None)
         return aim.confidence if better else None
 
-    def at_least(
-        self, column: Column, rows: Sequence[Estimate | None], aim: Aim
-    ) -> tuple[Estimate | None, ...]:
+    def at_least(self, column: Column, rows: Answers, aim: Aim) -> Answers:
         """Return the rows' estimates, replaced by reported ones that they do not improve on."""
         if not self._state.has_bases:
-            return tuple(rows)
-        found = list(rows)
-        for start in range(0, len(found), TOGETHER):
+            return rows
+        estimates = rows.row_estimates
+        found: dict[int, Estimate | None] = {}
+        for start in range(0, len(rows), _TOGETHER):
             deadline.check()
-            reported = self._state.all_bases(column.row_keys[start : start + TOGETHER], start)
+            reported = self._state.all_bases(column.row_keys[start : start + _TOGETHER], start)
             if not reported:
                 continue
             every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
             made = dict(zip(every, self._remade.estimates(column, every), strict=True))
             for row, bases in reported.items():
                 one = _best({of: made[row, basis] for of, basis in bases.items()}, aim)
-                now = found[row]
+                now = estimates[row]
                 if now is None or (one is not None and not _replaces(now, one, aim)):
                     found[row] = one
-        return tuple(found)
+        if not found:
+            return rows
+        return Answers.estimated([found.get(row, one) for row, one in enumerate(estimates)])
 
-    def narrowest(self, key: bytes, estimate: Estimate, confidence: Fraction) -> bool:
-        """Whether this estimate has the narrowest interval reported at the confidence."""
-        return self._state.bases(key).get(confidence) == estimate.basis
+    def narrowest(self, column: Column, rows: Answers, confidence: Fraction) -> BoolArray:
+        """Which rows' estimates have the narrowest intervals reported at the confidence."""
+        found, keys = np.zeros(len(rows), dtype=np.bool_), column.row_keys
+        estimates = rows.row_estimates
+        for start in range(0, len(rows) if self._state.has_bases else 0, _TOGETHER):
+            deadline.check()
+            reported = self._state.all_bases(keys[start : start + _TOGETHER], start)
+            for row, bases in reported.items():
+                own = estimates[row]
+                found[row] = own is not None and bases.get(confidence) == own.basis
+        return found
 
 
 def _is_narrowest(
     narrowest: dict[bytes, float], key: bytes, content: int, row: Known | None, aim: Aim
 ) -> bool:
     """Whether the statement has reported no multiple of the row as narrowly; notes the width."""
-    width = math.inf if row is None else row.half_width(aim.confidence) / abs(content)
+    width = math.inf if row is None else row.error.half_width(aim.confidence) / abs(content)
     before = narrowest.get(key, math.inf)
     narrowest[key] = min(before, width)
     return not before <= width < math.inf
@@ -196,9 +207,9 @@ def _is_narrowest(
 def _no_worse(new: Estimate, known: Known, confidence: Fraction) -> bool:
     """Whether neither the variance nor the interval is larger. Equal variances mean that both are
     the same best combination."""
-    if new.variance >= known.variance * _SAME:
-        return new.variance * _SAME <= known.variance
-    return new.half_width(confidence) <= known.half_width(confidence)
+    if new.variance >= known.error.variance * _SAME:
+        return new.variance * _SAME <= known.error.variance
+    return new.half_width(confidence) <= known.error.half_width(confidence)
 
 
 def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | None:
@@ -206,7 +217,7 @@ def _best(made: Mapping[Criterion, Estimate | None], aim: Aim) -> Estimate | Non
     interval is no wider than was reported at its confidence."""
     each = [*dict.fromkeys(one for one in made.values() if one is not None)]
     if aim.criterion is not None:
-        return reduce(lambda first, second: better(first, second, aim.criterion), each, None)
+        return reduce(lambda first, second: _better(first, second, aim.criterion), each, None)
     narrowest, confidence = made.get(aim.confidence), aim.confidence
     for one in sorted(each, key=lambda one: one.variance):
         if narrowest is None or one is narrowest:
@@ -225,7 +236,7 @@ def _replaces(new: Estimate, reported: Estimate, aim: Aim) -> bool:
     return sharper and not surpasses(reported, new, aim.criterion)
 
 
-def better(first: Estimate | None, second: Estimate | None, by: Criterion) -> Estimate | None:
+def _better(first: Estimate | None, second: Estimate | None, by: Criterion) -> Estimate | None:
     """The better of two estimates, the first if they are equal."""
     if first is None or second is None:
         return first or second

@@ -17,13 +17,13 @@ from tallyveil.accountant import ROW_BYTES, Answer, Arrays, Basis, Derivation, R
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
 from tallyveil.knowledge.answers.estimate import Criterion
-from tallyveil.knowledge.answers.own_answer import noises_of
+from tallyveil.knowledge.answers.recorded_answer import noises_of
 from tallyveil.knowledge.recorded.drawn import DrawnRows
-from tallyveil.knowledge.recorded.holding import Holding
 from tallyveil.knowledge.recorded.matrix import COLUMN
-from tallyveil.knowledge.recorded.outside import keys_of, outside
 from tallyveil.knowledge.recorded.relevance import Relevance
+from tallyveil.knowledge.recorded.row_index import RowIndex
 from tallyveil.knowledge.recorded.spans import Spans
+from tallyveil.knowledge.recorded.undetermined_proof import keys_of, proves_undetermined
 from tallyveil.workload.workload import Column
 
 __all__ = ["State"]
@@ -48,8 +48,8 @@ class State:
         self._release_of = array("q")  # release of each column
         self._starts = array("q", [0])
         self._exact_starts = [0]
-        self._holding = Holding()
-        self._exact_holding = Holding()
+        self._holding = RowIndex()
+        self._exact_holding = RowIndex()
         self._bases: dict[bytes, Mapping[Criterion, Basis]] = {}
         self._drawn: dict[int, DrawnRows | None] = {}  # None until first used
         self._multiples = set[int]()  # columns with rows that are not primitive
@@ -93,7 +93,7 @@ class State:
             if answer.law is not None and column.height:
                 self.relevance.add(number, column, answer.law.variance)
 
-    def written(self) -> tuple[Arrays, Holding]:
+    def written(self) -> tuple[Arrays, RowIndex]:
         """The arrays computed from the releases so far, and a copy of the index of rows, which
         takes longer to write: `resume` needs both."""
         arrays = {
@@ -112,7 +112,7 @@ class State:
             setattr(self, f"_{name}", array("q", written[name].tobytes()))
         self._drawn.update(dict.fromkeys(written["drawn"].tolist()))
         self._multiples.update(written["multiples"].tolist())
-        self._holding = Holding(written["numbers"], written["halves"])
+        self._holding = RowIndex(written["numbers"], written["halves"])
         self.relevance = Relevance.resumed(written)
         return len(self._first)
 
@@ -204,14 +204,14 @@ class State:
         }
         return sorted((n for n in found if self.answer(n).law is not None), reverse=True)
 
-    def outside(self, columns: Sequence[Column], recorded: Spans) -> bool:
+    def proves_undetermined(self, columns: Sequence[Column], recorded: Spans) -> bool:
         """Whether a quick check proves that the recorded and the exact columns determine no
         combination of the columns' rows but 0."""
         exact = [one.column for one in self.exact]
         if exact and self._exact_spans is None:
             self._exact_spans = Spans.of_columns(exact)
         known = [spans for spans in (recorded, self._exact_spans) if spans is not None]
-        return outside(columns, keys_of(columns), known)
+        return proves_undetermined(columns, keys_of(columns), known)
 
     def relevant(
         self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int

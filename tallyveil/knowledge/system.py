@@ -206,7 +206,7 @@ class System:
             used=(),
         )
 
-    def joined(
+    def with_answers(
         self,
         used: Sequence[int],
         rows: IntArray,

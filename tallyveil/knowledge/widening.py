@@ -19,10 +19,11 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.inference import NoiseLaw, Noises
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
-from tallyveil.knowledge.found import MARGIN, Found, Outlook
-from tallyveil.knowledge.joined import Answers, Joint, all_apart
-from tallyveil.knowledge.looks import is_large
+from tallyveil.knowledge.estimates import Estimates
+from tallyveil.knowledge.estimator import is_large
+from tallyveil.knowledge.found import MARGIN, Found
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.update import NewAnswers, Update, all_apart
 
 __all__ = ["widened"]
 
@@ -52,9 +53,9 @@ def widened(
     factors = [1.0] * len(columns)
     if sum(map(len, rows)) < 2 or is_large(found.columns):
         return tuple(factors)
-    for outlook in found.outlooks:
-        places = [n for n, number in enumerate(columns) if number in outlook.columns]
-        one = _Bought.of(state, found, outlook, places, columns, rows, laws)
+    for joint in found.estimates:
+        places = [n for n, number in enumerate(columns) if number in joint.columns]
+        one = _Bought.of(state, found, joint, places, columns, rows, laws)
         if one is not None:
             factor = one.factor()
             for place in places:
@@ -64,10 +65,10 @@ def widened(
 
 @dataclass(frozen=True, eq=False)
 class _Bought:
-    """Rows of an outlook that are to be bought: by its columns ``mine`` the ``rows``, ``laws`` and
-    half-widths to reach."""
+    """Rows of joint estimates that are to be bought: by their columns ``mine`` the ``rows``,
+    ``laws`` and half-widths to reach."""
 
-    joint: Joint
+    update: Update
     mine: Sequence[int]
     rows: Sequence[IntArray]
     laws: Sequence[NoiseLaw]
@@ -79,7 +80,7 @@ class _Bought:
         cls,
         state: State,
         found: Found,
-        outlook: Outlook,
+        joint: Estimates,
         places: Sequence[int],
         columns: Sequence[int],
         rows: Sequence[IntArray],
@@ -90,28 +91,28 @@ class _Bought:
         some = [rows[place] for place in places]
         halves = [found.aims[columns[place]].half_width for place in places]
         targets = [float(half) * MARGIN for half in halves if half is not None]
-        every = [found.columns[number] for number in outlook.columns]
-        asked = sum(number < found.asked for number in outlook.columns)
+        every = [found.columns[number] for number in joint.columns]
+        asked = sum(number < found.asked for number in joint.columns)
         if not places or len(own) < len(places) or not min(targets, default=0) >= _STEPS:
             return None
-        if outlook.outside and all_apart(every[:asked], some):
+        if joint.undetermined and all_apart(every[:asked], some):
             return None
-        mine = [outlook.columns.index(columns[place]) for place in places]
+        mine = [joint.columns.index(columns[place]) for place in places]
         number = sum(map(len, some))
-        answers = Answers(
+        answers = NewAnswers(
             (), np.zeros(number), _noises(own, some), _NUMBER + np.arange(number, dtype=np.int64)
         )
-        joint = Joint.of(state, outlook, every[:asked], every[asked:], answers, mine, some, _WORK)
-        if joint is None or joint.system.history.nnz + joint.system.question.nnz > _WORK:
+        update = Update.of(state, joint, every[:asked], every[asked:], answers, mine, some, _WORK)
+        if update is None or update.system.history.nnz + update.system.question.nnz > _WORK:
             return None
         confidence = found.aims[columns[places[0]]].confidence
-        return cls(joint, mine, some, own, targets, confidence)
+        return cls(update, mine, some, own, targets, confidence)
 
     def factor(self) -> float:
         """The largest factor with which all targets are met, or one near it."""
         low, high, share = 1.0, math.inf, self._share(1.0, _LAWS)
         points = [(0.0, math.log(share))]
-        many = self.joint.system.question.shape[0] > _MANY
+        many = self.update.system.question.shape[0] > _MANY
         for _ in range(_FEWER if many else _TRIES):
             if share >= _FULL or high <= low * _NEAR:
                 break
@@ -142,12 +143,12 @@ class _Bought:
         """The greatest half-width after the purchase, as a share of its target; of ``most`` laws,
         those expected to have the greatest."""
         deadline.check()
-        outlook = self.joint.with_noises(_noises(self.laws, self.rows, factor)).solved()
+        joint = self.update.with_noises(_noises(self.laws, self.rows, factor)).solved()
         widths: dict[tuple[int, int, int], tuple[Estimate | None, Estimate | None]] = {}
         for n, (of, rows) in enumerate(zip(self.mine, self.rows, strict=True)):
-            known = self.joint.outlook.rows[of]
+            now, known = (one.rows[of].row_estimates for one in (joint, self.update.joint))
             for row in rows.tolist():
-                one, before = outlook.rows[of][row], known[row]
+                one, before = now[row], known[row]
                 key = id(one and one.weights), id(before and before.weights), n
                 widths[key] = one, before
         if most is not None:

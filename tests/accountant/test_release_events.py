@@ -71,7 +71,7 @@ def test_a_mechanism_that_is_gone_is_accounted_for_and_its_answers_are_known(
     [row] = known(path, cubes.account(), one(cubes).workload.columns[0])
     assert row is not None
     assert row.value == pytest.approx(7)
-    assert row.variance < DiscreteLaplaceLaw(20.0).variance
+    assert row.error.variance < DiscreteLaplaceLaw(20.0).variance
 
 
 def test_a_name_that_means_another_law_by_now_changes_nothing(

@@ -14,8 +14,7 @@ import pytest
 
 import tallyveil
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw, Noises
-from tallyveil.knowledge import Known, Released, total
-from tallyveil.knowledge.answers.answer import Estimated, InRange
+from tallyveil.knowledge import Known, total
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tests.gate.asking import Connect, ask
@@ -71,7 +70,7 @@ def mass(error: dict[Fraction, float], value: Fraction, low: int | None, high: i
 
 
 def deviation(group: list[Known]) -> float:
-    return total(group).deviation
+    return total(group).error.deviation
 
 
 def probability(group: list[Known], low: int | None, high: int | None) -> float:
@@ -83,7 +82,7 @@ def estimated(
 ) -> Any:
     noises = Noises.concatenated([Noises.of(type(law), law.scale) for law in laws])
     numbers = np.arange(first, first + len(laws), dtype=np.int64)
-    return Estimated(
+    return Known.estimated(
         Estimate(float(value), numbers, NoiseWeights(np.array(list(map(float, weights))), noises))
     )
 
@@ -100,7 +99,7 @@ def test_added_noise_has_the_mass_of_its_law(
 ) -> None:
     """None is no noise."""
     group: list[Known] = [
-        Released(n + 1, () if law is None else (law,)) for n, law in enumerate(laws)
+        Known.with_noise(n + 1, *(() if law is None else (law,))) for n, law in enumerate(laws)
     ]
     value = Fraction(sum(range(1, len(laws) + 1)))
     noises = [law for law in laws if law is not None]
@@ -153,7 +152,7 @@ def test_noises_that_two_estimates_share_count_once() -> None:
     plus = estimated(Fraction(5, 2), [LAPLACE, LAPLACE], [half, half])
     minus = estimated(Fraction(1, 2), [LAPLACE, LAPLACE], [half, -half])
     for low, high in BOUNDS:
-        alone = probability([Released(3, (LAPLACE,))], low, high)
+        alone = probability([Known.with_noise(3, LAPLACE)], low, high)
         assert probability([plus, minus], low, high) == pytest.approx(alone, abs=1e-9)
     assert deviation([plus, minus]) == pytest.approx(math.sqrt(LAPLACE.variance), rel=1e-12)
 
@@ -164,7 +163,7 @@ def test_own_noise_beside_an_estimate_may_be_a_part_of_it(
 ) -> None:
     """Whether the row's noise is another one, the estimate's own or its opposite."""
     one = estimated(Fraction(2), [LAPLACE], [Fraction(1)])
-    group: list[Known] = [Released(1, (LAPLACE,)), one]
+    group: list[Known] = [Known.with_noise(1, LAPLACE), one]
     found = probability(group, low, high)
     for laws, weights in (
         ([LAPLACE, LAPLACE], [Fraction(1), Fraction(1)]),
@@ -182,7 +181,7 @@ def test_own_noise_beside_an_estimate_may_be_a_part_of_it(
 def test_a_rough_estimate_is_believed_no_more_than_it_deserves() -> None:
     exact = estimated(Fraction(3), [LAPLACE, LAPLACE], [Fraction(1), Fraction(1)])
     weights = exact.estimate.weights
-    rough = Estimated(
+    rough = Known.estimated(
         Estimate(
             exact.value, exact.estimate.numbers, NoiseWeights(weights.values, weights.noises, True)
         )
@@ -193,7 +192,7 @@ def test_a_rough_estimate_is_believed_no_more_than_it_deserves() -> None:
 
 
 def test_what_is_exact_is_certain() -> None:
-    group: list[Known] = [Released(4), Released(0)]
+    group: list[Known] = [Known.with_noise(4), Known.with_noise(0)]
     assert [probability(group, low, high) for low, high in BOUNDS] == [1, 0, 1, 0, 0, 1, 0, 1]
     assert probability([], 0, 0) == 1
     assert deviation(group) == deviation([]) == 0
@@ -204,7 +203,7 @@ def test_a_public_range_gives_its_posterior_and_no_sums() -> None:
     assert isinstance(noise, CountMechanism)
     matrix = noise.matrix(2.0)
     for value in range(10):
-        row: Known = InRange(value, noise, 2.0)
+        row = Known.in_range(noise.name, 2.0, value)
         weights = [matrix.probability(value, truth) for truth in range(10)]
         posterior = [w / sum(weights) for w in weights]
         truth = sum(posterior[2:6])

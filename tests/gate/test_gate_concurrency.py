@@ -137,7 +137,7 @@ def test_what_another_process_draws_is_waited_for_as_long_as_it_lives(
                     other.stdin.flush()
                 other.wait(PATIENCE)
 
-        monkeypatch.setattr(gate.decision.elsewhere, "_pause", pause)
+        monkeypatch.setattr(gate.decision.others, "_pause", pause)
         session = gate.session("bob", "people", "duckdb")
         session.query(sql)
     assert pauses == [1] * 100

@@ -16,8 +16,8 @@ from tallyveil.accountant import Accountant, Charge
 from tallyveil.accountant.budgets import pricing
 from tallyveil.accountant.store import event_codec as codec
 from tallyveil.errors import BudgetExceeded, FeatureNotSupported, StatementTooComplex
-from tallyveil.gate import rows
-from tallyveil.gate.deciding.translations import Translations
+from tallyveil.gate.deciding.translates import Translates
+from tallyveil.knowledge import Answers
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tests.gate.asking import Connect, ask, spent
 
@@ -341,7 +341,7 @@ def test_an_answer_that_ran_into_the_limit_after_its_charge_is_free_when_asked_a
         raise StatementTooComplex("it took longer than the time limit")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "intervals", late)
+        patch.setattr(Answers, "intervals", late)
         with pytest.raises(StatementTooComplex):
             connection.execute(GROUPS)
     assert spent(connection) == pytest.approx(1)
@@ -448,7 +448,7 @@ def test_it_is_refused_before_anything_is_worked_out(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = conditioned(connect)
-    for late in (Translations, Accountant):
+    for late in (Translates, Accountant):
         for name in {"best", "price"} & set(vars(late)):
             monkeypatch.setattr(late, name, lambda *_: pytest.fail("too late"))
     with pytest.raises(FeatureNotSupported, match="nested or disjoint"):

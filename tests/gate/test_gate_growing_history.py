@@ -11,7 +11,7 @@ import pytest
 
 import tallyveil
 from tallyveil.knowledge import Aim, Knowledge
-from tallyveil.knowledge.found import Outlook
+from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -36,20 +36,20 @@ def connection(tmp_path: Path) -> Iterator[tallyveil.Connection]:
             yield made
 
 
-def looked(knowledge: Knowledge, connection: tallyveil.Connection) -> Outlook:
+def looked(knowledge: Knowledge, connection: tallyveil.Connection) -> Estimates:
     session = connection._session
     [statement] = session.parse(COUNT)
     plan = session._planner.plan(statement.query)
     [column] = plan.workloads["visits"].columns
     aim = Aim(mechanism("laplace"), 20.0, None, session.settings.target.confidence)
-    [outlook] = knowledge.find([column], [aim]).outlooks
-    return outlook
+    [joint] = knowledge.find([column], [aim]).estimates
+    return joint
 
 
-def answered(outlook: Outlook) -> list[object]:
+def answered(joint: Estimates) -> list[object]:
     return [
         (row.value, row.variance, row.numbers.tolist(), row.basis)
-        for row in outlook.rows[0]
+        for row in joint.rows[0].row_estimates
         if row is not None
     ]
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.knowledge import looks
+from tallyveil.knowledge import estimator
 from tests.gate.asking import Connect, ask
 
 ATTRIBUTES = {
@@ -70,7 +70,7 @@ def test_a_sum_stays_known_whatever_its_parts_are_known_from(
         select = BY_B if BY_B in groups else "GROUP BY c, a"
         ask(connection, f"SELECT {select[9:]}, count(*) FROM person {groups}", **settings)
         connection.execute("RESET ALL")
-    monkeypatch.setattr(looks, "_WORK", 1)  # as when too much was answered since
+    monkeypatch.setattr(estimator, "_WORK", 1)  # as when too much was answered since
     rows = told(connection, "a, b, c", "GROUP BY CUBE (a, c, b)", rho=RHO)
     connection.close()
     again = connect(defaults={"rho": RHO}, **table)

@@ -96,7 +96,7 @@ def groups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> i
     """How many there are: more than are estimated jointly."""
     number = int(getattr(request, "param", GROUPS))
     if number < MANY:
-        monkeypatch.setattr("tallyveil.knowledge.looks._ROWS", JOINTLY)
+        monkeypatch.setattr("tallyveil.knowledge.estimator._ROWS", JOINTLY)
     return number
 
 

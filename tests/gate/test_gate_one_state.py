@@ -16,7 +16,7 @@ import pytest
 
 import tallyveil
 from tallyveil.gate import Gate
-from tallyveil.knowledge.looks import Looks
+from tallyveil.knowledge.estimator import Estimator
 from tests.gate.asking import ask, spent
 from tests.gate.many_sessions import PATIENCE
 
@@ -135,7 +135,7 @@ def test_a_purchase_during_a_look_is_seen_as_a_whole_or_not_at_all(
     ask(connection, CELLS)
     others = [opened(beside=True)]
     bought: list[list[tuple[Any, ...]]] = []
-    at = Looks.at
+    at = Estimator.at
 
     def interrupted(*parameters: Any) -> Any:
         found = at(*parameters) if looked == "after" else None
@@ -143,7 +143,7 @@ def test_a_purchase_during_a_look_is_seen_as_a_whole_or_not_at_all(
             bought.append(rows(others.pop(), sql))
         return found or at(*parameters)
 
-    monkeypatch.setattr(Looks, "at", interrupted)
+    monkeypatch.setattr(Estimator, "at", interrupted)
     found = rows(connection, sql)
     assert bought == [found]
     charged = spent(connection)
@@ -173,7 +173,7 @@ def test_what_history_tells_during_a_purchase_is_of_one_moment(
     ask(connection, CELLS)
     known = opened(beside=True)
     known.execute("SET dp.source = history")
-    before, others, at = rows(known, sql), [connection], Looks.at
+    before, others, at = rows(known, sql), [connection], Estimator.at
 
     def interrupted(*parameters: Any) -> Any:
         found = at(*parameters)
@@ -182,7 +182,7 @@ def test_what_history_tells_during_a_purchase_is_of_one_moment(
             assert rows(other, bought) == rows(other, bought)
         return found
 
-    monkeypatch.setattr(Looks, "at", interrupted)
+    monkeypatch.setattr(Estimator, "at", interrupted)
     meanwhile = rows(known, sql)
     after = rows(known, sql)
     assert after != before
@@ -204,7 +204,7 @@ def test_an_interval_bought_with_the_help_of_history_is_bought_once(
 ) -> None:
     """The buyer has received its answers, and not reported yet what follows from them and history.
     A statement about so much history finds less by itself, and waits for that report."""
-    monkeypatch.setattr("tallyveil.knowledge.looks._WORK", 60)
+    monkeypatch.setattr("tallyveil.knowledge.estimator._WORK", 60)
     one = opened()
     ask(one, CELLS)
     ask(one, "SELECT b, d, count(*) FROM person GROUP BY b, d")
@@ -234,7 +234,7 @@ def test_an_interval_bought_with_the_help_of_history_is_bought_once(
         return other
 
     monkeypatch.setattr(knowledge, "after", reports)
-    monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", pause)
+    monkeypatch.setattr(two._gate.decision.others, "_pause", pause)
     monkeypatch.setattr(two._gate.decision.reservations, "_take", taken)
     first = threading.Thread(target=rows, args=(one, sql))
     first.start()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tallyveil.knowledge.recorded.kinds import ColumnKind, Hull
+from tallyveil.knowledge.recorded.column_store import ColumnKind, Hull
 from tallyveil.knowledge.recorded.matrix import COLUMN, related
 from tallyveil.knowledge.recorded.prepared import PreparedColumn
 from tallyveil.knowledge.recorded.relevance import Relevance

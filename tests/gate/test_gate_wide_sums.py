@@ -14,7 +14,7 @@ import tallyveil
 from tallyveil.errors import NumericValueOutOfRange
 from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.gate.rows import noisy_tables
-from tallyveil.knowledge import Released
+from tallyveil.knowledge import Answers
 from tallyveil.mechanisms import mechanism
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, Workload
 from tests.gate.asking import Connect
@@ -92,8 +92,8 @@ def _noisy(kind: pa.DataType, value: int) -> Any:
     """A noisy answer as it reaches the outer statement in a column of that type."""
     table = NoisyTable("t", pa.table({}), 1, (Output("person", 0, kind),))
     plan = Plan({"person": Workload("person", (Column(),))}, (table,), "", frozenset(), ())
-    known = Released(value, (mechanism("laplace").law(20.0),))
-    answered = Answered({"person": ((known,),)}, {}, None)
+    known = Answers.with_noise([value], mechanism("laplace").law(20.0))
+    answered = Answered({"person": (known,)}, {}, None)
     found = noisy_tables(plan, answered, Fraction(95, 100))
     return found["t"].column("__c0")[0].as_py()
 

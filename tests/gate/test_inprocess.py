@@ -476,7 +476,7 @@ _STEPS = [
     ("decision", "_recorded"),
     ("decision", "_decide"),
     ("decision.reservations", "of"),
-    ("decision.elsewhere", "settled"),
+    ("decision.others", "settled"),
     ("decision", "_settle"),
     ("decision.control", "state"),
     ("decision.control", "refusal"),
@@ -522,7 +522,7 @@ def test_a_question_is_bought_once_before_whichever_step_another_process_buys_it
         waited_for.set()
         other.join(10)
 
-    monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", pause)
+    monkeypatch.setattr(two._gate.decision.others, "_pause", pause)
     whose = operator.attrgetter(owner)(two._gate)
     work = getattr(whose, step)
 
@@ -550,6 +550,6 @@ def test_who_will_not_answer_is_not_waited_for(
     with pytest.raises(OSError, match="died"):
         one.execute(sql)
     waited = Mock(side_effect=AssertionError("it waited"))
-    monkeypatch.setattr(two._gate.decision.elsewhere, "_pause", waited)
+    monkeypatch.setattr(two._gate.decision.others, "_pause", waited)
     two.execute(sql)
     assert two.budget()[0]["spent"] == 0.2

@@ -21,7 +21,7 @@ from tallyveil.inference import (
     NoiseLaw,
     ProbabilityBounds,
 )
-from tallyveil.knowledge import Released
+from tallyveil.knowledge import Known
 
 
 def half_width_of_sum(scales: list[float], confidence: float | Fraction) -> int:
@@ -162,11 +162,12 @@ def test_a_probability_lies_between_its_bounds(laws: list[NoiseLaw]) -> None:
 def test_numbers_of_any_size_are_told_from_infinity_by_nothing() -> None:
     far = 10**400
     for laws in LAWS:
-        answer = Released(0, tuple(laws))
+        answer = Known.with_noise(0, *laws)
         assert answer.probability(-far, far) >= 1 - 1e-9
         assert answer.probability(far, None) <= 1e-9
-    assert Released(0).probability(0, 0) == Released(0).probability(0, far) == 1
-    assert Released(0).probability(1, None) == 0
+    exact = Known.with_noise(0)
+    assert exact.probability(0, 0) == exact.probability(0, far) == 1
+    assert exact.probability(1, None) == 0
 
 
 @pytest.mark.parametrize("laws", LAWS[:2], ids=str)

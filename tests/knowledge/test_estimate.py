@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, Noises
-from tallyveil.knowledge.answers.answer import Estimated
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, improves
-from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.answers.known import Known, total
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -84,16 +83,16 @@ def test_the_weights_of_exact_rows_do_not_distinguish_laws() -> None:
     assert own.half_width(CONFIDENCE) == other.half_width(CONFIDENCE)
 
 
-@pytest.mark.parametrize("beside", [Released(0), Released.of(-3, DiscreteLaplaceLaw(2.0))])
-def test_a_smaller_error_is_never_reported_with_a_wider_interval(beside: Released) -> None:
+@pytest.mark.parametrize("beside", [[], [Known.with_noise(-3, DiscreteLaplaceLaw(2.0))]])
+def test_a_smaller_error_is_never_reported_with_a_wider_interval(beside: list[Known]) -> None:
     """Whatever the fraction of the estimate; and no integer of θ̂ ± h lies outside."""
     widest = 0
     for scale in np.linspace(0.01, 3, 60).tolist():
         weights = NoiseWeights(np.array([scale, scale / 3]), Noises.of(DiscreteLaplaceLaw, [1, 2]))
         widths = set()
         for value in np.linspace(-2, 2, 33).tolist():
-            known = Estimated(Estimate(value, np.array([0, 1]), weights), beside)
-            half = known.half_width(CONFIDENCE)
+            known = total([Known.estimated(Estimate(value, np.array([0, 1]), weights)), *beside])
+            half = known.error.half_width(CONFIDENCE)
             reported, low, high = known.interval(CONFIDENCE)
             assert low <= math.ceil(known.value - half)
             assert high >= math.floor(known.value + half)
@@ -108,7 +107,7 @@ def test_an_interval_does_not_depend_on_the_last_digits_of_the_estimate(scale: f
     """Another process adds in another order, and an estimate may be a whole number."""
     weights = NoiseWeights(np.array([scale]), Noises.of(DiscreteLaplaceLaw, [2.0]))
     found = {
-        Estimated(Estimate(value, np.array([0]), weights), Released(0)).interval(CONFIDENCE)
+        Known.estimated(Estimate(value, np.array([0]), weights)).interval(CONFIDENCE)
         for whole in (933.0, 933.5)
         for value in (whole, math.nextafter(whole, 0), math.nextafter(whole, math.inf))
     }

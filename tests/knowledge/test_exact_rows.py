@@ -71,10 +71,10 @@ def test_what_follows_from_exact_rows_is_exact(
     ):
         [found] = known(days(row))
         assert found is not None
-        assert found.exact
+        assert found.error.exact
         assert found.interval(LEVEL) == (value, value, value)
         assert found.probability(value, value) == pytest.approx(1)
-        assert found.deviation == 0
+        assert found.error.deviation == 0
     assert known(days([0, 0, 1, 0, 0, 0])) == [None]
 
 
@@ -105,4 +105,4 @@ def test_exact_rows_take_part_in_estimates_of_answers(
     half = DiscreteLaplaceLaw(5.0).half_width(LEVEL)
     assert other is not None
     assert other.interval(LEVEL) == (3, 3 - half, 3 + half)
-    assert not other.exact
+    assert not other.error.exact

@@ -14,7 +14,7 @@ from tallyveil.cache import Cache
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers import estimate
 from tallyveil.knowledge.answers.estimate import NoiseWeights
-from tallyveil.knowledge.recorded.kinds import hull_of
+from tallyveil.knowledge.recorded.column_store import hull_of
 from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.mechanisms.losses import partition

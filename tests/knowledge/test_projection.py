@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import milp
 
 from tallyveil.inference.estimates.projection import projected
-from tallyveil.knowledge.sums.integers import nearest_integers
+from tallyveil.knowledge.sums.nearest_integers import nearest_integers
 from tallyveil.knowledge.sums.rounding import jointly_rounded
 
 NESTED = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])

@@ -9,7 +9,7 @@ import pytest
 
 from tallyveil.accountant import ROW_BYTES, Basis, Derivation, Part, encode_column
 from tallyveil.inference import DiscreteLaplaceLaw, Solved
-from tallyveil.knowledge import Aim
+from tallyveil.knowledge import Aim, Answers
 from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
@@ -72,7 +72,7 @@ def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
 
     monkeypatch.setattr(System, "solved", counted)
     aim = Aim(mechanism("laplace"), 20.0, None, BY)
-    assert Reported(state).at_least(column, [None], aim) == (None,)
+    assert [*Reported(state).at_least(column, Answers.unknown(1), aim)] == [None]
     assert len(entries) == 1
     assert 200_000 < entries[0] <= 2_000_000
 
@@ -98,9 +98,13 @@ def test_a_sum_is_made_again_from_its_parts() -> None:
     aim = Aim(mechanism("laplace"), 20.0, None, BY)
     for summed, value in ((b"another row's", None), (key, 100 + 1 + 2 + 2)):
         state.derive(Derivation((key[:ROW_BYTES],), Basis(parts=parts, summed=summed), BY))
-        [estimate] = Reported(state).at_least(column, [None], aim)
+        [estimate] = Reported(state).at_least(column, Answers.unknown(1), aim).row_estimates
         assert (estimate and estimate.value) == value
-    [times] = Reported(state).at_least(Column((factor([[-3] * 4]),)), [None], aim)
+    [times] = (
+        Reported(state)
+        .at_least(Column((factor([[-3] * 4]),)), Answers.unknown(1), aim)
+        .row_estimates
+    )
     assert estimate is not None
     assert times is not None
     assert (times.value, times.variance) == pytest.approx((-3 * 105, 9 * estimate.variance))
@@ -122,11 +126,11 @@ def test_multiples_of_a_row_are_estimated_from_one_solve(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(System, "solved", counted)
     reported, aim = Reported(state), Aim(mechanism("laplace"), 20.0, None, BY)
-    [one] = reported.at_least(column, [None], aim)
+    [one] = reported.at_least(column, Answers.unknown(1), aim).row_estimates
     assert one is not None
     for times in (2, -3, 1):
         multiple = Column((factor([[times, times, 0, 0]]),))
-        [again] = reported.at_least(multiple, [None], aim)
+        [again] = reported.at_least(multiple, Answers.unknown(1), aim).row_estimates
         assert again is not None
         expected = times * one.value, times**2 * one.variance
         assert (again.value, again.variance) == pytest.approx(expected)

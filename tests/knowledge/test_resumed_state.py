@@ -12,7 +12,7 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant import Charge, Release
-from tallyveil.knowledge.own import looks, own_answers
+from tallyveil.knowledge.direct_answers import direct_answers, looks
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 from tests.knowledge.columns import any_column, release
@@ -57,8 +57,8 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
             state.relevance.spans(numbers[:3], columns),
         ):
             assert spans is not None
-            found.append(state.outside(columns, spans))
-    found += [[repr(own) for own in own_answers(state, one, state.recorded)] for one in asked]
+            found.append(state.proves_undetermined(columns, spans))
+    found += [[repr(own) for own in direct_answers(state, one, state.recorded)] for one in asked]
     found += [looks(state, one, seen) for one in asked]
     found += [repr(state.drawn_rows(n)) for n in every]
     found += [state.all_noises([*every]).variances.tolist()]

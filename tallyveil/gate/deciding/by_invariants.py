@@ -1,6 +1,6 @@
 """How exact counts change a decision: which noise is possible, and what is charged.
 
-Rows are charged as translates where that serves the ledger best (`translations`), bought by way of
+Rows are charged as translates where that serves the ledger best (`translates`), bought by way of
 others (`designed`), or get noise that adds up as they do (`conditioning`). A forecast reports what
 that saves.
 """
@@ -19,7 +19,7 @@ from tallyveil.gate.deciding.designed import Designed, ErrorComparison
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.purchase import Purchase
 from tallyveil.gate.deciding.request import Request
-from tallyveil.gate.deciding.translations import Saving, Translations
+from tallyveil.gate.deciding.translates import Saving, Translates
 from tallyveil.gate.settings import Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, EXTENDED, TOGETHER
 from tallyveil.mechanisms.flowchart import IMAGED, PROJECTED
@@ -31,7 +31,7 @@ __all__ = ["ByInvariants", "TableInvariants"]
 class TableInvariants(NamedTuple):
     """For a table with exact counts."""
 
-    translations: Translations
+    translates: Translates
     conditioning: Conditioning
 
 
@@ -78,7 +78,7 @@ class ByInvariants:
                 f"{asked} needs a target that is a cost, and a table without inference control",
                 hint="SET dp.rho, or SET dp.mechanism = extended.",
             )
-        return own.translations.designed(
+        return own.translates.designed(
             asked,
             workload,
             lambda charged: self.choice.scales(noise.mechanism, charged, request.target),
@@ -104,7 +104,7 @@ class ByInvariants:
             return purchases
         if asked == EXTENDED:
             pairs = zip(purchases, tables, strict=True)
-            return [one.charged_as(own.translations.extended(one.charge)) for one, own in pairs]
+            return [one.charged_as(own.translates.extended(one.charge)) for one, own in pairs]
         target = request.target
         if asked in TOGETHER:
             purchases = [self._widened(one, target, asked) for one in purchases]
@@ -124,7 +124,7 @@ class ByInvariants:
         # Other rows serve if neither a half-width nor inference control is about the rows asked.
         chosen = request.mechanism == AUTO and request.by_invariants is None
         costs = request.target.half_width is None and not self.control.state([purchase.table])
-        best = own.translations.best(purchase.charge, request.analyst, others=chosen and costs)
+        best = own.translates.best(purchase.charge, request.analyst, others=chosen and costs)
         return purchase.charged_as(best)
 
     def _widened(self, purchase: Purchase, target: Target, asked: str) -> Purchase:
@@ -161,7 +161,7 @@ class ByInvariants:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
             if one.table in self.tables and not asked.by_other_rows:
-                own = self.tables[one.table].translations
+                own = self.tables[one.table].translates
                 compared = own.compared(asked.charge, one.charge)
                 if compared is not None:
                     found[one.table] = compared
@@ -173,7 +173,7 @@ class ByInvariants:
         found = {}
         for asked, one in zip(plain, purchases, strict=True):
             if one.charge.translates:
-                own = self.tables[one.table].translations
+                own = self.tables[one.table].translates
                 saving = own.saving(replace(asked.charge, translates=()), one.charge)
                 found[one.table] = saving.over(() if one.by_other_rows else one.columns)
         return found

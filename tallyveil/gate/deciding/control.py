@@ -25,7 +25,7 @@ from scipy import sparse
 from tallyveil.accountant import Accountant, Charge, Seen
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.errors import InsufficientPrivilege
-from tallyveil.gate.deciding.charged import percent
+from tallyveil.gate.deciding.cost_messages import percent
 from tallyveil.gate.deciding.request import Request
 from tallyveil.inference import combined
 from tallyveil.knowledge import Estimate, Knowledge, Precision, Preview, too_complex

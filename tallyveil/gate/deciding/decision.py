@@ -13,10 +13,10 @@ history then gives the answer.
 A purchase that a policy's inference control does not allow is refused first (`control`).
 
 No lock is held meanwhile: threads decide concurrently. A row is bought by one thread at a time
-(`reservations`) and by one process (`elsewhere`) until what follows from its answer is reported,
-and history is examined again if it has grown since, so that a question asked twice at once is paid
-for once. Under inference control the charge is made only if no process has charged or recorded
-anything since the control examined it; otherwise the decision starts again.
+(`reservations`) and by one process (`other_processes`) until what follows from its answer is
+reported, and history is examined again if it has grown since, so that a question asked twice at
+once is paid for once. Under inference control the charge is made only if no process has charged or
+recorded anything since the control examined it; otherwise the decision starts again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tallyveil.accountant import Accountant, Draw, LedgerAdvanced, Quote, Seen
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.deciding.by_invariants import ByInvariants
-from tallyveil.gate.deciding.charged import charge_explained, unanswered
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
-from tallyveil.gate.deciding.elsewhere import Elsewhere
+from tallyveil.gate.deciding.cost_messages import charge_explained, unanswered
 from tallyveil.gate.deciding.noise import Noise
+from tallyveil.gate.deciding.other_processes import OtherProcesses
 from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
 from tallyveil.gate.deciding.purchase import Purchase, shortfall, sums_after
 from tallyveil.gate.deciding.refusal import what_remains
@@ -71,7 +71,7 @@ class Decision:
     knowledge: Mapping[str, Knowledge]
     control: Control
     by_invariants: ByInvariants
-    elsewhere: Elsewhere
+    others: OtherProcesses
     reservations: Reservations = field(default_factory=Reservations)
 
     def answer(self, request: Request) -> Answered:
@@ -171,17 +171,16 @@ class Decision:
     def knows(self, request: Request) -> bool:
         """Whether history determines every row. Free; it changes nothing."""
         found, _ = self._decide(replace(request, source="history"), self._wanted(request))
-        rows = (own for one in found.values() for own in one.asked_of(one.rows))
-        return all(row is not None for own in rows for row in own)
+        return all(own.whole for one in found.values() for own in one.asked_of(one.rows))
 
     def _recorded(self, request: Request) -> list[tuple[int, int]]:
         """How much is recorded about each table; it grows with every answer and every report."""
         return [self.knowledge[table].extent for table in request.workloads]
 
     def _others_settled(self, request: Request, purchases: Sequence[Purchase]) -> int:
-        """Wait until other processes have answered and reported these rows (`elsewhere`)."""
+        """Wait until other processes have answered and reported these rows (`other_processes`)."""
         narrow = request.target.half_width is not None
-        return self.elsewhere.settled(_shareable(request, purchases), reported=narrow)
+        return self.others.settled(_shareable(request, purchases), reported=narrow)
 
     def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
         charges = [purchase.charge for purchase in purchases]

@@ -12,7 +12,7 @@ import numpy as np
 
 from tallyveil.arrays import IntArray
 from tallyveil.gate.settings import Target
-from tallyveil.knowledge import Aim, Known, Rows, chosen
+from tallyveil.knowledge import Aim, Answers, Rows
 from tallyveil.mechanisms import AnyMechanism
 from tallyveil.rewriter import Workload
 from tallyveil.workload.multiples import Multiples, Place
@@ -129,11 +129,11 @@ class Noise:
         """The numbers of a column's rows, without multiples of other rows."""
         return range(height) if self.distinct is None else self.distinct.rows[column].tolist()
 
-    def different(self, rows: Rows) -> Iterator[Sequence[Known | None]]:
+    def different(self, rows: Rows) -> Iterator[Answers]:
         """What is known of each column's rows, without multiples of other rows."""
         for column, known in enumerate(rows):
             own = self.numbers(column, len(known))
-            yield known if len(own) == len(known) else chosen(known, own)
+            yield known if len(own) == len(known) else known.take(own)
 
 
 def once_each(

@@ -11,7 +11,7 @@ from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.deciding.conditioning import Spread
 from tallyveil.gate.deciding.designed import ErrorComparison
 from tallyveil.gate.deciding.noise import Noise
-from tallyveil.gate.deciding.translations import Saving
+from tallyveil.gate.deciding.translates import Saving
 from tallyveil.knowledge import Rows, Sequences
 
 __all__ = ["Answered", "Forecast", "LookIntervals"]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 from tallyveil.errors import BudgetExceeded, TallyveilError
-from tallyveil.gate.deciding.charged import percent
 from tallyveil.gate.deciding.choice import Choice
+from tallyveil.gate.deciding.cost_messages import percent
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
-from tallyveil.knowledge import Known, Rows
+from tallyveil.knowledge import Answers, Rows
 from tallyveil.mechanisms import law_of
 from tallyveil.mechanisms.units import nearest_units, text_down
 from tallyveil.rewriter import Workload
-from tallyveil.workload.workload import Column
 
-__all__ = ["different_rows", "rows_of", "what_remains", "widest"]
+__all__ = ["different_rows", "what_remains", "widest"]
 
 
 def what_remains(
@@ -39,16 +38,15 @@ def what_remains(
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
         most = text_down(nearest_units(error.remaining), 12)
         parts.append(f"SET dp.{error.unit} to at most {most}{buys}")
-    rows = rows_of(request.workloads, found)
-    half = widest(rows, request.target.confidence)
+    half = widest(request.workloads, found, request.target.confidence)
     if half is None and error.analyst is not None and not parts:
         parts.append("ask the custodian: the policy says who may spend, and how much")
     elif half is None:
         parts.append("ask about records with budget left; history does not determine this")
     else:
         different = different_rows(found, wanted)
-        known = sum(row is not None for row in different)
-        some = "" if known == len(different) else f" for {known} of {len(different)} rows"
+        known, height = sum(own.known_rows for own in different), sum(map(len, different))
+        some = "" if known == height else f" for {known} of {height} rows"
         parts.append(
             f"SET dp.source = history for what is known already, ±{float(half):.6g} {at}{some}"
         )
@@ -56,31 +54,20 @@ def what_remains(
     return hint[0].upper() + hint[1:]
 
 
-def different_rows(found: Mapping[str, Rows], noise: Mapping[str, Noise]) -> list[Known | None]:
-    """What is known of each row, without multiples of other rows."""
-    return [
-        row for table, rows in found.items() for own in noise[table].different(rows) for row in own
-    ]
+def different_rows(found: Mapping[str, Rows], noise: Mapping[str, Noise]) -> list[Answers]:
+    """What is known of the rows of each column, without multiples of other rows."""
+    return [own for table, rows in found.items() for own in noise[table].different(rows)]
 
 
-def rows_of(
-    workloads: Mapping[str, Workload], found: Mapping[str, Rows]
-) -> list[tuple[Column, Known | None]]:
-    """What is known of each row, with its column."""
-    return [
-        (column, row)
+def widest(
+    workloads: Mapping[str, Workload], found: Mapping[str, Rows], confidence: Fraction
+) -> Fraction | None:
+    """The half-width of the widest interval among all rows; None if nothing is known of any."""
+    halves = [
+        column.multiplier * Fraction(error.half_width(confidence))
         for table, workload in workloads.items()
         for column, known in zip(workload.columns, found[table], strict=True)
-        for row in known
-    ]
-
-
-def widest(rows: Iterable[tuple[Column, Known | None]], confidence: Fraction) -> Fraction | None:
-    """The half-width of the widest interval among the rows; None if nothing is known of any."""
-    halves = [
-        column.multiplier * Fraction(row.half_width(confidence))
-        for column, row in rows
-        if row is not None
+        for error in known.used_errors
     ]
     return max(halves, default=None)
 

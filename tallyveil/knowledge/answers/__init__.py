@@ -1,1 +1,1 @@
-"""What is known about one row: released answers, estimates and exact counts, and how precisely."""
+"""What is known about rows: answers and estimates, with a table of the laws of their errors."""

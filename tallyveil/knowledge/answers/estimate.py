@@ -66,6 +66,11 @@ class NoiseWeights:
     def variance(self) -> float:
         return self.noises.variance_of(self.values)
 
+    @property
+    def alone(self) -> bool:
+        """Whether they are of one answer, to the row itself or to a multiple of it."""
+        return len(self.values) == 1
+
     @cached_property
     def kind(self) -> Signature:
         """The noises in canonical order. Only weights of one kind may share a law."""
@@ -177,11 +182,6 @@ class Estimate:
         return self.weights.variance
 
     @property
-    def alone(self) -> bool:
-        """Whether it comes from one answer, to the row itself or to a multiple of it."""
-        return len(self.numbers) == 1
-
-    @property
     def signature(self) -> tuple[bytes, Signature]:
         return self.weights.signature
 
@@ -272,7 +272,7 @@ def surpasses(new: WithError, old: WithError, by: Criterion) -> bool:
     return new.half_width(by) < old.half_width(by) * _BETTER
 
 
-def improves(new: Estimate, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
+def improves(new: WithError, reported: WithError, by: Criterion, confidence: Fraction) -> bool:
     """Whether it `surpasses` what was reported, and its interval at ``confidence`` is no wider."""
     return surpasses(new, reported, by) and (
         by is not None or new.half_width(confidence) <= reported.half_width(confidence)

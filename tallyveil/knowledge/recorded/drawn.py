@@ -12,7 +12,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional.conditional import ConditionalLaw
 from tallyveil.inference.laws.noise import JointNoise
-from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 
 __all__ = ["DRAWS", "DrawnRows", "noises_of"]
@@ -25,7 +25,7 @@ class DrawnRows:
     """The noise and the own answer of each row."""
 
     noises: Noises
-    known: tuple[Known, ...]
+    known: Answers
 
     @classmethod
     def of(cls, number: int, answer: Answer, noise_numbers: IntArray) -> DrawnRows:
@@ -33,15 +33,15 @@ class DrawnRows:
         weights, and what is cached there."""
         noises, basis, one = noises_of(answer), Basis(own=(number,)), np.ones(1)
         shared: dict[int, NoiseWeights] = {}
-        known = []
+        estimates = []
         for place, kind in enumerate(deadline.stoppable(noises.numbers.tolist())):
             weights = shared.get(kind)
             if weights is None:
                 weights = shared[kind] = NoiseWeights(one, noises.take(np.array([place])))
             value, noise = float(answer.values[place]), noise_numbers[place : place + 1]
             draws = None if noises.together is None else noises.together.owners[place : place + 1]
-            known.append(Estimated(Estimate(value, noise, weights, basis, draws)))
-        return cls(noises, tuple(known))
+            estimates.append(Estimate(value, noise, weights, basis, draws))
+        return cls(noises, Answers.estimated(estimates))
 
 
 def noises_of(answer: Answer) -> Noises:

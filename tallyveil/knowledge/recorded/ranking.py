@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.knowledge.recorded.kinds import ColumnKind, Sought
+from tallyveil.knowledge.recorded.column_store import ColumnKind, QueryAxes
 from tallyveil.knowledge.recorded.spans import Cuts, Spans, inserted
 
 __all__ = ["Ranking", "first"]
@@ -29,7 +29,7 @@ class Ranking:
     none is left out.
     """
 
-    sought: Sought
+    sought: QueryAxes
     seen: int
     numbers: IntArray
     expected: FloatArray
@@ -37,7 +37,7 @@ class Ranking:
     complete: bool
 
     @classmethod
-    def of(cls, sought: Sought, kinds: Sequence[ColumnKind], cuts: Cuts, seen: int) -> Ranking:
+    def of(cls, sought: QueryAxes, kinds: Sequence[ColumnKind], cuts: Cuts, seen: int) -> Ranking:
         starts = itertools.accumulate((len(kind.numbers) for kind in kinds), initial=0)
         numbers = np.concatenate([np.zeros(0, np.int64), *(kind.numbers for kind in kinds)])
         expected = np.concatenate([np.zeros(0), *(kind.expected(sought) for kind in kinds)])

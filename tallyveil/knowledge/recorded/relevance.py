@@ -21,13 +21,13 @@ import numpy as np
 
 from tallyveil.accountant import Arrays
 from tallyveil.cache import Cache
-from tallyveil.knowledge.recorded.kinds import (
+from tallyveil.knowledge.recorded.column_store import (
     ARRAYS,
     Axes,
     ColumnKind,
-    Growing,
+    ColumnStore,
     Hull,
-    Sought,
+    QueryAxes,
     hull_of,
 )
 from tallyveil.knowledge.recorded.ranking import Ranking, first
@@ -46,7 +46,7 @@ class Relevance:
     """An index of columns with additive noise. Threads may share it, but only one may add."""
 
     def __init__(self) -> None:
-        self._kinds: list[Growing] = []
+        self._kinds: list[ColumnStore] = []
         self._by_axes: dict[Axes, int] = {}
         self._kind_of = array("i")  # by number, -1 for a column that is not in the index
         self._rankings = _rankings()
@@ -56,7 +56,7 @@ class Relevance:
         """Add column ``number``, with its noise's variance. Numbers must ascend."""
         axes = tuple(factor.axes for factor in column.factors)
         if axes not in self._by_axes:
-            self._kinds.append(Growing(axes, column.shape))
+            self._kinds.append(ColumnStore(axes, column.shape))
             self._by_axes[axes] = len(self._by_axes)
         kind = self._by_axes[axes]
         self._kinds[kind].add(number, column, variance)
@@ -79,7 +79,7 @@ class Relevance:
             own = tuple(map(tuple, axes))
             every = ColumnKind(own, tuple(shape), *(written[f"{n}/{name}"] for name in ARRAYS))
             result._by_axes[own] = n
-            result._kinds.append(Growing.resumed(every))
+            result._kinds.append(ColumnStore.resumed(every))
         result._kind_of = array("i", written["kind_of"].tobytes())
         return result
 
@@ -117,7 +117,7 @@ class Relevance:
 
     def _ranking(self, questions: Sequence[Column], seen: int) -> Ranking:
         """The cached ranking for such questions, of at least the columns below ``seen``."""
-        sought = Sought.of(questions)
+        sought = QueryAxes.of(questions)
         found, seen = self._rankings.find(sought), min(seen, len(self._kind_of))
         if found is None or seen > found.seen + _FEW:
             found = self._ranked(sought, questions, seen)
@@ -134,7 +134,7 @@ class Relevance:
         self._rankings.put(sought, found)
         return found
 
-    def _ranked(self, sought: Sought, questions: Sequence[Column], seen: int) -> Ranking:
+    def _ranked(self, sought: QueryAxes, questions: Sequence[Column], seen: int) -> Ranking:
         kinds = [kind.before(seen) for kind in tuple(self._kinds)]
         return Ranking.of(sought, kinds, self._cuts(questions), seen)
 
@@ -171,7 +171,7 @@ class Relevance:
         """Choices of columns below ``seen`` over few attributes only: those of the questions and of
         one kind of columns, if they have few cells together. The fewest cells come first. Each
         choice has the ``most`` columns that would answer most precisely."""
-        sought, kinds = Sought.of(questions), tuple(self._kinds)
+        sought, kinds = QueryAxes.of(questions), tuple(self._kinds)
         key = sought.axes, len(kinds)
         for few in self._few.get(key, lambda: _few_axes(sought.axes, kinds, questions)):
             within = [kind.before(seen) for kind in kinds if few.issuperset(kind.axes)]
@@ -190,7 +190,7 @@ class Relevance:
         question, and so on, also through ``exact`` columns. Yields the first ``most`` of each
         distance, and stops once there are that many. Distances are computed from the least and the
         greatest values touched, so they may be too small but never too large."""
-        sought = Sought.of(questions)
+        sought = QueryAxes.of(questions)
         reached = [hull_of(question) for question in questions]
         if most:
             ranking = self._ranking(questions, seen)
@@ -232,7 +232,9 @@ def _few() -> Cache[_Few]:
     return Cache(256, 1 << 20, lambda _, some: 100 + 1_000 * len(some))
 
 
-def _few_axes(asked: frozenset[str], kinds: Sequence[Growing], questions: Sequence[Column]) -> _Few:
+def _few_axes(
+    asked: frozenset[str], kinds: Sequence[ColumnStore], questions: Sequence[Column]
+) -> _Few:
     """The attributes ``asked`` with those of each kind of columns, if they are not all attributes
     and have few cells together; the fewest cells first."""
     each = itertools.chain((kind.sizes for kind in kinds), map(sizes_of, questions))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.knowledge.recorded.kinds import ColumnKind, ends_of, least_of
+from tallyveil.knowledge.recorded.column_store import ColumnKind, ends_of, least_of
 from tallyveil.workload.workload import Column
 
 __all__ = ["Cuts", "Spans", "inserted", "sizes_of"]
@@ -120,7 +120,7 @@ class Spans:
         self, point: Mapping[str, int], keys: frozenset[str], *, change: bool
     ) -> BoolArray:
         """Which columns may be nonzero at a point, or with ``change`` may change there
-        (`outside`)."""
+        (`undetermined_proof`)."""
         cuts = self.cuts
         if change and any(at for axis, at in point.items() if axis not in cuts.place):
             return np.zeros(len(self.least), dtype=np.bool_)

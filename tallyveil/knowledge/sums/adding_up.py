@@ -10,12 +10,11 @@ from scipy import sparse
 
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Recent
-from tallyveil.knowledge.answers.answer import Known
-from tallyveil.knowledge.answers.many import reporting, variances
-from tallyveil.knowledge.found import Outlook
+from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.state import State
+from tallyveil.knowledge.sums.common_units import common_units
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
-from tallyveil.knowledge.sums.multiples import common_units
 from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations, relations
 from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
 from tallyveil.knowledge.system import System
@@ -32,17 +31,17 @@ _SUMS: Final[Recent[System, _Exact]] = Recent(4)
 
 def add_up(
     state: State,
-    outlook: Outlook,
+    joint: Estimates,
     columns: Sequence[Column],
-    rows: list[Sequence[Known | None]],
+    rows: list[Answers],
     nonnegative: bool,
 ) -> frozenset[str]:
-    """Make an outlook's rows report values that add up, also to exact rows. Return to what they
-    need not."""
-    system = outlook.system
+    """Make the rows of joint estimates report values that add up, also to exact rows. Return to
+    what they need not."""
+    system = joint.system
     if system is None:
         return EVERYTHING
-    starts, of, values, spread = _known(outlook, rows)
+    starts, of, values, spread = _known(joint, rows)
     # Rows of variance 0 are zero, or follow from the exact rows, which take part anyway.
     known = np.flatnonzero(spread > 0)
     if not len(known):
@@ -50,7 +49,7 @@ def add_up(
     matrix, exact, related = _with_exact_sums(state, system, of, values, spread)
     counts = None
     if nonnegative:
-        counting = np.array([columns[n].counts_up for n in outlook.columns])
+        counting = np.array([columns[n].counts_up for n in joint.columns])
         own = np.repeat(counting, np.diff(starts))[known]
         counts = np.append(own, np.zeros(len(exact.values), bool))
     values = np.concatenate([values[known], exact.values])
@@ -69,29 +68,29 @@ def add_up(
     skipped = NOTHING if sure else frozenset((PUBLIC,))
     if rounded is None:
         return skipped
-    for n, start, end in zip(outlook.columns, starts, starts[1:], strict=False):
+    for n, start, end in zip(joint.columns, starts, starts[1:], strict=False):
         first, last = np.searchsorted(known, (start, end))
         reported = rounded.values[first:last]
         if reported:
-            rows[n] = reporting(rows[n], (known[first:last] - start).tolist(), reported)
+            rows[n] = rows[n].reporting((known[first:last] - start).tolist(), reported)
     return rounded.apart | skipped
 
 
-def find_sums(state: State, outlook: Outlook, rows: Sequence[Sequence[Known | None]]) -> None:
-    """Find to what an outlook's rows add up once those that are not known are bought. `add_up`
-    finds it cached."""
-    if outlook.system is not None:
-        _, of, values, spread = _known(outlook, rows)
-        _with_exact_sums(state, outlook.system, of, values, np.where(np.isnan(spread), 1, spread))
+def find_sums(state: State, joint: Estimates, rows: Sequence[Answers]) -> None:
+    """Find to what the rows of joint estimates add up once those that are not known are bought.
+    `add_up` finds it cached."""
+    if joint.system is not None:
+        _, of, values, spread = _known(joint, rows)
+        _with_exact_sums(state, joint.system, of, values, np.where(np.isnan(spread), 1, spread))
 
 
 def _known(
-    outlook: Outlook, rows: Sequence[Sequence[Known | None]]
+    joint: Estimates, rows: Sequence[Answers]
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Where each column's rows start, and the column, the value and the variance of each row."""
-    starts = np.cumsum([0, *(len(rows[n]) for n in outlook.columns)])
-    of = np.repeat(outlook.columns, np.diff(starts))
-    values, spread = np.concatenate([variances(rows[n]) for n in outlook.columns], axis=1)
+    starts = np.cumsum([0, *(len(rows[n]) for n in joint.columns)])
+    of = np.repeat(joint.columns, np.diff(starts))
+    values, spread = np.concatenate([rows[n].variances for n in joint.columns], axis=1)
     return starts, of, values, spread
 
 

@@ -24,10 +24,10 @@ from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.projection import projected
 from tallyveil.knowledge.sums.free_rows import rounded_freely
-from tallyveil.knowledge.sums.integers import nearest_integers
 from tallyveil.knowledge.sums.margins import rounded_in_margins
-from tallyveil.knowledge.sums.parts import rounded_in_parts
+from tallyveil.knowledge.sums.nearest_integers import nearest_integers
 from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations
+from tallyveil.knowledge.sums.rounded_parts import rounded_in_parts
 
 __all__ = ["ROWS", "Rounded", "jointly_rounded"]
 

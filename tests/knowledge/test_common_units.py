@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge.sums.multiples import common_units
+from tallyveil.knowledge.sums.common_units import common_units
 
 
 @pytest.mark.parametrize(

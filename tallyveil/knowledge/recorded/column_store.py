@@ -23,9 +23,9 @@ __all__ = [
     "ARRAYS",
     "Axes",
     "ColumnKind",
-    "Growing",
+    "ColumnStore",
     "Hull",
-    "Sought",
+    "QueryAxes",
     "ends_of",
     "hull_of",
     "least_of",
@@ -41,7 +41,7 @@ Hull: TypeAlias = Mapping[str, tuple[int, int]]
 """By attribute the least and the greatest value touched. Attributes left out are not bounded."""
 
 
-class Sought(NamedTuple):
+class QueryAxes(NamedTuple):
     """The ``axes`` of some questions. Along ``uneven`` ones some row of a question has several
     coefficients, as a sum has."""
 
@@ -49,7 +49,7 @@ class Sought(NamedTuple):
     uneven: frozenset[str]
 
     @classmethod
-    def of(cls, questions: Iterable[Column]) -> Sought:
+    def of(cls, questions: Iterable[Column]) -> QueryAxes:
         factors = {factor for question in questions for factor in question.factors}
         uneven = (factor for factor in factors if _summary(factor).uneven > 1)
         return cls(
@@ -104,7 +104,7 @@ class ColumnKind:
                 met &= (self.ends[:, 0, place] <= high) & (self.ends[:, 1, place] >= low)
         return met
 
-    def expected(self, sought: Sought, which: IntArray | slice = slice(None)) -> FloatArray:
+    def expected(self, sought: QueryAxes, which: IntArray | slice = slice(None)) -> FloatArray:
         """About the variance of an answer to some questions from each of the columns alone.
 
         Unless a question has several coefficients along an axis, the least one of a column counts:
@@ -138,7 +138,7 @@ def _entries(column: Column, number: int, variance: float) -> tuple[Any, ...]:
     )
 
 
-class Growing:
+class ColumnStore:
     """Columns of one kind, in arrays that double in size when full."""
 
     def __init__(self, axes: Axes, shape: tuple[int, ...]) -> None:
@@ -157,7 +157,7 @@ class Growing:
         )
 
     @classmethod
-    def resumed(cls, every: ColumnKind) -> Growing:
+    def resumed(cls, every: ColumnKind) -> ColumnStore:
         """Start with these columns."""
         result = cls(every.axes, every.shape)
         result._all, result._count = every, len(every.numbers)
@@ -195,7 +195,7 @@ class Growing:
         last = count if seen is None else int(np.searchsorted(every.numbers[:count], seen))
         return every.take(slice(last))
 
-    def copy(self, seen: int) -> Growing:
+    def copy(self, seen: int) -> ColumnStore:
         """A copy to add to, with the columns numbered below ``seen``."""
         result, every = copy.copy(self), self._all
         result._count = int(np.searchsorted(every.numbers[: self._count], seen))

@@ -36,7 +36,7 @@ from tallyveil.mechanisms.losses.weights import can_account
 from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["Saving", "Translations", "reach"]
+__all__ = ["Saving", "Translates", "reach"]
 
 
 def reach(column: Column, relation: Adjacency, squared: bool) -> float:
@@ -83,7 +83,7 @@ def _bytes(_: object, kept: _Kept) -> int:
     return own + sum(column.nbytes for column in workload.columns)
 
 
-class Translations:
+class Translates:
     """For one table: ``published`` are its columns that the ledger has as published, ``sources``
     the SQL of each. Threads may share it."""
 

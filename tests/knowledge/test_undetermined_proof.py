@@ -37,10 +37,12 @@ def test_what_is_ruled_out_lies_outside_the_span(seed: int) -> None:
         asked = np.vstack([written_out(one) for one in questions])
         rank = np.linalg.matrix_rank
         apart = rank(np.vstack([rows, asked])) == rank(rows) + rank(asked)
-        found = state.outside(questions, state.relevance.spans(range(number), questions))
+        found = state.proves_undetermined(
+            questions, state.relevance.spans(range(number), questions)
+        )
         assert not found or apart
         some = [n for n in range(number) if random.random() < 0.5]
-        if state.outside(questions, state.relevance.spans(some, questions)):
+        if state.proves_undetermined(questions, state.relevance.spans(some, questions)):
             part = np.vstack([exact, *(written_out(state.answer(n).column) for n in some)])
             assert rank(np.vstack([part, asked])) == rank(part) + rank(asked)
         one = any_column(random)
@@ -56,7 +58,7 @@ def test_a_range_whose_corner_nobody_has_is_ruled_out_at_once() -> None:
         return Column.joint(("day",), (2000,), 1, np.zeros_like(at), at, np.ones_like(at))
 
     def ruled_out(questions: Sequence[Column], numbers: Sequence[int]) -> bool:
-        return state.outside(questions, state.relevance.spans(numbers, questions))
+        return state.proves_undetermined(questions, state.relevance.spans(numbers, questions))
 
     state = State(1)
     for number in range(1500):
@@ -88,7 +90,9 @@ def test_of_ranges_of_one_attribute_all_that_lies_outside_is_ruled_out(seed: int
             asked *= random.integers(-3, 4, 12)
         if asked.any():
             columns = [line(asked)]
-            found = state.outside(columns, state.relevance.spans(range(number), columns))
+            found = state.proves_undetermined(
+                columns, state.relevance.spans(range(number), columns)
+            )
             rank = np.linalg.matrix_rank
             assert found == (rank(np.vstack([rows, asked])) > rank(rows))
         low, high = sorted(random.choice(13, 2, replace=False))
@@ -115,8 +119,8 @@ def test_a_range_that_others_do_not_connect_is_ruled_out_though_they_have_its_co
         state.learn(release(number, box(low, high, groups=True)))
     for low, high, apart in [(0, 20, False), (0, 40, True), (20, 30, True), (30, 35, False)]:
         asked = [question(low, high)]
-        assert state.outside(asked, state.relevance.spans(range(4), asked)) == apart
+        assert state.proves_undetermined(asked, state.relevance.spans(range(4), asked)) == apart
     both = [question(0, 40), question(20, 30)]
-    assert not state.outside(both, state.relevance.spans(range(4), both))
+    assert not state.proves_undetermined(both, state.relevance.spans(range(4), both))
     both = [question(0, 40), question(10, 45)]
-    assert state.outside(both, state.relevance.spans(range(4), both))
+    assert state.proves_undetermined(both, state.relevance.spans(range(4), both))

@@ -20,55 +20,64 @@ from tallyveil import deadline
 from tallyveil.accountant import Basis
 from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.all_looks import Look
-from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights, Shared
-from tallyveil.knowledge.answers.own_answer import (
-    alike,
+from tallyveil.knowledge.answers.known import Known
+from tallyveil.knowledge.answers.recorded_answer import (
     answer_at,
     content_at,
     place_of,
+    places_of,
     spread_of,
 )
-from tallyveil.knowledge.answers.released_answer import Released
 from tallyveil.knowledge.state import State
 from tallyveil.workload.workload import Column
 
-__all__ = ["looks", "own_answer", "own_answers", "released", "with_own"]
+__all__ = ["direct_answer", "direct_answers", "looks", "released", "with_direct_answer"]
 
 _Only: TypeAlias = str | type[NoiseLaw] | None
 _Shared: TypeAlias = dict[tuple[int, Fraction], NoiseWeights]
 """By the identity of a noise's law, and the factor of the noise."""
 
 
-def own_answers(
-    state: State, column: Column, seen: int, only: _Only = None
-) -> Sequence[Known | None]:
+def direct_answers(state: State, column: Column, seen: int, only: _Only = None) -> Answers:
     """The best own answer of each row in the first ``seen`` recorded columns, the first among
     equals: an answer with additive noise, of the law ``only`` if one is given, or an answer of the
     mechanism ``only`` with a public range."""
-    keys, held = column.row_keys, state.held(column, seen)
+    held = state.held(column, seen)
     if held is None:
-        return [None] * column.height
+        return Answers.unknown(column.height)
     deadline.check()
     several = deadline.distinct(held)
     if _of_multiples(state, column, several):
         return _best_multiples(state, column, held, only)
     best = {numbers: _best(state, numbers, only) for numbers in several}
-    found = [number for number in best.values() if number is not None]
-    drawn = [number for number in found if state.is_drawn_together(number)]
-    if len(best) == len(drawn) == 1 and state.answer(drawn[0]).column.row_keys == keys:
-        rows = state.drawn_rows(drawn[0])
-        return () if rows is None else rows.known
-    answers = {own: None if n is None else state.answer(n) for own, n in best.items()}
-    of_one_law = None if drawn else alike(answers, held, keys)
-    if of_one_law is not None:
-        return of_one_law
-    result: list[Known | None] = []
-    every = zip(column.named_rows, held, strict=True)
-    for place, ((key, content), numbers) in enumerate(deadline.stoppable(every)):
+    rows: dict[int, list[int]] = {}
+    for row, numbers in enumerate(held):
         number = best[numbers]
-        result.append(None if number is None else own_answer(state, number, key, place, content))
-    return result
+        if number is not None:
+            rows.setdefault(number, []).append(row)
+    parts = []
+    for number, own in rows.items():
+        deadline.check()
+        places = places_of(state.answer(number).column, column, own)
+        parts.append((np.array(own, dtype=np.int64), _recorded(state, number, places)))
+    if len(parts) == 1:
+        return parts[0][1].among(column.height, parts[0][0])
+    return Answers.assembled(column.height, parts)
+
+
+def _recorded(state: State, number: int, places: Sequence[int] | None) -> Answers:
+    """The answers of a recorded column's rows at these places; None for all of them."""
+    drawn, answer = state.drawn_rows(number), state.answer(number)
+    if drawn is not None:
+        return drawn.known if places is None else drawn.known.take(places)
+    values = answer.values if places is None else [answer.values[place] for place in places]
+    if answer.law is None:
+        return Answers.listed(
+            Known.in_range(answer.mechanism, answer.scale, int(value)) for value in values
+        )
+    return Answers.with_noise([*map(int, values)], answer.law)
 
 
 def _best(state: State, numbers: Sequence[int], only: _Only) -> int | None:
@@ -95,8 +104,8 @@ def _of_multiples(state: State, column: Column, held: Iterable[tuple[int, ...]])
 
 def _best_multiples(
     state: State, column: Column, held: Sequence[tuple[int, ...]], only: _Only
-) -> Sequence[Known | None]:
-    """As `own_answers`, for multiples. An answer with a public range serves its own row only."""
+) -> Answers:
+    """As `direct_answers`, for multiples. An answer with a public range serves its own row only."""
     shared: _Shared = {}
     result: list[Known | None] = []
     every = zip(column.named_rows, held, strict=True)
@@ -109,12 +118,12 @@ def _best_multiples(
                 spread = spread_of(answer) / own**2
                 if spread < least and (answer.law is not None or own == content):
                     best, least = number, spread
-        one = None if best is None else own_answer(state, best, key, guess, content, shared)
+        one = None if best is None else direct_answer(state, best, key, guess, content, shared)
         result.append(one)
-    return result
+    return Answers.listed(result)
 
 
-def own_answer(
+def direct_answer(
     state: State,
     number: int,
     key: bytes,
@@ -128,20 +137,22 @@ def own_answer(
     place, law = place_of(answer.column, key, guess), answer.law
     times = Fraction(content, content_at(answer.column, place))
     if times == 1:
-        return answer_at(answer, place) if drawn is None else drawn.known[place]
+        known = answer_at(answer, place) if drawn is None else drawn.known[place]
+        if known is not None:
+            return known
     if law is None:
         raise TypeError(f"an answer of {answer.mechanism} cannot be multiplied")
     if drawn is None and (times == -1 or not law.scale):
         value = int(answer.values[place]) * times.numerator // times.denominator
-        return Released.of(value, law)
+        return Known.with_noise(value, law)
     estimate = released(state, number, place, float(times))
     if shared is not None and drawn is None:
         weights = shared.setdefault((id(law), times), estimate.weights)
         estimate = replace(estimate, weights=weights)
-    return Estimated(estimate)
+    return Known.estimated(estimate)
 
 
-def with_own(
+def with_direct_answer(
     state: State, estimate: Estimate | None, number: int, key: bytes, content: int
 ) -> Estimate | None:
     """Combine the estimate of the row of this key and content with the row's own answer in column

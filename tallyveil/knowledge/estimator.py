@@ -14,18 +14,20 @@ from typing import Final, NamedTuple
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
+from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.estimate import Shared
-from tallyveil.knowledge.found import Bought, Found, Outlook
-from tallyveil.knowledge.joined import joined
-from tallyveil.knowledge.own import released
+from tallyveil.knowledge.direct_answers import released
+from tallyveil.knowledge.estimates import Estimates
+from tallyveil.knowledge.found import Bought, Found
 from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
-from tallyveil.knowledge.reported import better
+from tallyveil.knowledge.selection import better
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System
+from tallyveil.knowledge.update import updated
 from tallyveil.workload.workload import Column
 
-__all__ = ["Looks", "is_large"]
+__all__ = ["Estimator", "is_large"]
 
 _ROWS: Final = 2_000  # rows estimated jointly
 _EVERY_ROW: Final = 4_000  # rows of a statement; further rows have their own answers only
@@ -53,16 +55,16 @@ class _Share(NamedTuple):
         return cls(work, max(1, KINDS * columns // every))
 
 
-class Looks:
+class Estimator:
     """The estimates for one table. Threads may share it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._outlooks: Cache[Outlook] = Cache(1024, 1 << 27, lambda _, one: one.weight)
+        self._estimates: Cache[Estimates] = Cache(1024, 1 << 27, lambda _, one: one.weight)
 
     def at(
         self, columns: Sequence[Column], which: Sequence[int], seen: int, asked: int
-    ) -> tuple[Outlook, ...]:
+    ) -> tuple[Estimates, ...]:
         """Estimate all rows of the columns ``which`` from the first ``seen`` recorded columns,
         jointly where possible. Rows beyond the limit get no estimate.
 
@@ -78,9 +80,9 @@ class Looks:
 
     def _in_parts(
         self, columns: Sequence[Column], which: Sequence[int], seen: int
-    ) -> tuple[Outlook, ...]:
+    ) -> tuple[Estimates, ...]:
         """As `at`, for columns that are all asked or all sums."""
-        found: list[Outlook] = []
+        found: list[Estimates] = []
         left, parts = _EVERY_ROW, [tuple(which)] if which else []
         while parts:
             part = parts.pop()
@@ -91,7 +93,7 @@ class Looks:
                 share = _Share.of(len(part), len(which))
                 one = self._look(some, part, seen, share, len(part))
             elif len(part) == 1:
-                one = Outlook.nothing(part, some, seen)
+                one = Estimates.nothing(part, some, seen)
             if one is None:
                 middle = (len(part) + 1) // 2
                 parts += [part[middle:], part[:middle]]
@@ -100,19 +102,19 @@ class Looks:
             found.append(one)
         return tuple(found)
 
-    def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Outlook, ...]:
-        """The outlook from exact rows alone, with which fresh answers and those of large statements
+    def agreeing(self, columns: Sequence[Column], which: Sequence[int]) -> tuple[Estimates, ...]:
+        """The system of exact rows alone, with which fresh answers and those of large statements
         must agree. Large statements get no laws."""
         some = [columns[n] for n in which]
         if not sum(column.height for column in some):
             return ()
         share = _Share(WRITTEN_OUT, 0 if is_large(some) else KINDS)
         key = _key(some, share, len(some))
-        found = self._outlooks.find(key)
+        found = self._estimates.find(key)
         if found is None:
             system = System.of(self._state, some, (), *share)
-            found = replace(Outlook.nothing(tuple(which), some, -1), system=system)
-            self._outlooks.put(key, found)
+            found = replace(Estimates.nothing(tuple(which), some, -1), system=system)
+            self._estimates.put(key, found)
         return (replace(found, columns=tuple(which)),)
 
     def _look(
@@ -122,59 +124,61 @@ class Looks:
         seen: int,
         share: _Share,
         asked: int,
-    ) -> Outlook | None:
+    ) -> Estimates | None:
         """Estimate the columns, of which the first ``asked`` determine the others, from the first
         ``seen`` recorded columns; None if several columns are too large together."""
         key = _key(columns, share, asked)
-        latest = self._outlooks.find(key)
+        latest = self._estimates.find(key)
         if latest is not None and latest.seen == seen:
             return replace(latest, columns=which)
-        found = self._uncached(columns, Outlook.nothing(which, columns, seen), share, latest, asked)
+        found = self._uncached(
+            columns, Estimates.nothing(which, columns, seen), share, latest, asked
+        )
         if found is not None and found.unknown > _zero_rows(columns):
             found = self._narrowed(columns, found, share, asked)
         if found is not None and (latest is None or latest.seen < seen):
-            self._outlooks.put(key, found)
+            self._estimates.put(key, found)
         return found
 
     def _uncached(
         self,
         columns: Sequence[Column],
-        nothing: Outlook,
+        nothing: Estimates,
         share: _Share,
-        latest: Outlook | None,
+        latest: Estimates | None,
         asked: int,
-    ) -> Outlook | None:
-        """Return the outlook of `_look`, uncached. Reuses ``latest`` if the same recorded columns
+    ) -> Estimates | None:
+        """Return the estimates of `_look`, uncached. Reuses ``latest`` if the same recorded columns
         would be used."""
         state, seen = self._state, nothing.seen
         taken, work, whole = self._chosen(columns, seen, share.work, asked)
-        outside = replace(nothing, outside=True, given_up=not whole)
+        unhelped = replace(nothing, undetermined=True, given_up=not whole)
         if taken is None and asked == 1:
-            return outside
+            return unhelped
         if latest is not None and latest.chosen == (taken, work):
             return replace(latest, seen=seen, columns=nothing.columns)
         sums = sum(column.height for column in columns[asked:])
         system = System.of(state, columns, taken or (), work, share.kinds, sums)
         if taken is None:
-            return None if system is None else replace(outside, system=system)
+            return None if system is None else replace(unhelped, system=system)
         if system is None:
             return replace(nothing, chosen=(taken, work)) if len(columns) == 1 else None
         if not system.used:  # rows that follow from exact rows alone are known already (`exact`)
             return replace(nothing, system=system, chosen=(taken, work))
         if len(system.used) < len(taken):  # more were checked than there was the work for
             spans = state.relevance.spans(system.used, columns)
-            if state.outside(columns[:asked], spans):
-                found = replace(outside, chosen=(taken, work))
+            if state.proves_undetermined(columns[:asked], spans):
+                found = replace(unhelped, chosen=(taken, work))
                 return found if asked == 1 else replace(found, system=system)
         return replace(nothing.estimated(system), chosen=(taken, work))
 
     def _narrowed(
-        self, columns: Sequence[Column], found: Outlook, share: _Share, asked: int
-    ) -> Outlook:
+        self, columns: Sequence[Column], found: Estimates, share: _Share, asked: int
+    ) -> Estimates:
         """Estimate from fewer recorded columns, if that determines more rows: with all of them,
         there may have been too much work to find out what a few determine."""
         used = () if found.system is None else found.system.used
-        if not found.given_up and (found.outside or len(used) == found.seen):
+        if not found.given_up and (found.undetermined or len(used) == found.seen):
             return found
         most, best, empty = share.work // COLUMN, found, _zero_rows(columns)
         narrow = self._state.relevance.narrow(columns, found.seen, most)
@@ -189,13 +193,13 @@ class Looks:
             if solved.issuperset(numbers):  # then they determine no more rows
                 continue
             spans = self._state.relevance.spans(numbers, columns)
-            if self._state.outside(columns[:asked], spans):
+            if self._state.proves_undetermined(columns[:asked], spans):
                 continue
             sums = sum(column.height for column in columns[asked:])
             system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
             if system is None or not system.used or system.surely_unknown >= best.unknown:
                 continue
-            one = replace(found, outside=False).estimated(system)
+            one = replace(found, undetermined=False).estimated(system)
             if one.unknown < best.unknown:
                 best = replace(one, chosen=found.chosen)
             if best.unknown <= empty:
@@ -215,66 +219,65 @@ class Looks:
             work = work * min(_WORK, _UNKNOWN * sum(column.height for column in columns)) // _WORK
         # If all recorded columns determine nothing, no part of them does.
         recorded = None if same else state.relevance.every(columns, seen)
-        if recorded is not None and state.outside(columns[:asked], recorded):
+        if recorded is not None and state.proves_undetermined(columns[:asked], recorded):
             return None, work, True
         every, spans = state.relevant(same, columns, seen, work)
-        if not same and state.outside(columns[:asked], spans):
+        if not same and state.proves_undetermined(columns[:asked], spans):
             return None, work, False
         recorded_columns = [state.answer(n).column for n in every]
         fits = fitting(prepared(state.seed, recorded_columns), prepared(state.seed, columns))
         return tuple(itertools.compress(every, fits)), work, False
 
-    def after(self, found: Found, bought: Bought, seen: int) -> list[Outlook]:
-        """The outlooks after the purchase."""
+    def after(self, found: Found, bought: Bought, seen: int) -> list[Estimates]:
+        """The estimates after the purchase."""
         if not bought.by_other_rows:
-            return [self._after_bought(found, one, bought, seen) for one in found.outlooks]
-        before = [n for one in found.outlooks if one.system for n in one.system.used]
+            return [self._after_bought(found, one, bought, seen) for one in found.estimates]
+        before = [n for one in found.estimates if one.system for n in one.system.used]
         fresh = (self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values)))
         used = tuple(dict.fromkeys((*fresh, *before)))
         system = System.of(self._state, found.columns, used, ANY_WORK)
-        nothing = Outlook.nothing(tuple(range(len(found.columns))), found.columns, seen)
+        nothing = Estimates.nothing(tuple(range(len(found.columns))), found.columns, seen)
         return [nothing if system is None else nothing.estimated(system)]
 
-    def _after_bought(self, found: Found, outlook: Outlook, bought: Bought, seen: int) -> Outlook:
-        """The outlook after some of its rows, or rows of other columns, were bought."""
+    def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:
+        """The estimates after some of its rows, or rows of other columns, were bought."""
         state = self._state
-        if not outlook.examined and not any(map(any, outlook.rows)):
-            return outlook  # it has too many rows
-        columns = [found.columns[n] for n in outlook.columns]
-        asks = outlook.columns[0] < found.asked
-        asked = sum(n < found.asked for n in outlook.columns) if asks else len(columns)
-        alike = [one for one in found.outlooks if (one.columns[0] < found.asked) == asks]
-        places = [n for n, number in enumerate(bought.columns) if number in outlook.columns]
+        if not joint.examined and not any(own.known_rows for own in joint.rows):
+            return joint  # it has too many rows
+        columns = [found.columns[n] for n in joint.columns]
+        asks = joint.columns[0] < found.asked
+        asked = sum(n < found.asked for n in joint.columns) if asks else len(columns)
+        alike = [one for one in found.estimates if (one.columns[0] < found.asked) == asks]
+        places = [n for n, number in enumerate(bought.columns) if number in joint.columns]
         share = _Share.of(len(columns), sum(len(one.columns) for one in alike))
         if not places:
-            return self._look(columns, outlook.columns, seen, share, asked) or outlook
+            return self._look(columns, joint.columns, seen, share, asked) or joint
         used = [state.of_charge(bought.charge_id, place) for place in places]
         rows = [bought.rows[place] for place in places]
-        mine = [outlook.columns.index(bought.columns[place]) for place in places]
-        mixed, shared = [list(estimates) for estimates in outlook.rows], Shared()
+        mine = [joint.columns.index(bought.columns[place]) for place in places]
+        mixed, shared = [[*own.row_estimates] for own in joint.rows], Shared()
         for number, of, own in zip(used, mine, rows, strict=True):
             if state.answer(number).law is None:
-                return outlook
+                return joint
             for place, row in enumerate(own.tolist()):
                 before = mixed[of][row]
                 if before is not None:
                     fresh = released(state, number, place, shared=shared)
                     mixed[of][row] = before.mixed(fresh, shared)
-        now = joined(state, outlook, columns[:asked], columns[asked:], used, mine, rows, _WORK)
-        if now is None and len(columns) > 1 and not outlook.examined and not is_large(columns):
+        now = updated(state, joint, columns[:asked], columns[asked:], used, mine, rows, _WORK)
+        if now is None and len(columns) > 1 and not joint.examined and not is_large(columns):
             # So far the rows had their own answers, without relations. Now they are estimated, and
             # rounded as they will be when the statement is asked again.
-            now = self._look(columns, outlook.columns, seen, share, asked)
+            now = self._look(columns, joint.columns, seen, share, asked)
         if now is None:
-            now = outlook
-        elif seen == outlook.seen + len(bought.columns):
+            now = joint
+        elif seen == joint.seen + len(bought.columns):
             now = replace(now, seen=seen)
-            self._outlooks.put(_key(columns, share, asked), now)
-        best = tuple(
-            tuple(better(a, b, found.aims[n].criterion) for a, b in zip(*pair, strict=True))
-            for n, *pair in zip(now.columns, now.rows, mixed, strict=True)
+            self._estimates.put(_key(columns, share, asked), now)
+        every = zip(now.columns, now.rows, map(Answers.estimated, mixed), strict=True)
+        return replace(
+            now, rows=tuple(better(own, others, found.aims[n]) for n, own, others in every)
         )
-        return replace(now, rows=best)
 
 
 def is_large(columns: Sequence[Column]) -> bool:
@@ -288,6 +291,6 @@ def _zero_rows(columns: Sequence[Column]) -> int:
 
 
 def _key(columns: Sequence[Column], share: _Share, asked: int) -> tuple[Hashable, ...]:
-    """What an outlook is cached by. Where only the first columns are ``asked``, the others may have
+    """What estimates is cached by. Where only the first columns are ``asked``, the others may have
     no estimates, and no system that relates them: they follow as sums."""
     return (share, asked, *(column.row_names for column in columns))

@@ -17,19 +17,19 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.inference.canonical import first_least
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Estimated, Known
+from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.answers.errors import EXACT, Error, EstimateError, NoiseSum
 from tallyveil.knowledge.answers.estimate import NoiseWeights, surpasses
-from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.answers.known import Known
+from tallyveil.knowledge.direct_answers import direct_answer
 from tallyveil.knowledge.found import Bought
-from tallyveil.knowledge.own import own_answer
 from tallyveil.knowledge.state import State
 from tallyveil.workload.multiples import Multiples, Place
 from tallyveil.workload.workload import Column
 
 __all__ = ["in_proportion", "narrowed", "put_multiples", "same_in_range"]
 
-_Rows: TypeAlias = list[Sequence[Known | None]]
+_Rows: TypeAlias = list[Answers]
 
 
 def _identical(found: Multiples, rows: _Rows) -> bool:
@@ -39,13 +39,13 @@ def _identical(found: Multiples, rows: _Rows) -> bool:
     )
 
 
-def _same(first: Sequence[Known | None], second: Sequence[Known | None]) -> bool:
+def _same(first: Answers, second: Answers) -> bool:
     if first is second:
         return True
-    if not (isinstance(first, Alike) and isinstance(second, Alike)):
+    if first.reported or second.reported or not (first.of_one_noise and second.of_one_noise):
         return False
-    reported = first.reported is second.reported is None
-    return reported and first.law is second.law and [*first.values] == [*second.values]
+    laws = {error.key for error in (*first.used_errors, *second.used_errors) if not error.exact}
+    return len(laws) == 1 and [*first.released] == [*second.released]
 
 
 class _Changes:
@@ -62,7 +62,7 @@ class _Changes:
 
     def end(self) -> None:
         for column, found in self._changed.items():
-            self._rows[column] = found
+            self._rows[column] = Answers.listed(found)
 
 
 def put_multiples(
@@ -81,9 +81,9 @@ def put_multiples(
         return
     for alike in multiples.alike or ():
         leaders = [number for number in alike if number in bought.columns]
-        if len(leaders) == 1 and isinstance(rows[leaders[0]], Alike):
+        if len(leaders) == 1 and rows[leaders[0]].of_one_noise:
             for number in alike:
-                if not any(one is not None and not one.exact for one in rows[number]):
+                if all(error.exact for error in rows[number].used_errors):
                     rows[number] = rows[leaders[0]]
     if _identical(multiples, rows):
         return
@@ -105,13 +105,12 @@ def put_multiples(
             if one is not None:
                 continue
             key = columns[place.column].row_keys[place.row]
-            answer = own_answer(state, number, key, guess, place.content, shared)
+            answer = direct_answer(state, number, key, guess, place.content, shared)
             before = put.of(place.column)[place.row]
-            comparable = before is not None and before.additive
             if (
                 before is None
-                or not comparable
-                or surpasses(answer, before, aims[place.column].criterion)
+                or not before.error.additive
+                or surpasses(answer.error, before.error, aims[place.column].criterion)
             ):
                 put.of(place.column)[place.row] = answer
     put.end()
@@ -147,7 +146,7 @@ def same_in_range(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -
             one, aim = rows[place.column][place.row], aims[place.column]
             if one is None or one is best:
                 continue
-            scale = aim.scale if one.suffices(aim) else math.inf
+            scale = aim.scale if one.error.suffices(aim) else math.inf
             if best is None or scale < least:
                 best, least = one, scale
         for place in group:
@@ -165,10 +164,10 @@ def narrowed(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> Non
         return
     for group in deadline.stoppable(multiples.groups):
         each = [rows[place.column][place.row] for place in group]
-        if any(one is not None and (one.exact or not one.additive) for one in each):
+        if any(one is not None and (one.error.exact or not one.error.additive) for one in each):
             continue
         units = [
-            math.inf if one is None else _width(one, place, aims, widths) / abs(place.content)
+            math.inf if one is None else _width(one.error, place, aims, widths) / abs(place.content)
             for one, place in zip(each, group, strict=True)
         ]
         best = first_least(np.array(units))
@@ -185,20 +184,21 @@ def narrowed(columns: Sequence[Column], aims: Sequence[Aim], rows: _Rows) -> Non
 
 
 def _width(
-    known: Known, place: Place, aims: Sequence[Aim], widths: dict[tuple[int, Hashable], float]
+    error: Error, place: Place, aims: Sequence[Aim], widths: dict[tuple[int, Hashable], float]
 ) -> float:
-    key = place.column, known.law
+    key = place.column, error.key
     if key not in widths:
-        widths[key] = known.half_width(aims[place.column].confidence)
+        widths[key] = error.half_width(aims[place.column].confidence)
     return widths[key]
 
 
 def _times(known: Known, factor: Fraction) -> Known | None:
     """The answer times a factor; None for a released answer, which all multiples have anyway."""
-    if isinstance(known, Estimated) and not known.beside.laws:
-        return Estimated(known.estimate.times(float(factor)))
-    if isinstance(known, Released) and abs(factor) == 1:
-        return Released(known.value * int(factor), known.laws)
+    error = known.error
+    if known.estimate is not None and isinstance(error, EstimateError) and error.beside == EXACT:
+        return Known.estimated(known.estimate.times(float(factor)))
+    if isinstance(error, NoiseSum) and abs(factor) == 1:
+        return Known(error, known.released * int(factor))
     return None
 
 
@@ -212,7 +212,7 @@ def in_proportion(
         return
     for group in deadline.stoppable(multiples.groups):
         each = [rows[place.column][place.row] for place in group]
-        known = [one for one in each if one is not None and one.additive]
+        known = [one for one in each if one is not None and one.error.additive]
         if len(known) < len(each):
             continue
         first, content = known[0].rounded, group[0].content
@@ -223,7 +223,7 @@ def in_proportion(
             continue
         unit = math.gcd(*(place.content for place in group))
         width = [
-            one.half_width(aims[place.column].confidence) / abs(place.content)
+            one.error.half_width(aims[place.column].confidence) / abs(place.content)
             for one, place in zip(known, group, strict=True)
         ]
         best = first_least(np.array(width))

@@ -11,7 +11,7 @@ import pytest
 
 from tallyveil.inference import DiscreteLaplaceLaw, Noises
 from tallyveil.knowledge.answers.estimate import NoiseWeights
-from tallyveil.knowledge.looks import Looks
+from tallyveil.knowledge.estimator import Estimator
 from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -54,23 +54,23 @@ def test_the_columns_of_one_statement_share_the_work_of_a_look(
 
     monkeypatch.setattr(System, "solved", counted)
     columns = [_column(number) for number in range(60)]
-    found = Looks(state).at(columns, range(60), state.recorded, 60)
-    assert [n for outlook in found for n in outlook.columns] == [*range(60)]
-    for outlook in found:
-        assert [*map(len, outlook.rows)] == [columns[n].height for n in outlook.columns]
+    found = Estimator(state).at(columns, range(60), state.recorded, 60)
+    assert [n for joint in found for n in joint.columns] == [*range(60)]
+    for joint in found:
+        assert [*map(len, joint.rows)] == [columns[n].height for n in joint.columns]
     assert sum(rows) <= 4_000
     assert len(rows) <= 8
 
 
 def test_columns_looked_at_in_several_parts_are_known_as_well_as_some_of_them(state: State) -> None:
     columns, seen = [_column(number) for number in range(60)], state.recorded
-    (few,) = Looks(state).at(columns, range(5), seen, 5)
-    many = Looks(state).at(columns, range(60), seen, 60)
+    (few,) = Estimator(state).at(columns, range(5), seen, 5)
+    many = Estimator(state).at(columns, range(60), seen, 60)
     for one, other in zip(few.rows, many[0].rows, strict=False):
         for a, b in zip(one, other, strict=True):
             assert a is not None
             assert b is not None
-            assert b.variance <= a.variance * 1.25
+            assert b.error.variance <= a.error.variance * 1.25
 
 
 def test_a_row_without_coefficients_is_not_looked_for_in_fewer_columns(
@@ -90,15 +90,15 @@ def test_a_row_without_coefficients_is_not_looked_for_in_fewer_columns(
         return solved(system)
 
     monkeypatch.setattr(System, "solved", counted)
-    (found,) = Looks(state).at([Column((asked,))], [0], state.recorded, 1)
+    (found,) = Estimator(state).at([Column((asked,))], [0], state.recorded, 1)
     assert [row is None for row in found.rows[0]] == [False] * len(days) + [True]
     assert len(systems) == 1
 
 
 def test_many_columns_are_looked_at_before_anything_is_recorded() -> None:
     columns = [_column(number) for number in range(40)]
-    found = Looks(State(1)).at(columns, range(40), 0, 40)
-    assert not any(any(rows) for outlook in found for rows in outlook.rows)
+    found = Estimator(State(1)).at(columns, range(40), 0, 40)
+    assert not any(rows.known_rows for joint in found for rows in joint.rows)
     assert len(found) == 2
 
 
@@ -142,9 +142,9 @@ def test_where_nothing_follows_from_all_columns_no_fewer_are_looked_at(
     state = State(1)
     for number in range(100):
         state.learn(release(number, _ranged(**{f"part{number % 9}": (1 + number // 9, 50)})))
-    (found,) = Looks(state).at([_ranged(hour=(3, 9))], [0], state.recorded, 1)
-    assert found.outside
-    assert found.rows == ((None,),)
+    (found,) = Estimator(state).at([_ranged(hour=(3, 9))], [0], state.recorded, 1)
+    assert found.undetermined
+    assert [[*rows] for rows in found.rows] == [[None]]
     assert not narrowed
 
 
@@ -157,10 +157,11 @@ def test_where_nothing_follows_from_most_columns_the_others_are_looked_at(
         state.learn(release(number, _ranged(hour=(0, 50), part=(1 + number % 40, 50))))
     hours = [_ranged(hour=(0, 20)), _ranged(hour=(20, 50))]
     state.learn(release(1_200, *hours, scale=5e5))
-    (found,) = Looks(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
+    (found,) = Estimator(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
     ((row,),) = found.rows
     assert row is not None
-    assert row.basis.whole == (1_201, 1_200)
+    assert row.estimate is not None
+    assert row.estimate.basis.whole == (1_201, 1_200)
     assert narrowed == [[1_201, 1_200]]  # and no more, once all rows are known
 
 
@@ -169,6 +170,6 @@ def test_few_of_many_choices_of_columns_are_looked_at(narrowed: list[list[int]])
     for number in range(1_200):
         other = {f"part{number % 12}": (1 + number % 40, 50)}
         state.learn(release(number, _ranged(hour=(0, 50), **other)))
-    (found,) = Looks(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
-    assert found.rows == ((None,),)
+    (found,) = Estimator(state).at([_ranged(hour=(0, 50))], [0], state.recorded, 1)
+    assert [[*rows] for rows in found.rows] == [[None]]
     assert 0 < len(narrowed) <= 4

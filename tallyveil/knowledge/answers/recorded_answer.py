@@ -9,42 +9,21 @@ from typing import Final
 from tallyveil.accountant import Answer
 from tallyveil.cache import Cache
 from tallyveil.inference import NoiseLaw, Noises
-from tallyveil.knowledge.answers.answer import InRange, ranged
-from tallyveil.knowledge.answers.many import Alike
-from tallyveil.knowledge.answers.released_answer import Released
+from tallyveil.knowledge.answers.known import Known
 from tallyveil.mechanisms import mechanism
 from tallyveil.workload.workload import Column
 
-__all__ = ["alike", "answer_at", "content_at", "noises_of", "place_of", "spread_of"]
+__all__ = ["answer_at", "content_at", "noises_of", "place_of", "places_of", "spread_of"]
 
 _LESS: Final = 1 - 1e-9
 
 
-def answer_at(answer: Answer, place: int) -> Released | InRange:
+def answer_at(answer: Answer, place: int) -> Known:
     """The answer of the row at this place of its column."""
     value, law = int(answer.values[place]), answer.law
-    return ranged(answer.mechanism, answer.scale, value) if law is None else Released.of(value, law)
-
-
-def alike(
-    best: Mapping[tuple[int, ...], Answer | None],
-    held: Sequence[tuple[int, ...]],
-    keys: Sequence[bytes],
-) -> Alike | None:
-    """The answers of the rows with these ``keys``, or None unless all noise has one law. ``best``
-    has the best answer for each set of columns that a row is ``held`` by."""
-    laws = {numbers: None if one is None else one.law for numbers, one in best.items()}
-    noisy = {law for law in laws.values() if law is not None and law.scale}
-    if None in laws.values() or len(noisy) != 1:
-        return None
-    values = [
-        int(one.values[place_of(one.column, key, n)])
-        for n, (key, numbers) in enumerate(zip(keys, held, strict=True))
-        if (one := best[numbers]) is not None
-    ]
-    noiseless = {numbers for numbers, law in laws.items() if law not in noisy}
-    exact = frozenset(n for n, numbers in enumerate(held) if numbers in noiseless)
-    return Alike(values, noisy.pop(), exact)
+    if law is None:
+        return Known.in_range(answer.mechanism, answer.scale, value)
+    return Known.with_noise(value, law)
 
 
 def place_of(column: Column, key: bytes, guess: int) -> int:
@@ -59,6 +38,16 @@ def place_of(column: Column, key: bytes, guess: int) -> int:
     found = _places(column)[key]
     alike = near and contents is not None and abs(contents[guess]) == abs(contents[found])
     return guess if alike else found
+
+
+def places_of(column: Column, asked: Column, rows: Sequence[int]) -> Sequence[int] | None:
+    """The places of some rows of the column ``asked``; None if these are all rows in their order.
+    No two rows of either column may be multiples of one another."""
+    keys, own = asked.row_keys, column.row_keys
+    if len(rows) == len(keys) and own == keys:
+        return None
+    places = _places(column)
+    return [row if row < len(own) and own[row] == keys[row] else places[keys[row]] for row in rows]
 
 
 def content_at(column: Column, place: int) -> int:

@@ -12,8 +12,10 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant import Basis, Part, encode_column
 from tallyveil.knowledge.answers.aim import Aim
-from tallyveil.knowledge.answers.answer import Estimated, Known, total
-from tallyveil.knowledge.answers.own_answer import content_at
+from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.answers.errors import Error, EstimateError
+from tallyveil.knowledge.answers.known import total
+from tallyveil.knowledge.answers.recorded_answer import content_at
 from tallyveil.workload.workload import Column, Summed
 
 __all__ = ["Totals"]
@@ -37,29 +39,27 @@ class Totals:
     """Whether every row whose parts are all known is in ``as_sums``."""
 
     @classmethod
-    def put(
-        cls, number: int, summed: Summed, rows: list[Sequence[Known | None]], aim: Aim
-    ) -> Totals:
+    def put(cls, number: int, summed: Summed, rows: list[Answers], aim: Aim) -> Totals:
         """Replace rows by sums of their parts where these are as precise."""
         order = np.argsort(summed.places, kind="stable")
         every = summed.parts[order].tolist()
         ends = np.searchsorted(summed.places[order], np.arange(summed.column.height + 1)).tolist()
         parts = [every[start:end] for start, end in pairwise(ends)]
-        fine, found = rows[summed.of], list(rows[number])
+        fine, found = [*rows[summed.of]], [*rows[number]]
         as_sums, better, complete = [], set[int](), True
         for row, own in enumerate(deadline.stoppable(parts)):
             known = [one for part in own if (one := fine[part]) is not None]
             if len(known) < len(own):
                 continue
             whole, alone = total(known), found[row]
-            if alone is None or _serves(whole, alone, aim):
+            if alone is None or _serves(whole.error, alone.error, aim):
                 found[row] = whole
                 as_sums.append(row)
-                if alone is None or not _same(whole, alone):
+                if alone is None or not _same(whole.error, alone.error):
                     better.add(row)
             else:
                 complete = False
-        rows[number] = found
+        rows[number] = Answers.listed(found)
         return cls(number, summed.column, summed.of, parts, as_sums, frozenset(better), complete)
 
     def basis(self, row: int, made_from: Sequence[Basis]) -> Basis | None:
@@ -83,17 +83,16 @@ class Totals:
             content=content_at(self.column, row),
         )
 
-    def add_up(self, rows: list[Sequence[Known | None]]) -> None:
+    def add_up(self, rows: list[Answers]) -> None:
         """Make the rows ``as_sums`` report the sums of their parts' reported values."""
-        fine, own = rows[self.of], list(rows[self.number])
-        for row in deadline.stoppable(self.as_sums):
-            parts = [one.rounded for part in self.parts[row] if (one := fine[part]) is not None]
-            before = own[row]
-            own[row] = before and before.reporting(sum(parts))
-        rows[self.number] = own
+        fine = rows[self.of].rounded
+        sums = [
+            sum(map(fine.__getitem__, self.parts[row])) for row in deadline.stoppable(self.as_sums)
+        ]
+        rows[self.number] = rows[self.number].reporting(self.as_sums, sums)
 
 
-def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
+def _serves(whole: Error, alone: Error, aim: Aim) -> bool:
     """Whether the sum is as precise as the row alone. At the aim's confidence the row's interval
     may have been reported, so the sum's is no wider."""
     if alone.exact or whole.exact:
@@ -105,10 +104,10 @@ def _serves(whole: Known, alone: Known, aim: Aim) -> bool:
     return whole.half_width(aim.confidence) <= alone.half_width(aim.confidence)
 
 
-def _same(whole: Known, alone: Known) -> bool:
+def _same(whole: Error, alone: Error) -> bool:
     """Whether the variances are equal. Either may be smaller than a double can hold."""
     return abs(whole.variance - alone.variance) <= _SAME * alone.variance
 
 
-def _rough(known: Known) -> bool:
-    return isinstance(known, Estimated) and known.estimate.weights.rough
+def _rough(error: Error) -> bool:
+    return isinstance(error, EstimateError) and error.weights.rough

@@ -34,7 +34,7 @@ from tallyveil.knowledge.recorded.spans import Spans
 from tallyveil.workload.classes import all_known
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["keys_of", "outside", "separate"]
+__all__ = ["keys_of", "proves_undetermined", "separate"]
 
 _PLACES: Final = 16  # places of a question to check
 _QUESTIONS: Final = 16
@@ -76,7 +76,9 @@ def _own_cells(factor: Factor) -> bool:
     return bool(np.bincount(factor.rows[alone], minlength=factor.height).all())
 
 
-def outside(questions: Sequence[Column], keys: frozenset[str], recorded: Sequence[Spans]) -> bool:
+def proves_undetermined(
+    questions: Sequence[Column], keys: frozenset[str], recorded: Sequence[Spans]
+) -> bool:
     """Whether the check proves that no combination of the questions' rows but 0 lies in the span of
     the recorded rows."""
     if len(questions) > _QUESTIONS:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
 
-__all__ = ["Holding"]
+__all__ = ["RowIndex"]
 
 _FEW: Final = 4  # keys
 _MANY: Final = 4_096
@@ -26,7 +26,7 @@ _Halves: TypeAlias = npt.NDArray[np.uint64]
 """The first halves of keys, and the second halves (2×n)."""
 
 
-class Holding:
+class RowIndex:
     """Column numbers by row key. The columns it starts with are in arrays, sorted by the first
     halves of the keys; later ones are in a dictionary. Threads may share it, but only one may add.
     """
@@ -89,7 +89,7 @@ class Holding:
                 return True
         return False
 
-    def copy(self) -> Holding:
+    def copy(self) -> RowIndex:
         """A copy, which takes little time."""
         result = copy.copy(self)
         result._others = self._others.copy()

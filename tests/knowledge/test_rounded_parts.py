@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tallyveil.knowledge.sums.parts import rounded_in_parts
+from tallyveil.knowledge.sums.rounded_parts import rounded_in_parts
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -20,13 +20,13 @@ from tallyveil import deadline
 from tallyveil.accountant import Accountant
 from tallyveil.rewriter import Workload
 
-__all__ = ["Elsewhere"]
+__all__ = ["OtherProcesses"]
 
 _PAUSE: Final = 0.005  # seconds between two readings of the ledger
 
 
 @dataclass(eq=False)
-class Elsewhere:
+class OtherProcesses:
     """For one accountant's ledger. Threads may share it."""
 
     accountant: Accountant
