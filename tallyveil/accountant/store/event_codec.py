@@ -27,7 +27,6 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint_law import Joint
-from tallyveil.accountant.store.compression import compressed
 from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
@@ -49,6 +48,25 @@ _Held: TypeAlias = tuple[int, tuple[str, ...], bytes]
 """The number of entries of arrays, their types, and their bytes."""
 _WIDTHS = tuple((np.dtype(f"<i{size}"), 1 << (8 * size - 1)) for size in (1, 2, 4, 8))
 """Integer types, each with the number of its values from 0 up."""
+
+
+_WINDOW = 10  # the logarithm of a small stream's bytes
+_PORTION = 1 << 20  # bytes that are compressed between two checks of the deadline
+
+
+def _compressed(pieces: Sequence[bytes]) -> bytes:
+    """Compress pieces to one stream. Between portions the statement can be stopped.
+
+    A small stream uses a small window, which is quicker to set up.
+    """
+    small = sum(map(len, pieces)) <= 1 << _WINDOW
+    compressor = zlib.compressobj(1, zlib.DEFLATED, *((_WINDOW, 4) if small else ()))
+    found = []
+    for piece in pieces:
+        for start in range(0, len(piece), _PORTION):
+            deadline.check()
+            found.append(compressor.compress(piece[start : start + _PORTION]))
+    return b"".join([*found, compressor.flush()])
 
 
 def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
@@ -75,7 +93,7 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
         described, held = _held(np.array(charge.joint.parents, dtype=np.int64))
         about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
         body += held
-    return compressed([json.dumps(about_all).encode(), b"\n", *body])
+    return _compressed([json.dumps(about_all).encode(), b"\n", *body])
 
 
 def _described(column: Column, body: list[bytes]) -> dict[str, Any]:
@@ -145,7 +163,7 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
 def encode_column(column: Column) -> bytes:
     body: list[bytes] = []
     header = json.dumps(_described(column, body)).encode()
-    return compressed([header, b"\n", *body])
+    return _compressed([header, b"\n", *body])
 
 
 def decode_column(blob: bytes) -> Column:
@@ -244,7 +262,7 @@ def encode_answers(values: Sequence[Sequence[int]]) -> bytes:
         ", ".join(", ".join(map(str, map(int, some))) for some in deadline.portions(column))
         for column in values
     )
-    return compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])
+    return _compressed([f"[{', '.join(f'[{column}]' for column in columns)}]".encode()])
 
 
 def decode_answers(blob: bytes, heights: Sequence[int]) -> tuple[tuple[int, ...], ...]:
