@@ -26,8 +26,8 @@ from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.inference.conditional.conditional import laws_of_atoms
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.mechanisms.constrained.weights import weights_of
-from tallyveil.mechanisms.noise.inversion import random_words
+from tallyveil.mechanisms.constrained.law_weights import weights_of
+from tallyveil.mechanisms.noise.exact_draws import random_words
 
 __all__ = [
     "LEAST_EFFECTIVE",

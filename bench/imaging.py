@@ -18,8 +18,8 @@ from scipy import sparse
 from tallyveil.arrays import FloatArray
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.estimates.projection import projected
-from tallyveil.mechanisms.constrained.weights import weights_of
+from tallyveil.inference.estimates.consistent_values import projected
+from tallyveil.mechanisms.constrained.law_weights import weights_of
 
 __all__ = ["Imaged"]
 

@@ -35,7 +35,7 @@ from bench.latency import CASES, System, asker, measure
 from bench.measure import report, target
 from tallyveil import load_policy
 from tallyveil.accountant import ROW_BYTES, Accountant, Basis, Charge, Derivation, Ledger
-from tallyveil.accountant.memory import Noisy
+from tallyveil.accountant.releases import Noisy
 from tallyveil.boundary import Receipt
 from tallyveil.gate.gate import accounts
 from tallyveil.knowledge import Knowledge

@@ -13,8 +13,8 @@ from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading,
 from tallyveil.accountant.checkpoint import Arrays
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
 from tallyveil.accountant.joint_law import Drawn, Joint
-from tallyveil.accountant.memory import Release
 from tallyveil.accountant.published_counts import PUBLISHED, invariants_of
+from tallyveil.accountant.releases import Release
 from tallyveil.accountant.sale import Draw
 from tallyveil.accountant.store.event_codec import decode_column, encode_column
 from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen

@@ -21,8 +21,8 @@ from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers
 from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_invariants
 from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
 from tallyveil.accountant.store.chain import START
+from tallyveil.accountant.store.ledger_records import AnswerRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
-from tallyveil.accountant.store.records import AnswerRecord
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.workload.workload import Column, Workload

@@ -13,8 +13,8 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.store.ledger_records import DataRecord, TableRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
-from tallyveil.accountant.store.records import DataRecord, TableRecord, now
 from tallyveil.errors import LedgerMismatch
 
 __all__ = ["bind", "check_data", "check_tables", "remember_data"]

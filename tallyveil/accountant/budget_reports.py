@@ -16,10 +16,10 @@ from tallyveil.accountant.budgets.meter import Meter
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.ledger_state import LedgerState
-from tallyveil.accountant.memory import Release
+from tallyveil.accountant.releases import Release
 from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
-from tallyveil.accountant.store.records import ChargeRecord
 from tallyveil.errors import UndefinedTable
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units

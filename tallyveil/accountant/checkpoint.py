@@ -28,9 +28,9 @@ from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_store import LedgerStore
 from tallyveil.arrays import IntArray
-from tallyveil.mechanisms.losses.pairs import ClassLoss
-from tallyveil.mechanisms.losses.partition import CellClasses
-from tallyveil.mechanisms.losses.tensors import Tensor
+from tallyveil.mechanisms.losses.cell_classes import CellClasses
+from tallyveil.mechanisms.losses.loss_tensor import Tensor
+from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 

@@ -22,8 +22,8 @@ from typing import Any, Final
 from tallyveil.accountant.budgets.account import Account, Share
 from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.store.chain import START, Position
+from tallyveil.accountant.store.ledger_records import BudgetRecord, now
 from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
-from tallyveil.accountant.store.records import BudgetRecord, now
 from tallyveil.events import report
 from tallyveil.mechanisms.units import text_up
 

@@ -15,18 +15,18 @@ from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.checkpoint import Arrays, Summary, read_summary
 from tallyveil.accountant.declarations import adopt
-from tallyveil.accountant.memory import Memory, Noisy, Release
 from tallyveil.accountant.published_counts import published_columns
 from tallyveil.accountant.readings import Readings
+from tallyveil.accountant.releases import Memory, Noisy, Release
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
-from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
-from tallyveil.accountant.store.records import (
+from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     BudgetRecord,
     ChargeRecord,
     DerivationRecord,
 )
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
 from tallyveil.workload.workload import Column
 
 __all__ = ["BATCH", "LedgerState", "Unread"]

@@ -9,17 +9,17 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.ledger_state import BATCH, LedgerState, Unread
-from tallyveil.accountant.memory import Noisy
+from tallyveil.accountant.releases import Noisy
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.event_codec import encode_answers
-from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Transaction
-from tallyveil.accountant.store.records import (
+from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ChargeRecord,
     DerivationRecord,
     Record,
     now,
 )
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Transaction
 from tallyveil.errors import TallyveilError
 
 __all__ = ["LedgerWriter", "append_answers", "append_charges"]

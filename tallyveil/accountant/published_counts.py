@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.store.event_codec import decode_charge, encode_charge
+from tallyveil.accountant.store.ledger_records import InvariantRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot
-from tallyveil.accountant.store.records import InvariantRecord, now
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["DECLARED", "PUBLISHED", "invariants_of", "published_columns", "write_invariants"]

@@ -16,10 +16,10 @@ from tallyveil.accountant.budgets.quote import Quote, exceeded, report_charge
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers, append_charges
-from tallyveil.accountant.memory import Noisy
+from tallyveil.accountant.releases import Noisy
 from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.ledger_records import AnswerRecord
 from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen, Transaction
-from tallyveil.accountant.store.records import AnswerRecord
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import LedgerError, TallyveilError
 

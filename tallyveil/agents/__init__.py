@@ -8,7 +8,7 @@
     parts      parts as files, and the sums of several parts
 
 Each agent has a source, a policy and a ledger of its own, and sees no data of the others. This room
-derives noise from a shared secret (`mechanisms.constrained.shared`) that adds up to 0 over all
+derives noise from a shared secret (`mechanisms.constrained.agent_noise`) that adds up to 0 over all
 agents, and ensures that no noise is used twice.
 """
 

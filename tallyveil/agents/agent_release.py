@@ -11,7 +11,7 @@ from tallyveil.agents.secret import Secret
 from tallyveil.cube import load_cubes
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms import AgentNoise
-from tallyveil.mechanisms.constrained.shared import SharedNoise, derived
+from tallyveil.mechanisms.constrained.agent_noise import SharedNoise, derived
 from tallyveil.policy import Policy
 
 __all__ = ["agreement", "release"]

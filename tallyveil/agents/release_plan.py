@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from tallyveil.errors import InvalidParameterValue, PolicyError
 from tallyveil.mechanisms import DiscreteLaplace
-from tallyveil.mechanisms.constrained.shared import SharedNoise
-from tallyveil.mechanisms.relation import Adjacency
+from tallyveil.mechanisms.adjacency import Adjacency
+from tallyveil.mechanisms.constrained.agent_noise import SharedNoise
 from tallyveil.policy import Attribute, Policy, Table
 from tallyveil.policy.declaration import Declaration, wrong
 from tallyveil.policy.domain import Value

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tallyveil.errors import InvalidParameterValue, OutputError, PolicyError
 from tallyveil.files import flush, write_new
-from tallyveil.mechanisms.constrained.shared import derived
+from tallyveil.mechanisms.constrained.agent_noise import derived
 
 __all__ = ["Secret"]
 

@@ -20,7 +20,7 @@ from tallyveil.accountant import (
     Spending,
 )
 from tallyveil.accountant.declarations import budget_text, declaration, shares_text
-from tallyveil.accountant.store.records import BudgetRecord
+from tallyveil.accountant.store.ledger_records import BudgetRecord
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, down, table, up
 from tallyveil.gate.gate import accounts

@@ -6,6 +6,7 @@ that must meet a target is never too large.
 """
 
 from tallyveil.inference.confidence_sequence import confidence_sequence
+from tallyveil.inference.debiasing import debiased
 from tallyveil.inference.estimates.combinations import Solved, best_combinations, solved
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
@@ -14,10 +15,9 @@ from tallyveil.inference.estimates.undetermined import surely_undetermined
 from tallyveil.inference.laws.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.laws.error_law import ErrorLaw
-from tallyveil.inference.laws.laws import LAWS, NoiseLaw
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noise_law import LAWS, NoiseLaw
+from tallyveil.inference.laws.noises import Noises
 from tallyveil.inference.laws.spectrum import ProbabilityBounds
-from tallyveil.inference.randomised_response import debiased
 from tallyveil.inference.top_up import combined, top_up
 
 __all__ = [

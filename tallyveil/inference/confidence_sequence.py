@@ -39,7 +39,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws.laws import NoiseLaw, exact_miss
+from tallyveil.inference.laws.noise_law import NoiseLaw, exact_miss
 
 __all__ = ["confidence_sequence"]
 

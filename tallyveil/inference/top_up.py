@@ -25,8 +25,8 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.laws.error_law import ErrorLaw
-from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noise_law import NoiseLaw
+from tallyveil.inference.laws.noises import Noises
 from tallyveil.inference.roots import root_between
 
 __all__ = ["combined", "top_up"]

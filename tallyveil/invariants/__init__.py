@@ -9,8 +9,8 @@ from tallyveil.invariants.centres import centres
 from tallyveil.invariants.disclosure import DisclosedCount, Disclosure, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy, tied
 from tallyveil.invariants.modular import dependencies
-from tallyveil.invariants.names import row_names
 from tallyveil.invariants.optimal import Design, design
+from tallyveil.invariants.row_names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
 

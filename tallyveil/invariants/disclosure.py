@@ -17,7 +17,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.invariants.laminar import Laminar
-from tallyveil.invariants.names import row_names
+from tallyveil.invariants.row_names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.policy.domain import Domain
 from tallyveil.workload.classes import Classes

@@ -1,9 +1,9 @@
 """The span of the declared columns: its rank, and a certificate for each row in it.
 
-Structure is used where possible. One product is decided by its factors (`product`). If all factors
-of several products are over one attribute each, factors over the same attribute have the same span,
-and this span includes the sum over the attribute, then a product lies in the span exactly if it
-lies in that of one of them, and
+Structure is used where possible. One product is decided by its factors (`product_space`). If all
+factors of several products are over one attribute each, factors over the same attribute have the
+same span, and this span includes the sum over the attribute, then a product lies in the span
+exactly if it lies in that of one of them, and
 
     rank = Σ_{A in the down-closure of the columns' sets of attributes} Π_{i∈A} (r_i − 1).
 
@@ -26,7 +26,7 @@ from tallyveil.cache import cached_property, kept_with
 from tallyveil.errors import StatementTooComplex
 from tallyveil.invariants.combination import ExactCombination
 from tallyveil.invariants.laminar import Laminar
-from tallyveil.invariants.product import ProductSpace, row_space
+from tallyveil.invariants.product_space import ProductSpace, row_space
 from tallyveil.workload.classes import Classes, all_known, spread, stacked
 from tallyveil.workload.workload import Column, Factor
 

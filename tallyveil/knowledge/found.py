@@ -23,7 +23,7 @@ from tallyveil.knowledge.answers.known import Known
 from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.sums.row_totals import Totals
 from tallyveil.mechanisms import AnyMechanism, law_of
-from tallyveil.workload.multiples import Multiples
+from tallyveil.workload.row_multiples import Multiples
 from tallyveil.workload.workload import Column, IntArray, Summed
 
 __all__ = ["MARGIN", "Bought", "Found", "Rows"]

@@ -24,7 +24,7 @@ from tallyveil.knowledge.answers.known import Known
 from tallyveil.knowledge.direct_answers import direct_answer
 from tallyveil.knowledge.found import Bought
 from tallyveil.knowledge.state import State
-from tallyveil.workload.multiples import Multiples, Place
+from tallyveil.workload.row_multiples import Multiples, Place
 from tallyveil.workload.workload import Column
 
 __all__ = ["in_proportion", "narrowed", "put_multiples", "same_in_range"]

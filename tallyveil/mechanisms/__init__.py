@@ -9,7 +9,8 @@ Scales are in units of a column's integer lattice: a column's multiplier scales 
 alike and cancels from the cost.
 """
 
-from tallyveil.mechanisms.constrained.release import AgentNoise
+from tallyveil.mechanisms.adjacency import Adjacency, Neighbours
+from tallyveil.mechanisms.constrained.joint_release import AgentNoise
 from tallyveil.mechanisms.counts import CountMechanism
 from tallyveil.mechanisms.flowchart import (
     AUTO,
@@ -42,7 +43,6 @@ from tallyveil.mechanisms.registry import (
     recorded_law,
     with_range,
 )
-from tallyveil.mechanisms.relation import Adjacency, Neighbours
 
 __all__ = [
     "AUTO",

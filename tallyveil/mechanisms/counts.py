@@ -22,9 +22,9 @@ from typing import ClassVar, Final
 from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
-from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.credible import posterior
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.designing import choose, design
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective, score

@@ -9,10 +9,10 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.errors import FeatureNotSupported
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.losses.privacy_loss import Loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.workload.workload import Workload
 
 __all__ = ["Charged", "Mechanism", "Releasing"]

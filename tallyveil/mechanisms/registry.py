@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
-from tallyveil.mechanisms.constrained.release import AgentNoise
+from tallyveil.mechanisms.constrained.joint_release import AgentNoise
 from tallyveil.mechanisms.counts import FAMILIES, CountMechanism
 from tallyveil.mechanisms.matrix.privacy_level import checked_range
 from tallyveil.mechanisms.noise.additive import Additive

@@ -13,7 +13,7 @@ import pytest
 
 from tallyveil.accountant import Accountant, Answer, Charge
 from tallyveil.accountant.store.event_codec import decode_charge
-from tallyveil.accountant.store.records import Record
+from tallyveil.accountant.store.ledger_records import Record
 from tallyveil.accountant.store.sqlite_ledger import SqliteTransaction
 from tallyveil.workload.workload import Column, Workload
 

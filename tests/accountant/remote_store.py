@@ -25,7 +25,7 @@ from typing import Any
 from tallyveil import deadline
 from tallyveil.accountant import Entry, LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.chain import START, Position, linked
-from tallyveil.accountant.store.records import AnswerRecord, ChargeRecord, R, Record
+from tallyveil.accountant.store.ledger_records import AnswerRecord, ChargeRecord, R, Record
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.units import from_units
 

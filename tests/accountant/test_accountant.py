@@ -15,7 +15,7 @@ import pytest
 from tallyveil import deadline
 from tallyveil.accountant import Account, Accountant, Charge, Ledger
 from tallyveil.accountant.store.event_codec import encode_charge
-from tallyveil.accountant.store.records import ChargeRecord
+from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import (
     BudgetExceeded,

@@ -83,7 +83,7 @@ def test_derivations_are_there_for_other_processes_and_later(open_accountant: An
 def test_estimates_make_the_ledger_grow_to_a_bound(
     open_accountant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallyveil.accountant.memory._DERIVED_BYTES", 1_000)
+    monkeypatch.setattr("tallyveil.accountant.releases._DERIVED_BYTES", 1_000)
     accountant = open_accountant()
     for _ in range(100):
         accountant.derive({"person": [ONE]}, "alice")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallyveil.accountant import Accountant, Charge, Ledger
-from tallyveil.accountant.store.records import DataRecord
+from tallyveil.accountant.store.ledger_records import DataRecord
 from tallyveil.errors import LedgerError
 from tallyveil.workload.workload import Workload
 from tests.accountant.ledgers import recorded_answers

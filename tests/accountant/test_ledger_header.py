@@ -12,8 +12,8 @@ import pytest
 
 from tallyveil.accountant import Ledger
 from tallyveil.accountant.store.file_header import Header
+from tallyveil.accountant.store.ledger_records import TableRecord
 from tallyveil.accountant.store.ledger_store import Transaction
-from tallyveil.accountant.store.records import TableRecord
 from tallyveil.errors import LedgerError
 from tests.programs import run, start
 

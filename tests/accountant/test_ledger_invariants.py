@@ -13,7 +13,7 @@ from tallyveil.accountant import PUBLISHED, Account, Accountant, Ledger, invaria
 from tallyveil.accountant.published_counts import DECLARED
 from tallyveil.boundary import TrueAnswer
 from tallyveil.errors import LedgerError, ReceiptError
-from tallyveil.mechanisms.constrained.release import published
+from tallyveil.mechanisms.constrained.joint_release import published
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 from tests.accountant.ledgers import altered

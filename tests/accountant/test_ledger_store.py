@@ -10,14 +10,14 @@ import pytest
 
 from tallyveil.accountant import LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.chain import START, Position, linked
-from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
-from tallyveil.accountant.store.records import (
+from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     BudgetRecord,
     ChargeRecord,
     DerivationRecord,
     TableRecord,
 )
+from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
 from tallyveil.errors import LedgerError
 from tests.accountant.stores import House, Houses
 

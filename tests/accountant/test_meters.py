@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.mechanisms import Adjacency, Measure, Neighbours, mechanism
-from tallyveil.mechanisms.losses import cells, pairs, partition, tensors, weights
+from tallyveil.mechanisms.losses import (
+    cell_classes,
+    cell_loss,
+    cell_weights,
+    loss_tensor,
+    pair_loss,
+)
 from tallyveil.mechanisms.units import CEILING
 from tallyveil.workload.workload import Column, Workload
 
@@ -55,9 +61,9 @@ def test_a_bound_is_never_too_low_and_never_falls(
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
     limit = data.draw(st.sampled_from([2, 4, 6]))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (tensors, cells, partition, pairs, weights):
+        for module in (loss_tensor, cell_loss, cell_classes, pair_loss, cell_weights):
             patch.setattr(module, "CELL_LIMIT", limit)
-        patch.setattr(partition, "CLASS_LIMIT", limit)
+        patch.setattr(cell_classes, "CLASS_LIMIT", limit)
         meter, before = meter_for(relation, measure), 0
         losses = [release.units(relation, measure) for release in history]
         for n, release in enumerate(history, start=1):
@@ -156,7 +162,7 @@ def test_both_bounds_hold_for_every_pair(cubes: Any, measure: Measure, data: st.
 @pytest.mark.parametrize(("measure", "apart"), [("epsilon", 4), ("rho", 16)])
 def test_each_bound_is_tight_where_it_should_be(cubes: Any, measure: Measure, apart: int) -> None:
     def loss(dense: Any) -> Any:
-        return pairs.PairLoss((cubes.column(["age"], dense),), (Fraction(1),), True, measure)
+        return pair_loss.PairLoss((cubes.column(["age"], dense),), (Fraction(1),), True, measure)
 
     one, eye = loss([[3, -1, 1]]), loss(np.eye(3, dtype=int))
     assert sum(t.two_highest for t in one.from_midrange) == one.bound == apart * 10**12
@@ -165,7 +171,7 @@ def test_each_bound_is_tight_where_it_should_be(cubes: Any, measure: Measure, ap
 
 def test_coefficients_of_both_signs_are_squared_together(cubes: Any) -> None:
     """(2 − (−1))² is more than 2² + 1²."""
-    mixed = pairs.PairLoss((cubes.column(["age"], [[2, -1, 0]]),), (Fraction(1),), True, "rho")
+    mixed = pair_loss.PairLoss((cubes.column(["age"], [[2, -1, 0]]),), (Fraction(1),), True, "rho")
     assert mixed.bound == 9 * 10**12
     assert sum(t.two_highest for t in mixed.from_zero) >= 9 * 10**12
 

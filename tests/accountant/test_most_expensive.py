@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.mechanisms import Adjacency, Measure, mechanism
-from tallyveil.mechanisms.losses import cells, partition, tensors
+from tallyveil.mechanisms.losses import cell_classes, cell_loss, loss_tensor
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Workload
 
@@ -165,9 +165,9 @@ def test_where_it_is_a_bound_it_still_names_cells(
     sizes = {a.name: a.size for a in domain.attributes}
     relation = Adjacency(neighbours)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (tensors, cells, partition):
+        for module in (loss_tensor, cell_loss, cell_classes):
             patch.setattr(module, "CELL_LIMIT", 2)
-        patch.setattr(partition, "CLASS_LIMIT", 2)
+        patch.setattr(cell_classes, "CLASS_LIMIT", 2)
         meter = meter_for(relation, "epsilon")
         for release in data.draw(cubes.histories):
             meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation, "epsilon"))

@@ -16,7 +16,7 @@ import pytest
 
 from tallyveil.accountant import Accountant, Charge, Joint, Ledger
 from tallyveil.accountant.store.event_codec import encode_charge
-from tallyveil.accountant.store.records import ChargeRecord
+from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.errors import LedgerError
 from tallyveil.inference import DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.invariants import Translate

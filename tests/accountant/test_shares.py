@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tallyveil.accountant import Accountant, Charge, Ledger, Share
 from tallyveil.accountant.declarations import budget_text, shares_text
-from tallyveil.accountant.store.records import BudgetRecord
+from tallyveil.accountant.store.ledger_records import BudgetRecord
 from tallyveil.errors import BudgetExceeded, InvalidParameterValue
 from tallyveil.mechanisms import Measure, Neighbours
 from tallyveil.workload.workload import Workload

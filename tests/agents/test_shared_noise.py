@@ -15,9 +15,9 @@ from scipy import stats
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.mechanisms.constrained import inversion, shared
+from tallyveil.mechanisms.constrained import agent_noise, group_total
+from tallyveil.mechanisms.constrained.agent_noise import SharedNoise, derived
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.constrained.shared import SharedNoise, derived
 from tests.goodness import surprise
 
 FALSE_ALARM = 1e-6
@@ -81,7 +81,7 @@ def test_the_steps_have_exact_chances(monkeypatch: pytest.MonkeyPatch) -> None:
         laws.append(list(itertools.islice(chances, 400)))
         return 6
 
-    for module in (inversion, shared):
+    for module in (group_total, agent_noise):
         monkeypatch.setattr(module, "inverted", noted)
     with localcontext(prec=60):
         SharedNoise(SECRET, "all", (3, 2), 2.0).part(0)

@@ -41,7 +41,7 @@ from tallyveil.mechanisms import (
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, prove_pure
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, randomised_response
 from tallyveil.mechanisms.matrix.named import NAMED, Named
-from tallyveil.mechanisms.noise.inversion import Integers, RandomWords
+from tallyveil.mechanisms.noise.exact_draws import Integers, RandomWords
 from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records import (
     ClampedLaplace,
@@ -49,7 +49,7 @@ from tallyveil.mechanisms.records import (
     SeriesNoise,
     SetResponse,
 )
-from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.records.record_response import DRAWS
 from tallyveil.mechanisms.units import exp_below
 
 ONE = Fraction(1)

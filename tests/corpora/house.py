@@ -24,7 +24,7 @@ import tallyveil
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
 from tallyveil.mechanisms import registry
-from tallyveil.mechanisms.noise.inversion import Integers
+from tallyveil.mechanisms.noise.exact_draws import Integers
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.rewriter import Dialect
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tallyveil
-from tallyveil.accountant.store.records import DataRecord
+from tallyveil.accountant.store.ledger_records import DataRecord
 from tallyveil.errors import LedgerMismatch, PolicyError
 from tallyveil.gate import Gate
 from tallyveil.policy import parse_policy

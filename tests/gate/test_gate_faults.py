@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tallyveil.accountant.store.records import (
+from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ChargeRecord,
     DerivationRecord,

@@ -21,7 +21,7 @@ from tallyveil.inference import (
 )
 from tallyveil.inference.conditional.conditional import ConditionalLaw, laws_of_atoms
 from tallyveil.inference.conditional.tree import Tree
-from tallyveil.inference.laws.noise import JointNoise
+from tallyveil.inference.laws.noises import JointNoise
 
 _TWO_LEVELS = (-1, 0, 0, 1, 1, 2, 2, 2)
 

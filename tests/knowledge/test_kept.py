@@ -17,7 +17,7 @@ from tallyveil.knowledge.answers.estimate import NoiseWeights
 from tallyveil.knowledge.recorded.column_store import hull_of
 from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.knowledge.recorded.prepared import prepared
-from tallyveil.mechanisms.losses import partition
+from tallyveil.mechanisms.losses import cell_classes
 from tallyveil.workload.workload import Column, Factor
 from tests.knowledge.columns import any_column
 
@@ -45,10 +45,10 @@ def test_who_keeps_a_column_counts_its_bytes() -> None:
     column = Column((Factor(("a", "b"), (600, 600), 1, np.zeros_like(cells), cells, ones),))
     [own] = prepared(1, [column])
     assert own.weight > column.nbytes > 3 * cells.nbytes
-    assert partition._bytes(None, (column, None)) == column.nbytes
-    found = partition.partition(column, closed=True)
+    assert cell_classes._bytes(None, (column, None)) == column.nbytes
+    found = cell_classes.partition(column, closed=True)
     assert found is not None
-    assert partition._bytes(None, (column, found)) > column.nbytes + found[0].labels.nbytes
+    assert cell_classes._bytes(None, (column, found)) > column.nbytes + found[0].labels.nbytes
 
 
 def test_half_widths_are_kept_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

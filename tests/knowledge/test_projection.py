@@ -12,7 +12,7 @@ import scipy.optimize
 from scipy import sparse
 from scipy.optimize import milp
 
-from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.estimates.consistent_values import projected
 from tallyveil.knowledge.sums.nearest_integers import nearest_integers
 from tallyveil.knowledge.sums.rounding import jointly_rounded
 

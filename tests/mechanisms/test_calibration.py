@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Adjacency, Neighbours, mechanism, sensitivity
-from tallyveil.mechanisms.losses import cells, tensors
-from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.losses import cell_loss, loss_tensor
+from tallyveil.mechanisms.losses.cell_loss import CellLoss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.calibrate import scale_loss
 from tallyveil.mechanisms.units import units
@@ -151,7 +151,7 @@ def test_disjoint_columns_share_and_overlapping_ones_divide() -> None:
 def test_columns_too_wide_to_multiply_out_stay_within_epsilon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (tensors, cells):
+    for module in (loss_tensor, cell_loss):
         monkeypatch.setattr(module, "CELL_LIMIT", 8)
     w = Workload("t", (column([[1, 0, 1]], "a"), column([[3, 0, 1]], "b"), column([[7, 0]], "c")))
     scales = LAPLACE.scales_for(w, "0.01", ADD_REMOVE, "epsilon")

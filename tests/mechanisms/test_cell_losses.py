@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyveil.mechanisms.losses.cells import CellLoss
+from tallyveil.mechanisms.adjacency import Adjacency
+from tallyveil.mechanisms.losses.cell_loss import CellLoss
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor
 from tests.matrices import factor

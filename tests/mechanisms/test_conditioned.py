@@ -20,11 +20,11 @@ from bench.chains import variances
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.inference.conditional.tree import Node, Tree
-from tallyveil.mechanisms.constrained import conditioned, groups
+from tallyveil.mechanisms.constrained import conditioned, group_draw
 from tallyveil.mechanisms.constrained.conditioned import Atom, Conditioned
-from tallyveil.mechanisms.constrained.inversion import law_of_total
-from tallyveil.mechanisms.constrained.tables import LOG_FALLBACK, Tables, TailBounds
-from tallyveil.mechanisms.constrained.weights import happens, weights_of
+from tallyveil.mechanisms.constrained.group_total import law_of_total
+from tallyveil.mechanisms.constrained.law_weights import happens, weights_of
+from tallyveil.mechanisms.constrained.sum_tables import LOG_FALLBACK, Tables, TailBounds
 from tallyveil.mechanisms.units import decimal
 from tests.goodness import surprise
 
@@ -459,9 +459,9 @@ def test_groups_of_known_totals_are_drawn_at_once(
 ) -> None:
     """2,000 draws of four groups; where the table in floats never tells, by all digits."""
     if unsure:
-        built = groups._table
+        built = group_draw._table
         monkeypatch.setattr(
-            groups, "_table", lambda n, b: dataclasses.replace(built(n, b), error=1)
+            group_draw, "_table", lambda n, b: dataclasses.replace(built(n, b), error=1)
         )
     wide, narrow_one = DiscreteLaplaceLaw(2.5), LAPLACE
     tree = Tree(
@@ -481,7 +481,7 @@ def test_groups_of_known_totals_are_drawn_at_once(
 
 @pytest.mark.parametrize(("cells", "scale"), [(2, 0.2), (2, 50.0), (254, 10.4), (3000, 0.3)])
 def test_the_table_of_a_total_is_as_exact_as_it_says(cells: int, scale: float) -> None:
-    table = groups._table(cells, scale)
+    table = group_draw._table(cells, scale)
     assert table.error < 1e-9
     with localcontext(prec=60):
         chances = itertools.islice(law_of_total(cells, scale), table.first + len(table.sums))

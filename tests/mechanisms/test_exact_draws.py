@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from tallyveil.mechanisms.noise import gaussian, inversion
+from tallyveil.mechanisms.noise import exact_draws, gaussian
+from tallyveil.mechanisms.noise.exact_draws import WeightTable, geometric
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.inversion import WeightTable, geometric
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 
 TABLES = {
@@ -76,8 +76,8 @@ class Bits:
             for number in numbers
         ]
         self._later = iter([word for words in self._words for word in words[1:]])
-        monkeypatch.setattr(inversion.os, "urandom", self.urandom)
-        monkeypatch.setattr(inversion.secrets, "randbits", self.randbits)
+        monkeypatch.setattr(exact_draws.os, "urandom", self.urandom)
+        monkeypatch.setattr(exact_draws.secrets, "randbits", self.randbits)
 
     def urandom(self, size: int) -> bytes:
         assert size == 8 * len(self._words)
@@ -119,7 +119,7 @@ def test_the_digits_of_a_geometric_number_have_the_weights_of_what_they_stand_fo
     rate: Fraction,
 ) -> None:
     """e^{−rate g} for g = Σ d_i R_i + R T is the product of e^{−rate R_i d_i} and e^{−rate R T}."""
-    digits, top = inversion._digits(rate)
+    digits, top = exact_draws._digits(rate)
     places = list(itertools.accumulate((base for base, _ in digits), operator.mul, initial=1))
     for place, (base, table) in zip(places, digits, strict=False):
         assert table._law == (rate * place, 0, base)
@@ -147,7 +147,7 @@ def test_many_numbers_have_the_same_outcomes_as_each_by_itself(
     table = WeightTable(*law)
     near = {int(bound) + away for bound in table._high for away in range(-2, 3)}
     numbers = [0, *sorted(n for n in near if 0 <= n < 2**64), 2**64 - 1]
-    monkeypatch.setattr(inversion, "decided", lambda word, _: -1 - word % 2**32)
+    monkeypatch.setattr(exact_draws, "decided", lambda word, _: -1 - word % 2**32)
     each = []
     for number in numbers:
         Bits(monkeypatch, [number], 64)
@@ -194,12 +194,12 @@ class Fixed:
 def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chance never gives it: T = 2¹⁴ at b = 2⁵² comes with e^{−2¹³}."""
     scale = 2.0**52
-    (bases, _), places = inversion._digits(1 / Fraction(scale)), 1
+    (bases, _), places = exact_draws._digits(1 / Fraction(scale)), 1
     for base, _ in bases:
         places *= base
     fixed = [(base, Fixed(base - 1, 0)) for base, _ in bases], Fixed(2**14, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(inversion, "_digits", lambda _: fixed)
+        patch.setattr(exact_draws, "_digits", lambda _: fixed)
         assert geometric_numbers(scale, 2).tolist() == [2**14 * places + places - 1, 0]
     assert 2**14 * places > 2**63
     sizes = gaussian._Sizes(scale)
@@ -213,7 +213,7 @@ def test_noise_beyond_64_bits_does_not_wrap_around(monkeypatch: pytest.MonkeyPat
 def test_a_law_is_drawn_by_many_threads_at_once() -> None:
     """They share its tables: whoever comes first makes them."""
     gaussian._sizes.cache_clear()
-    inversion._digits.cache_clear()
+    exact_draws._digits.cache_clear()
     found: list[Any] = []
 
     def draw() -> None:

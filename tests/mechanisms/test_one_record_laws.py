@@ -17,7 +17,7 @@ from tallyveil.mechanisms.records import (
     SeriesNoise,
     SetResponse,
 )
-from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
+from tallyveil.mechanisms.records.record_response import DRAWS, odds_below
 from tests.goodness import surprise
 
 EPSILONS = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5), Fraction(40), Fraction(400)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallyveil.mechanisms.losses import partition as module
-from tallyveil.mechanisms.losses.partition import partition, too_many
+from tallyveil.mechanisms.losses import cell_classes
+from tallyveil.mechanisms.losses.cell_classes import partition, too_many
 from tallyveil.workload.workload import Column, Factor
 from tests.matrices import factor
 
@@ -21,10 +21,10 @@ def test_too_many_classes_are_too_many(seed: int, monkeypatch: pytest.MonkeyPatc
     column = Column(tuple(_factor(random, axis) for axis in "ab"[: 1 + seed % 2]))
     if seed % 5 == 0:
         column = column.take(np.flatnonzero(random.random(column.height) < 0.7))
-    monkeypatch.setattr(module, "CLASS_LIMIT", 1_000)
+    monkeypatch.setattr(cell_classes, "CLASS_LIMIT", 1_000)
     found = partition(column, closed=True)
     assert found is not None
-    monkeypatch.setattr(module, "CLASS_LIMIT", found[0].count)
+    monkeypatch.setattr(cell_classes, "CLASS_LIMIT", found[0].count)
     assert not too_many(column)
 
 

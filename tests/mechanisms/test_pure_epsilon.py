@@ -12,7 +12,7 @@ from mpmath import log, mp, mpf
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.records import ClampedLaplace, RandomisedResponse, SetResponse
-from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
+from tallyveil.mechanisms.records.record_response import DRAWS, odds_below
 from tallyveil.mechanisms.zcdp import pure_epsilon, rho_for
 
 DELTAS = ["1e-9", "1e-6", "0.01", "0.3", "0.999999"]

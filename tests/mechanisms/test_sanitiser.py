@@ -15,7 +15,7 @@ from tallyveil.errors import InvalidParameterValue, ReceiptError
 from tallyveil.mechanisms import Adjacency, Sanitiser, mechanism_names
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.records import RandomisedResponse
-from tallyveil.mechanisms.records.randomised_response import DRAWS, odds_below
+from tallyveil.mechanisms.records.record_response import DRAWS, odds_below
 from tallyveil.mechanisms.records.sanitiser import spent
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload

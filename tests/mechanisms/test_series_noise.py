@@ -13,7 +13,7 @@ from mpmath import exp as mp_exp
 from mpmath import mp, mpf
 
 from tallyveil.mechanisms.records import ClampedLaplace, SeriesNoise
-from tallyveil.mechanisms.records.randomised_response import DRAWS
+from tallyveil.mechanisms.records.record_response import DRAWS
 from tallyveil.mechanisms.records.series_noise import geometric, type_b_eulerian
 from tallyveil.sanitise import least_error
 from tests.goodness import surprise

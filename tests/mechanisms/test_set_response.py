@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 
-from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, uniform_below
+from tallyveil.mechanisms.noise.exact_draws import LARGEST_BOUND, uniform_below
 from tallyveil.mechanisms.records import RandomisedResponse, SetResponse
-from tallyveil.mechanisms.records.randomised_response import odds_below
+from tallyveil.mechanisms.records.record_response import odds_below
 from tallyveil.sanitise import least_error
 from tests.goodness import surprise
 

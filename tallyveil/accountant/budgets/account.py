@@ -10,8 +10,8 @@ from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import answered
+from tallyveil.mechanisms.adjacency import Adjacency, Neighbours
 from tallyveil.mechanisms.measure import MEASURES, Measure
-from tallyveil.mechanisms.relation import Adjacency, Neighbours
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain

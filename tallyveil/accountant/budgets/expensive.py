@@ -13,7 +13,7 @@ import numpy as np
 
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.arrays import IntArray
-from tallyveil.mechanisms.losses.pairs import ClassLoss
+from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 from tallyveil.policy.domain import Attribute, Domain, shown
 
 __all__ = ["most_expensive"]
@@ -56,7 +56,7 @@ def _of_tally(tally: Tally, domain: Domain) -> str:
             return _OUTSIDE
         for axis, indices in _corner(group.axes, group.values == highest).items():
             found.setdefault(axis, indices)
-    return _told(found, domain)
+    return _describe(found, domain)
 
 
 def _of_pair(loss: ClassLoss, domain: Domain) -> str:
@@ -72,7 +72,7 @@ def _of_pair(loss: ClassLoss, domain: Domain) -> str:
             if found is not None and axis in found:
                 chosen = np.argsort(first)[found[axis]]
                 found[axis] = np.flatnonzero(np.isin(kinds, chosen))
-        sides.append(_OUTSIDE if found is None else _told(found, domain))
+        sides.append(_OUTSIDE if found is None else _describe(found, domain))
     return " against ".join(sides)
 
 
@@ -100,7 +100,7 @@ def _corner(axes: Sequence[str], cells: _Mask) -> dict[str, _Indices]:
     return {n: own for n, own, k in zip(axes, seen, sizes, strict=True) if len(own) < k}
 
 
-def _told(found: Mapping[str, _Indices], domain: Domain) -> str:
+def _describe(found: Mapping[str, _Indices], domain: Domain) -> str:
     names = [name for name in domain.names if name in found]
     conditions = (f"{name} = {_values(domain[name], found[name])}" for name in names)
     return ", ".join(conditions) or _ALL

@@ -20,13 +20,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tallyveil.mechanisms.losses.cells import CellLoss
-from tallyveil.mechanisms.losses.pairs import ClassLoss, PairLoss
-from tallyveil.mechanisms.losses.partition import join
+from tallyveil.mechanisms.adjacency import Adjacency
+from tallyveil.mechanisms.losses.cell_classes import join
+from tallyveil.mechanisms.losses.cell_loss import CellLoss
+from tallyveil.mechanisms.losses.loss_tensor import Tensor, independent, place
+from tallyveil.mechanisms.losses.pair_loss import ClassLoss, PairLoss
 from tallyveil.mechanisms.losses.privacy_loss import Loss
-from tallyveil.mechanisms.losses.tensors import Tensor, independent, place
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import CEILING
 
 __all__ = ["CellMeter", "Meter", "PairMeter", "Tally", "meter_for"]
@@ -105,7 +105,7 @@ class PairMeter:
 
     Releases that distinguish few classes of cells are composed exactly, pair by pair, in
     ``classes``. Releases that would exceed the limit of classes are composed in the two
-    tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pairs`). A
+    tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pair_loss`). A
     pair's loss is the sum of both parts, so the maximum is at most
 
         max classes + min(two highest from zero, two highest from the midrange).

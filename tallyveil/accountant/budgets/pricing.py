@@ -14,7 +14,7 @@ from tallyveil.accountant.budgets.filters import Filters
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint_law import Joint
 from tallyveil.accountant.store.event_codec import encode_charge
-from tallyveil.accountant.store.records import ChargeRecord
+from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.errors import (
     FeatureNotSupported,
     LedgerError,

@@ -30,7 +30,7 @@ from tallyveil.accountant.joint_law import Joint
 from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
-from tallyveil.mechanisms.relation import Adjacency
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = [

@@ -1,8 +1,9 @@
 """What the accountant needs of a store: the only way in which it reads and writes a ledger.
 
-A store has a table for each kind of record (`records`). Records are appended in transactions, one
-after the other; their numbers have no gaps, and whoever sees a record sees all before it. So a
-`Position` says how much of a table somebody has read. A chain (`chain`) runs through each table.
+A store has a table for each kind of record (`ledger_records`). Records are appended in
+transactions, one after the other; their numbers have no gaps, and whoever sees a record sees all
+before it. So a `Position` says how much of a table somebody has read. A chain (`chain`) runs
+through each table.
 
 Many processes may have the same ledger open, each by a store of its own, which one thread uses at a
 time. What a transaction appended is durable once it ends without an error. If it ends with one, it
@@ -20,7 +21,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.store.chain import START, Position
-from tallyveil.accountant.store.records import R, Record
+from tallyveil.accountant.store.ledger_records import R, Record
 
 __all__ = ["LedgerAdvanced", "LedgerStore", "Seen", "Snapshot", "Transaction"]
 

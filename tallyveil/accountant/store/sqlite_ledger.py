@@ -26,8 +26,7 @@ from typing import Final
 
 from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.store.chain import START, Position, linked
-from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
-from tallyveil.accountant.store.records import (
+from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     BudgetRecord,
     ChargeRecord,
@@ -38,6 +37,7 @@ from tallyveil.accountant.store.records import (
     Record,
     TableRecord,
 )
+from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.sqlite_file import SqliteFile, Written
 from tallyveil.errors import LedgerError
 from tallyveil.mechanisms.units import from_units

@@ -15,7 +15,7 @@ from tallyveil.gate.settings import Target
 from tallyveil.knowledge import Aim, Answers, Rows
 from tallyveil.mechanisms import AnyMechanism
 from tallyveil.rewriter import Workload
-from tallyveil.workload.multiples import Multiples, Place
+from tallyveil.workload.row_multiples import Multiples, Place
 
 __all__ = ["Noise", "Selection", "once_each"]
 

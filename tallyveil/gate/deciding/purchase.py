@@ -30,7 +30,7 @@ from tallyveil.inference.conditional.tree import Tree
 from tallyveil.knowledge import Bought, Found, Knowledge, Rows
 from tallyveil.mechanisms import BY_DESIGN, TOGETHER, AnyMechanism, law_of
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
-from tallyveil.mechanisms.constrained.release import release_together
+from tallyveil.mechanisms.constrained.joint_release import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 

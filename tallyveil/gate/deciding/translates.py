@@ -32,7 +32,7 @@ from tallyveil.gate.deciding.designed import (
 from tallyveil.invariants import Design, Span, Translate, centres, design, translated
 from tallyveil.mechanisms import Adjacency, mechanism, sensitivity
 from tallyveil.mechanisms.flowchart import CORRELATED
-from tallyveil.mechanisms.losses.weights import can_account
+from tallyveil.mechanisms.losses.cell_weights import can_account
 from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 

@@ -19,7 +19,7 @@ from tallyveil.errors import LedgerMismatch
 from tallyveil.events import report
 from tallyveil.gate.declared.declaring import Declared, refuse
 from tallyveil.invariants import Disclosure, disclosure, row_names
-from tallyveil.mechanisms.constrained.release import published
+from tallyveil.mechanisms.constrained.joint_release import published
 from tallyveil.policy import Policy
 from tallyveil.rewriter import Column, Workload
 

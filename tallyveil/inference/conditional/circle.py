@@ -15,8 +15,8 @@ import numpy.typing as npt
 from scipy.fft import next_fast_len
 
 from tallyveil.arrays import FloatArray
-from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noise_law import NoiseLaw
+from tallyveil.inference.laws.noises import Noises
 from tallyveil.inference.laws.weighted_noise import WeightedNoise
 
 __all__ = [

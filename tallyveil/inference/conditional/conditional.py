@@ -44,8 +44,8 @@ from tallyveil.inference.conditional.circle import (
 from tallyveil.inference.conditional.tree import Node, Tree, first_alike
 from tallyveil.inference.conditional.tree_sums import Levels, TreeSums, steps
 from tallyveil.inference.conditional.weighted_draw import Weighted, WeightedGroups
-from tallyveil.inference.laws.laws import NoiseLaw
-from tallyveil.inference.laws.noise import JointNoise, Noises
+from tallyveil.inference.laws.noise_law import NoiseLaw
+from tallyveil.inference.laws.noises import JointNoise, Noises
 
 __all__ = ["ConditionalLaw", "laws_of_atoms"]
 

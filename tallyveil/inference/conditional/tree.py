@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tallyveil import deadline
 from tallyveil.cache import cached_property
-from tallyveil.inference.laws.laws import NoiseLaw
+from tallyveil.inference.laws.noise_law import NoiseLaw
 
 __all__ = ["Node", "Tree", "first_alike"]
 

@@ -14,7 +14,7 @@ from tallyveil import deadline
 from tallyveil.arrays import FloatArray
 from tallyveil.cache import cached_property
 from tallyveil.inference.conditional.circle import back, others, transformed
-from tallyveil.inference.laws.laws import NoiseLaw
+from tallyveil.inference.laws.noise_law import NoiseLaw
 
 __all__ = ["Levels", "TreeSums", "steps"]
 

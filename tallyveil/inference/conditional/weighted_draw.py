@@ -1,6 +1,6 @@
 """Weighted sums of noises that were drawn under the condition that they add up.
 
-Their joint law is symmetric about 0. `noise.Noises` also gives each noise an independent law N_i,
+Their joint law is symmetric about 0. `noises.Noises` also gives each noise an independent law N_i,
 and these *dominate*: for all weights a
 
     E e^{Σ a_i u_i} ≤ Π E e^{a_i N_i},

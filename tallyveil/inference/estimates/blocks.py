@@ -15,7 +15,7 @@ from scipy.sparse import csgraph
 from tallyveil.alike import group_equal, run_starts, stretches
 from tallyveil.arrays import IntArray
 from tallyveil.inference.estimates.pruning import Entries, entries_of
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noises import Noises
 
 __all__ = ["Blocks", "Parts"]
 

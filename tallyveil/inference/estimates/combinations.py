@@ -37,7 +37,7 @@ from tallyveil.inference.estimates.least_norm import LARGEST, Nearest, least_nor
 from tallyveil.inference.estimates.partitions import Partition
 from tallyveil.inference.estimates.pruning import Pruned
 from tallyveil.inference.estimates.together import WORK, Together, is_small
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noises import Noises
 
 __all__ = ["Solved", "best_combinations", "solved"]
 

@@ -27,7 +27,7 @@ import numpy as np
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.blas import one_thread
 from tallyveil.inference.estimates.least_norm import EXACT, without_dust
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noises import Noises
 
 __all__ = ["Combination", "Determined"]
 

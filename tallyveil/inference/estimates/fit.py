@@ -24,7 +24,7 @@ from scipy import sparse
 
 from tallyveil.arrays import FloatArray
 from tallyveil.blas import one_thread
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noises import Noises
 from tallyveil.solver_threads import in_solver_thread
 
 __all__ = ["Fit"]

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from tallyveil.arrays import FloatArray, IntArray
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noises import Noises
 
 __all__ = ["Partition"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import erfc, erfcinv
 
 from tallyveil.arrays import FloatArray
-from tallyveil.inference.laws.laws import NoiseLaw
+from tallyveil.inference.laws.noise_law import NoiseLaw
 from tallyveil.inference.roots import root_between
 
 __all__ = ["DiscreteGaussianLaw"]

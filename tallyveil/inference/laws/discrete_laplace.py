@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from tallyveil.arrays import FloatArray
-from tallyveil.inference.laws.laws import NoiseLaw
+from tallyveil.inference.laws.noise_law import NoiseLaw
 from tallyveil.inference.laws.waves import sines
 
 __all__ = ["DiscreteLaplaceLaw"]

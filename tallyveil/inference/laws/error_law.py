@@ -26,8 +26,8 @@ from scipy.special import ndtri
 from tallyveil.arrays import FloatArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws.laws import LAWS, NoiseLaw, exact_miss
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noise_law import LAWS, NoiseLaw, exact_miss
+from tallyveil.inference.laws.noises import Noises
 from tallyveil.inference.laws.spectrum import (
     Lattice,
     Outer,

@@ -23,8 +23,8 @@ from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws.laws import LAWS, NoiseLaw
-from tallyveil.inference.laws.noise import Noises
+from tallyveil.inference.laws.noise_law import LAWS, NoiseLaw
+from tallyveil.inference.laws.noises import Noises
 
 if TYPE_CHECKING:
     from tallyveil.inference.conditional.weighted_draw import Weighted

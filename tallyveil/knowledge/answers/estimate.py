@@ -15,7 +15,7 @@ from tallyveil.accountant import Basis
 from tallyveil.arrays import FloatArray
 from tallyveil.cache import Cache, cached_property, key_bytes
 from tallyveil.inference import ErrorLaw, Noises
-from tallyveil.inference.laws.noise import Signature
+from tallyveil.inference.laws.noises import Signature
 from tallyveil.workload.workload import IntArray
 
 __all__ = [

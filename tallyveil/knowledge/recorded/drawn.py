@@ -11,7 +11,7 @@ from tallyveil.accountant import Answer, Basis
 from tallyveil.arrays import IntArray
 from tallyveil.inference import Noises
 from tallyveil.inference.conditional.conditional import ConditionalLaw
-from tallyveil.inference.laws.noise import JointNoise
+from tallyveil.inference.laws.noises import JointNoise
 from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 

@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.estimates.consistent_values import projected
 
 __all__ = ["rounded_in_margins"]
 

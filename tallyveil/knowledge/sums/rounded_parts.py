@@ -1,6 +1,6 @@
 """Round disjoint rows to integers that add up to their exact sums.
 
-The rows are first moved onto the sums (`projection`), then rounded by their prefix sums,
+The rows are first moved onto the sums (`consistent_values`), then rounded by their prefix sums,
 z_i = ⌊S_i + ½⌋ − ⌊S_{i−1} + ½⌋. So each row, and each run of consecutive rows, is off by less than
 1, and the last prefix sum is the exact one. Of one exact sum, the prefix sums that lie half-way are
 all rounded up or all down, so that the first of them becomes even. Then noise −e instead of e gives
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.estimates.consistent_values import projected
 
 __all__ = ["rounded_in_parts"]
 

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from tallyveil import deadline
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
-from tallyveil.inference.estimates.projection import projected
+from tallyveil.inference.estimates.consistent_values import projected
 from tallyveil.knowledge.sums.free_rows import rounded_freely
 from tallyveil.knowledge.sums.margins import rounded_in_margins
 from tallyveil.knowledge.sums.nearest_integers import nearest_integers

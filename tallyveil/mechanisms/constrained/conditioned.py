@@ -10,13 +10,13 @@ multiplies P by at most e^{Σ 1/b} over the counts that this moves and that are 
 Gaussian noise ρ is Σ 1/2σ² over them. So it costs what the independent noises cost together; exact
 counts cost nothing, for tables that agree on them.
 
-It is drawn by rejection. A proposal q₁ goes down the tables (`tables`), with the probabilities of
-each step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the sum
-telescopes, and M = `Tables.error` bounds the errors of the floats. A fallback q₂, chosen in 2⁻⁵⁸ of
-all cases, proposes what the tables leave out: independent noise, tilted (`weights`) on the leaves
-of a set B, where B is any of the sets whose sums are bounded. An outcome of q₁ is accepted with
-probability p / (e^{K̂ + M} q₁), about 1 − 10⁻⁷, and one of q₂ beyond the tables likewise; so
-accepted outcomes have exactly the law P, without any cut-off.
+It is drawn by rejection. A proposal q₁ goes down the tables (`sum_tables`), with the probabilities
+of each step as multiples of 2⁻⁶¹, rounded up, so that p(u) ≤ e^{K̂ + M} q₁(u) wherever q₁ > 0: the
+sum telescopes, and M = `Tables.error` bounds the errors of the floats. A fallback q₂, chosen in
+2⁻⁵⁸ of all cases, proposes what the tables leave out: independent noise, tilted (`law_weights`) on
+the leaves of a set B, where B is any of the sets whose sums are bounded. An outcome of q₁ is
+accepted with probability p / (e^{K̂ + M} q₁), about 1 − 10⁻⁷, and one of q₂ beyond the tables
+likewise; so accepted outcomes have exactly the law P, without any cut-off.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from tallyveil.cache import cached_property
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node, Tree
-from tallyveil.mechanisms.constrained.groups import Groups
-from tallyveil.mechanisms.constrained.tables import MOST, Tables, TailBounds, too_many_sums
-from tallyveil.mechanisms.constrained.weights import Tilt, happens, weights_of
-from tallyveil.mechanisms.noise.inversion import random_words
+from tallyveil.mechanisms.constrained.group_draw import Groups
+from tallyveil.mechanisms.constrained.law_weights import Tilt, happens, weights_of
+from tallyveil.mechanisms.constrained.sum_tables import MOST, Tables, TailBounds, too_many_sums
+from tallyveil.mechanisms.noise.exact_draws import random_words
 from tallyveil.mechanisms.units import decimal
 
 __all__ = ["Atom", "Conditioned"]

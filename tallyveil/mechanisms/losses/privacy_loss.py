@@ -10,11 +10,11 @@ from typing import TypeAlias
 import numpy as np
 
 from tallyveil.cache import kept_with
-from tallyveil.mechanisms.losses.cells import CellLoss, cell_losses
-from tallyveil.mechanisms.losses.pairs import PairLoss
-from tallyveil.mechanisms.losses.weights import check_magnitude, from_zero
+from tallyveil.mechanisms.adjacency import Adjacency
+from tallyveil.mechanisms.losses.cell_loss import CellLoss, cell_losses
+from tallyveil.mechanisms.losses.cell_weights import check_magnitude, from_zero
+from tallyveil.mechanisms.losses.pair_loss import PairLoss
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import CEILING, UNIT
 from tallyveil.workload.workload import Column
 

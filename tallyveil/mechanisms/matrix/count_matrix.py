@@ -1,10 +1,10 @@
 """A mechanism for one count with a public range: a column-stochastic matrix of exact integers, and
 drawing many outputs from it at once, exactly and without floats.
 
-Outputs are drawn by inversion, as in `noise.inversion`: the output for a truth is the first i with
-U < C_i, where U is uniform on [0, 1) and C_i the probability of the outputs 0 … i. 64 bits of U
-decide that except about once in 2⁵⁰ draws; then more bits are drawn. The bounds for all truths are
-computed once (`CountMatrix.bounds`), and searched in the same number of steps for each.
+Outputs are drawn by inversion, as in `noise.exact_draws`: the output for a truth is the first i
+with U < C_i, where U is uniform on [0, 1) and C_i the probability of the outputs 0 … i. 64 bits of
+U decide that except about once in 2⁵⁰ draws; then more bits are drawn. The bounds for all truths
+are computed once (`CountMatrix.bounds`), and searched in the same number of steps for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from tallyveil.arrays import FloatArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import UnprovenPrivacy
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range, epsilon_for
-from tallyveil.mechanisms.noise.inversion import QuantileBounds, RandomWords, decided, random_words
+from tallyveil.mechanisms.noise.exact_draws import (
+    QuantileBounds,
+    RandomWords,
+    decided,
+    random_words,
+)
 
 __all__ = ["CountMatrix", "draw", "prove_pure"]
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeAlias
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
 from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
-from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range

@@ -1,7 +1,7 @@
 """The base of mechanisms that add independent noise to every answer.
 
-Noise around 0 is drawn exactly, from the system's cryptographic source (`inversion`), and added in
-Python's integers, so nothing rounds or saturates depending on the data.
+Noise around 0 is drawn exactly, from the system's cryptographic source (`exact_draws`), and added
+in Python's integers, so nothing rounds or saturates depending on the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tallyveil import deadline
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.noise.inversion import Integers
+from tallyveil.mechanisms.noise.exact_draws import Integers
 from tallyveil.mechanisms.protocol import Mechanism
 
 __all__ = ["Additive"]

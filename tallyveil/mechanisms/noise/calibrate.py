@@ -12,9 +12,9 @@ from typing import Final
 
 from tallyveil.cache import Cache
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss, sensitivity
 from tallyveil.mechanisms.measure import Measure, power
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT, from_units, positive, rounded_up
 from tallyveil.workload.workload import Column, Workload
 

@@ -23,7 +23,7 @@ import numpy as np
 from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
-from tallyveil.mechanisms.noise.inversion import Integers, WeightTable, geometric, random_words
+from tallyveil.mechanisms.noise.exact_draws import Integers, WeightTable, geometric, random_words
 
 __all__ = ["DiscreteGaussian"]
 

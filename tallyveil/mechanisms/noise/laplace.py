@@ -14,7 +14,7 @@ from __future__ import annotations
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
-from tallyveil.mechanisms.noise.inversion import Integers, geometric
+from tallyveil.mechanisms.noise.exact_draws import Integers, geometric
 
 __all__ = ["DiscreteLaplace", "Geometric", "geometric_numbers"]
 

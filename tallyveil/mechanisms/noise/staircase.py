@@ -25,7 +25,7 @@ import numpy as np
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.canonical import first_least
 from tallyveil.mechanisms.noise.calibrate import rate
-from tallyveil.mechanisms.noise.inversion import random_words, uniform_below
+from tallyveil.mechanisms.noise.exact_draws import random_words, uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.units import below_one, positive, rounded_up
 

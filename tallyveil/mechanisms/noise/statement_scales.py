@@ -40,8 +40,8 @@ from scipy.special import log_ndtr
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.inference.roots import root_between
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.noise import calibrate
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import below_one, positive
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.workload.workload import Workload

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from tallyveil.mechanisms.records.clamped_laplace import ClampedLaplace
 from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.records.randomised_response import RandomisedResponse
+from tallyveil.mechanisms.records.record_response import RandomisedResponse
 from tallyveil.mechanisms.records.series_noise import SeriesNoise
 from tallyveil.mechanisms.records.set_response import SetResponse
 

@@ -19,7 +19,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms.noise.calibrate import MAX_SCALE
 from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.records.randomised_response import DRAWS, RandomisedResponse
+from tallyveil.mechanisms.records.record_response import DRAWS, RandomisedResponse
 from tallyveil.mechanisms.units import positive, rounded_up
 
 __all__ = ["OnGrid", "scale_above"]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
 from tallyveil.arrays import IntArray
-from tallyveil.mechanisms.noise.inversion import RandomWords
+from tallyveil.mechanisms.noise.exact_draws import RandomWords
 
 __all__ = ["ByDraws", "OneRecord", "Response"]
 

@@ -22,11 +22,11 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import InvalidParameterValue, ReceiptError
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.records.grid import scale_above
 from tallyveil.mechanisms.records.one_record import OneRecord
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.workload.workload import Column, Factor, Workload
 

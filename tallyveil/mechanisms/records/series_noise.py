@@ -51,10 +51,10 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import uniform_below
+from tallyveil.mechanisms.noise.exact_draws import uniform_below
 from tallyveil.mechanisms.noise.laplace import geometric_numbers
 from tallyveil.mechanisms.records.grid import OnGrid, scale_above
-from tallyveil.mechanisms.records.randomised_response import odds_below
+from tallyveil.mechanisms.records.record_response import odds_below
 
 __all__ = ["SeriesNoise", "type_b_eulerian"]
 

@@ -34,9 +34,9 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import LARGEST_BOUND, RandomWords, uniform_below
+from tallyveil.mechanisms.noise.exact_draws import LARGEST_BOUND, RandomWords, uniform_below
 from tallyveil.mechanisms.records.one_record import ByDraws, Response
-from tallyveil.mechanisms.records.randomised_response import odds_below
+from tallyveil.mechanisms.records.record_response import odds_below
 from tallyveil.mechanisms.units import positive
 
 __all__ = ["SetResponse"]

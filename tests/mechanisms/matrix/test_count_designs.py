@@ -20,8 +20,8 @@ from scipy.optimize import linprog
 from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms.matrix import designing
-from tallyveil.mechanisms.matrix.cache import DesignCache
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.designing import choose, design
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective, score

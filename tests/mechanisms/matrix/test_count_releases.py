@@ -18,7 +18,7 @@ from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.credible import posterior
 from tallyveil.mechanisms.matrix.designing import choose
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, uniform
-from tallyveil.mechanisms.noise import inversion
+from tallyveil.mechanisms.noise import exact_draws
 
 
 class Source:
@@ -29,7 +29,7 @@ class Source:
         first = np.array([one[0] for one in words], dtype=np.uint64)
         self._later = iter([bits % 2**64 for one in words for bits in one[1:]])
         patch.setattr(count_matrix, "random_words", lambda count: first[:count])
-        patch.setattr(inversion.secrets, "randbits", lambda bits: next(self._later))
+        patch.setattr(exact_draws.secrets, "randbits", lambda bits: next(self._later))
 
     @property
     def used_up(self) -> bool:
@@ -83,8 +83,8 @@ def test_truths_outside_the_range_count_as_its_ends(
 
 def test_releases_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    real = inversion.os.urandom
-    monkeypatch.setattr(inversion.os, "urandom", lambda size: asked.append(size) or real(size))
+    real = exact_draws.os.urandom
+    monkeypatch.setattr(exact_draws.os, "urandom", lambda size: asked.append(size) or real(size))
     # 200 draws of 101 values are not all alike (10⁻¹⁰⁰ and less).
     assert len(set(draw(uniform(100, "1/2"), [50] * 200))) > 1
     assert asked == [1600]

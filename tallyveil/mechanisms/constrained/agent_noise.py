@@ -4,7 +4,8 @@ The cells of one group, whose total is published exactly, are divided among agen
 the law of `conditioned` with an exact root, that of independent discrete Laplace noises given that
 they add up to 0 (INVARIANTS §5.1, §7), and each agent draws what its own cells get.
 
-The noise of n cells is drawn as the sum T of the geometric numbers it is made of (`inversion`), and
+The noise of n cells is drawn as the sum T of the geometric numbers it is made of (`group_total`),
+and
 
     how T divides among the agents:  P(k of m) = C(n₁+k−1, k) C(n₂+m−k−1, m−k) / C(n₁+n₂+m−1, m);
     how an agent's part divides among its cells: each division is equally likely,
@@ -32,7 +33,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tallyveil.errors import StatementTooComplex
-from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, inverted, total
+from tallyveil.mechanisms.constrained.group_total import LEAST_SCALE, MOST, inverted, total
 
 __all__ = ["SharedNoise", "derived"]
 

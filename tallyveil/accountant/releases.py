@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
-from tallyveil.accountant.store.records import ChargeRecord, DerivationRecord
+from tallyveil.accountant.store.ledger_records import ChargeRecord, DerivationRecord
 from tallyveil.mechanisms import answered
 
 __all__ = ["Memory", "Noisy", "Release"]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
 from tallyveil.inference.conditional.tree import Tree
+from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.losses.privacy_loss import Loss, together_loss
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.noise.calibrate import rate
-from tallyveil.mechanisms.relation import Adjacency
 from tallyveil.workload.workload import Workload
 
 __all__ = ["AgentNoise", "published", "release_together"]

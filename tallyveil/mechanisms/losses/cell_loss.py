@@ -18,19 +18,19 @@ from tallyveil import deadline
 from tallyveil.alike import coded
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
-from tallyveil.mechanisms.losses.tensors import (
+from tallyveil.mechanisms.losses.cell_weights import (
+    CellWeights,
+    check_magnitude,
+    from_midrange,
+    from_zero,
+)
+from tallyveil.mechanisms.losses.loss_tensor import (
     CELL_LIMIT,
     Tensor,
     align,
     independent,
     join_axes,
     place,
-)
-from tallyveil.mechanisms.losses.weights import (
-    CellWeights,
-    check_magnitude,
-    from_midrange,
-    from_zero,
 )
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import loss_units

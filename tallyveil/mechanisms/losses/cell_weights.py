@@ -19,7 +19,7 @@ import numpy as np
 from tallyveil import deadline
 from tallyveil.cache import kept_with
 from tallyveil.errors import StatementTooComplex
-from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
+from tallyveil.mechanisms.losses.loss_tensor import CELL_LIMIT, Tensor
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["CellWeights", "can_account", "check_magnitude", "from_midrange", "from_zero"]

@@ -22,8 +22,8 @@ from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.inference import DiscreteGaussianLaw, DiscreteLaplaceLaw, NoiseLaw
 from tallyveil.mechanisms.noise.additive import Additive
+from tallyveil.mechanisms.noise.exact_draws import QuantileBounds, decided
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
-from tallyveil.mechanisms.noise.inversion import QuantileBounds, decided
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace, geometric_numbers
 from tallyveil.mechanisms.units import decimal
 

@@ -19,7 +19,7 @@ from tallyveil import deadline
 from tallyveil.alike import coded
 from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
-from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, align, join_axes
+from tallyveil.mechanisms.losses.loss_tensor import CELL_LIMIT, align, join_axes
 from tallyveil.workload.classes import kinds_of_cells, over_classes
 from tallyveil.workload.workload import Column, Factor
 

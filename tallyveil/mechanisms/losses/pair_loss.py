@@ -34,10 +34,16 @@ import numpy as np
 
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
-from tallyveil.mechanisms.losses.cells import cell_losses, midrange_losses
-from tallyveil.mechanisms.losses.partition import CellClasses, ClassRows, distances, join, partition
-from tallyveil.mechanisms.losses.tensors import CELL_LIMIT, Tensor
-from tallyveil.mechanisms.losses.weights import check_magnitude
+from tallyveil.mechanisms.losses.cell_classes import (
+    CellClasses,
+    ClassRows,
+    distances,
+    join,
+    partition,
+)
+from tallyveil.mechanisms.losses.cell_loss import cell_losses, midrange_losses
+from tallyveil.mechanisms.losses.cell_weights import check_magnitude
+from tallyveil.mechanisms.losses.loss_tensor import CELL_LIMIT, Tensor
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import loss_units
 from tallyveil.workload.classes import over_classes

@@ -30,7 +30,7 @@ from tallyveil.cache import cached_property
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import NoiseLaw
 from tallyveil.inference.conditional.tree import Node
-from tallyveil.mechanisms.constrained.weights import LawWeights, Tilt, together, weights_of
+from tallyveil.mechanisms.constrained.law_weights import LawWeights, Tilt, together, weights_of
 
 __all__ = ["LOG_FALLBACK", "MOST", "SumTable", "Tables", "TailBounds", "too_many_sums"]
 

@@ -19,7 +19,7 @@ from tallyveil.alike import changes
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.inference.laws.laws import LAWS, NoiseLaw
+from tallyveil.inference.laws.noise_law import LAWS, NoiseLaw
 
 if TYPE_CHECKING:
     from tallyveil.inference.conditional.conditional import ConditionalLaw

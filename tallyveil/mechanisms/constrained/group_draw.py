@@ -1,6 +1,6 @@
 """Discrete Laplace noise of groups whose totals are exact, drawn exactly, for all groups at once.
 
-For each group T is drawn (`inversion`), and then how T divides among the geometric numbers of the
+For each group T is drawn (`group_total`), and then how T divides among the geometric numbers of the
 cells: T stars and n − 1 bars in a row, where each order is equally likely. Each position in a row
 gets a random word, and the n − 1 positions with the smallest words are the bars.
 
@@ -26,8 +26,8 @@ from tallyveil.cache import Cache
 from tallyveil.errors import StatementTooComplex
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Node
-from tallyveil.mechanisms.constrained.inversion import LEAST_SCALE, MOST, total
-from tallyveil.mechanisms.noise.inversion import random_words
+from tallyveil.mechanisms.constrained.group_total import LEAST_SCALE, MOST, total
+from tallyveil.mechanisms.noise.exact_draws import random_words
 
 __all__ = ["Groups"]
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.mechanisms.noise.inversion import RandomWords, random_words
+from tallyveil.mechanisms.noise.exact_draws import RandomWords, random_words
 from tallyveil.mechanisms.records.one_record import ByDraws, Response
 from tallyveil.mechanisms.units import exp_below, positive
 
