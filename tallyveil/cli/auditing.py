@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from tallyveil.audit import Finding, audit
+from tallyveil.audit import audit
 from tallyveil.cli.text import Output, table
 
 __all__ = ["run"]
@@ -26,25 +26,21 @@ def run(names: Sequence[str], epsilons: Sequence[str], draws: int) -> Output:
             status.update(finding.mechanism)
             findings.append(finding)
     failed = [finding for finding in findings if not finding.holds]
-    checks = [{**asdict(f), "verdict": _verdict(f)} for f in findings]
+    checks = [
+        {**asdict(f), "verdict": ("proved" if f.exact else "not refuted") if f.holds else "FAILS"}
+        for f in findings
+    ]
     lines = table(_COLUMNS, checks)
     if not failed:
         proved = sum(finding.exact for finding in findings)
         left = len(findings) - proved
         lines.append(f"{proved} checks proved; {left} not refuted by {draws} draws")
     document = {"checks": checks, "failed": len(failed), "draws": draws}
-    alarm = _alarm(failed, len(findings)) if failed else []
-    return Output(document, lines, alarm, failed=bool(failed))
-
-
-def _verdict(finding: Finding) -> str:
-    if not finding.holds:
-        return "FAILS"
-    return "proved" if finding.exact else "not refuted"
-
-
-def _alarm(failed: Sequence[Finding], checks: int) -> list[str]:
-    return [
-        f"AUDIT FAILED: {len(failed)} of {checks} checks. RELEASE NOTHING WITH THESE MECHANISMS:",
+    if not failed:
+        return Output(document, lines)
+    alarm = [
+        f"AUDIT FAILED: {len(failed)} of {len(checks)} checks."
+        " RELEASE NOTHING WITH THESE MECHANISMS:",
         *(f"  {f.mechanism}: {f.claim}; found: {f.found}" for f in failed),
     ]
+    return Output(document, lines, alarm, failed=True)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -189,15 +188,14 @@ def _tour(port: int) -> None:
         )
         for number, question in enumerate(QUESTIONS, 1):
             typer.secho(f"{number}. {question.title}", **_STYLES["heading"])
-            for kind, line in _lines(connection, question):
+            lines = [
+                *(("sql", line) for line in question.sql.split("\n")),
+                *asked(connection, question.sql),
+                *(("remark", line) for line in question.remark.split("\n")),
+            ]
+            for kind, line in lines:
                 typer.secho(f"   {line}".rstrip(), **_STYLES[kind])
             typer.echo()
-
-
-def _lines(connection: _Connection, question: Question) -> Iterator[tuple[str, str]]:
-    yield from (("sql", line) for line in question.sql.split("\n"))
-    yield from asked(connection, question.sql)
-    yield from (("remark", line) for line in question.remark.split("\n"))
 
 
 def _wait(port: int) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.policy import Policy
 from tallyveil.policy.table_keys import Budget, InferenceControl
-from tallyveil.policy.tables import PublicTable, Table
+from tallyveil.policy.tables import Table
 
 __all__ = ["summary"]
 
@@ -29,7 +29,11 @@ def summary(policy: Policy) -> list[str]:
     counts = ", no count below 0" if defaults.nonnegative else ""
     return [
         *lines,
-        *(_public(table) for table in policy.public.values()),
+        *(
+            f"public table {table.name}: {table.origin} from"
+            f" {table.file.path if table.file else 'the source'}, visible to everyone in full"
+            for table in policy.public.values()
+        ),
         *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.view_sql.items()),
         *_analysts(policy),
         f"source: {source}",
@@ -101,11 +105,6 @@ def _analysts(policy: Policy) -> Iterator[str]:
         yield f"analyst {name} may spend: {amounts}"
     if policy.analysts:
         yield "nobody else may spend; answers from history are free for everyone"
-
-
-def _public(table: PublicTable) -> str:
-    where = "the source" if table.file is None else str(table.file.path)
-    return f"public table {table.name}: {table.origin} from {where}, visible to everyone in full"
 
 
 def _unit(table: Table) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 from typing import Any, Final
 
 from tallyveil.cli.mechanisms.mechanism_arguments import (
@@ -38,12 +38,17 @@ _STAIRCASE: Final = "staircase"
 _DESIGNED: Final = (_BEST, "designed")
 _CHOSEN: Final = (*_DESIGNED, _AUTO)
 _WIDEST: Final = 15  # larger matrices do not fit a line
-_LOSSES: Final = (Objective("L0"), Objective("L0", beyond=1), Objective("L1"), Objective("L2"))
+_LOSSES: Final = MappingProxyType(
+    {
+        "L0": Objective("L0"),
+        "L0,1": Objective("L0", beyond=1),
+        "L1": Objective("L1"),
+        "L2": Objective("L2"),
+    }
+)
 
 # The mechanisms of the paper's figure. It has no randomised response, whose guarantee differs.
 NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
-# n, α and the loss of each mechanism in `NAMES`.
-Row = tuple[int, Fraction, tuple[float, ...]]
 
 
 def listing() -> Output:
@@ -137,11 +142,12 @@ def _lines(matrix: CountMatrix, objective: Objective, document: dict[str, Any]) 
     else:
         size = matrix.n + 1
         lines.append(f"For the {size} by {size} probabilities, give --json.")
-    held = (_described(p) for p in Property if str(p) in document["properties"])
-    lines.append("properties: " + (", ".join(held) or "-"))
+    held = (p for p in Property if str(p) in document["properties"])
+    described = (f"{p} ({p.name.lower().replace('_', ' ')})" for p in held)
+    lines.append("properties: " + (", ".join(described) or "-"))
     losses = (f"{name} {loss:.6f}" for name, loss in document["losses"].items())
     lines.append("expected loss over all truths: " + ", ".join(losses))
-    if objective not in _LOSSES:
+    if objective not in _LOSSES.values():
         lines.append(f"objective {objective}: {document['objective']['is']:.6f}")
     lines.append(f"derivable from GM: {'yes' if document['derivable_from_geometric'] else 'no'}")
     return [*lines, f"guarantee: {document['guarantee']}."]
@@ -156,20 +162,12 @@ def _document(matrix: CountMatrix, objective: Objective, guarantee: str) -> dict
         "alpha": str(matrix.alpha),
         "epsilon": up(matrix.epsilon, 12),
         "properties": [str(p) for p in Property if p in held],
-        "losses": {_short(loss): float(score(matrix, loss)) for loss in _LOSSES},
+        "losses": {name: float(score(matrix, loss)) for name, loss in _LOSSES.items()},
         "objective": {"of": str(objective), "is": float(score(matrix, objective))},
         "derivable_from_geometric": derivable_from_geometric(matrix),
         "guarantee": guarantee,
         "probabilities": matrix.probabilities().tolist(),
     }
-
-
-def _described(held: Property) -> str:
-    return f"{held} ({held.name.lower().replace('_', ' ')})"
-
-
-def _short(loss: Objective) -> str:
-    return loss.penalty + (f",{loss.beyond}" if loss.beyond else "")
 
 
 def _kind(family: Additive) -> str:
@@ -190,18 +188,11 @@ def compare(ns: str, alphas: str, objective: str) -> Output:
             f"counts up to {sizes[-1]} are too many to design mechanisms for",
             hint=f"Compare up to --n {MAX_DESIGNED_RANGE}.",
         )
-    rows: list[Row] = [(n, level, _losses(n, level, loss)) for level, n in product(levels, sizes)]
-    cells = [[f"{float(a):g}", n, *(f"{loss:.6f}" for loss in losses)] for n, a, losses in rows]
+    rows, cells = [], []
+    for alpha, n in product(levels, sizes):
+        losses = {name: float(score(NAMED[name].make(n, alpha), loss)) for name in NAMES}
+        rows.append({"n": n, "alpha": str(alpha), "objective": str(loss), "loss": losses})
+        cells.append([f"{float(alpha):g}", n, *(f"{one:.6f}" for one in losses.values())])
     over = "a flat prior over 0..n" if loss.aggregate == "sum" else "the truth with the largest"
     lines = [*aligned(("alpha", "n", *NAMES), cells)[:-1], f"Expected {loss} loss, for {over}."]
-    return Output([_compared(row, loss) for row in rows], lines, each=True)
-
-
-def _losses(n: int, alpha: Fraction, objective: Objective) -> tuple[float, ...]:
-    return tuple(float(score(NAMED[name].make(n, alpha), objective)) for name in NAMES)
-
-
-def _compared(row: Row, objective: Objective) -> dict[str, Any]:
-    n, alpha, losses = row
-    loss = dict(zip(NAMES, losses, strict=True))
-    return {"n": n, "alpha": str(alpha), "objective": str(objective), "loss": loss}
+    return Output(rows, lines, each=True)
