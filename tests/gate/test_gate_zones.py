@@ -43,7 +43,7 @@ def test_a_zone_means_what_postgresql_means(
 def test_a_session_has_the_zone_that_postgresql_has(
     ours: GateSession, postgres: psycopg.Connection[Any], zone: str
 ) -> None:
-    asked = "SELECT timestamptz '2020-07-01 12:00+00'::timestamp AS a"
+    asked = "SELECT (timestamptz '2020-07-01 12:00+00')::timestamp AS a"
     for form in ("SET TIME ZONE '{}'", "SET timezone = '{}'"):
         postgres.execute(form.format(zone).encode())
         answer(ours, form.format(zone))
@@ -97,7 +97,7 @@ def test_of_a_time_that_clocks_show_twice_the_later_is_meant_and_the_earlier_ref
     """By the clock both were equal: PostgreSQL tells them apart."""
     asked = (
         "SELECT timestamptz '{}' AS a, timestamptz '{}' = date '{}' AS b, "
-        "date_trunc('day', timestamptz '{}') AS c, date '{}'::timestamptz = '{}' AS d"
+        "date_trunc('day', timestamptz '{}') AS c, (date '{}')::timestamptz = '{}' AS d"
     )
     answer(ours, f"SET timezone = '{zone}'")
     postgres.execute(f"SET timezone = '{zone}'".encode())
@@ -106,7 +106,7 @@ def test_of_a_time_that_clocks_show_twice_the_later_is_meant_and_the_earlier_ref
         assert answer(ours, same) == postgres.execute(same.encode()).fetchall()
         for sql in (
             f"timestamptz '{early}' = date '{day}'",
-            f"date '{day}'::timestamptz = '{early}'",
+            f"(date '{day}')::timestamptz = '{early}'",
         ):
             with pytest.raises(FeatureNotSupported, match="local time repeats") as refused:
                 answer(ours, f"SELECT {sql} AS a")

@@ -42,11 +42,12 @@ SAME = [
     "timestamptz '2020-11-02 12:00' - timestamptz '2020-10-24' AS b",
     "SELECT now() - interval '100 days' < now() AS a, now() - now() AS b, "
     "now() + interval '24 hours' - now() = interval '24 hours' AS c",
-    "SELECT (date '2020-03-08'::timestamptz + interval '24 hours') - interval '3 hours' AS a",
-    "SELECT date '2020-06-01'::timestamptz >= '2020-06-01 04:00+00' AS a",
+    "SELECT ((date '2020-03-08')::timestamptz + interval '24 hours') - interval '3 hours' AS a",
+    "SELECT (date '2020-06-01')::timestamptz >= '2020-06-01 04:00+00' AS a",
     "SELECT date_trunc('day', date '2020-06-01') BETWEEN '2020-05-31 22:00+00' "
     "AND '2020-06-01 02:30+00' AS a",
-    "SELECT date '2020-06-01'::timestamptz IN ('2020-06-01 04:00+00', '2020-05-31 22:00+00') AS a",
+    "SELECT (date '2020-06-01')::timestamptz IN ('2020-06-01 04:00+00', "
+    "'2020-05-31 22:00+00') AS a",
 ]
 
 

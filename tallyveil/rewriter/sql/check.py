@@ -21,6 +21,7 @@ from tallyveil.errors import (
     WindowingError,
 )
 from tallyveil.rewriter.sql import vocabulary as known
+from tallyveil.rewriter.sql.literals import check_number
 from tallyveil.rewriter.sql.nodes import function_name, meant, position, visit
 
 __all__ = ["check", "refuse_type_lookups"]
@@ -33,7 +34,7 @@ _MOST_ROWS: Final = 2**63 - 1
 # Lists of values have no limit but MAX_TOKENS.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
-_NUMBER_INSTEAD: Final = "Write the number: 26, 0x1A or 0b11010."
+_NUMBER_INSTEAD: Final = "Write the number in decimal digits: 26."
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.TableSample: ("TABLESAMPLE is not answered",
@@ -173,25 +174,10 @@ def _check_arguments(node: exp.Expr) -> None:
         words = {(node.side or "").upper(), (node.kind or "").upper()}
         if not words <= _JOINS:
             raise FeatureNotSupported("this kind of join is not answered")
-        if _lacks_condition(node, words):
-            raise SQLSyntaxError(
-                "a join lacks its condition",
-                hint="Write ON … or USING (…), or CROSS JOIN for every pair of rows.",
-                position=position(node.this),
-            )
     if isinstance(node, exp.Like | exp.ILike) and isinstance(node.expression, exp.Any | exp.All):
         raise FeatureNotSupported(
             "LIKE with ANY or ALL is not answered", hint="Write a LIKE 'x%' OR a LIKE 'y%'."
         )
-
-
-def _lacks_condition(join: exp.Join, words: set[str]) -> bool:
-    """Whether it is JOIN without ON and USING, which would be written out as a comma. The parser
-    sets ``pivots``, even if to None, for the word JOIN and not for a comma.
-    """
-    if any(join.args.get(name) for name in ("on", "using", "method")) or "CROSS" in words:
-        return False
-    return words != {""} or "pivots" in join.args
 
 
 def _argument_refusal(node: exp.Expr, name: str, value: object) -> StatementError:
@@ -277,11 +263,14 @@ def _check_dot(node: exp.Dot) -> None:
 
 
 def _check_number(node: exp.Literal) -> None:
-    if not node.is_string and len(node.name) > MAX_DIGITS:
+    if node.is_string:
+        return
+    if len(node.name) > MAX_DIGITS:
         raise NumericValueOutOfRange(
             f"a number has {len(node.name)} digits; the limit is {MAX_DIGITS}",
             hint="Write it as a power of ten: 1e20.",
         )
+    check_number(node.name)
 
 
 def _check_row_number(node: exp.Limit | exp.Offset) -> None:

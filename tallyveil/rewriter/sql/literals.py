@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from sqlglot import exp
 
-__all__ = ["WrittenConstant", "as_written", "written_text"]
+from tallyveil.errors import FeatureNotSupported, NumericValueOutOfRange
+
+__all__ = ["WrittenConstant", "as_written", "check_number", "refuse_wide", "written_text"]
+
+_NUMBER: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class WrittenConstant(NamedTuple):
@@ -46,3 +51,36 @@ def written_text(node: exp.Expr | None) -> str | None:
     if found is None or not found.quoted or len(found.casts) > 1:
         return None
     return str(found.value)
+
+
+def check_number(text: str) -> None:
+    """Refuse a number that DuckDB reads otherwise than it is written.
+
+    Raises FeatureNotSupported, and NumericValueOutOfRange if a double rounds it to 0 or to
+    infinity, or a whole number has more than 128 bits.
+    """
+    if not _NUMBER.fullmatch(text):
+        raise FeatureNotSupported(
+            f"the number {text[:40]} is not supported in this form",
+            hint="Write it in decimal digits: 26, 1.5 or 1e20.",
+        )
+    if text.isdecimal():
+        refuse_wide(int(text))
+    elif "e" in text.lower():
+        value, mantissa = float(text), re.split("[eE]", text)[0]
+        if value == float("inf") or (value == 0 and mantissa.strip("0.")):
+            raise NumericValueOutOfRange(
+                "a number is out of range for double precision",
+                hint="Write a number between 1e-307 and 1e308.",
+            )
+
+
+def refuse_wide(number: int) -> None:
+    """Raise NumericValueOutOfRange beyond 128 bits: DuckDB would compare only the last 128, so that
+    5 < 2²⁰⁰ is false.
+    """
+    if not -(2**127) <= number < 2**127:
+        raise NumericValueOutOfRange(
+            "a whole number needs more than 128 bits",
+            hint="Write it with an exponent, such as 1e40: then it has double precision.",
+        )

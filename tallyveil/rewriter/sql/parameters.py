@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, UndefinedParameter
 from tallyveil.interval import Interval
-from tallyveil.rewriter.sql.constants import refuse_wide
+from tallyveil.rewriter.sql.literals import refuse_wide
 from tallyveil.rewriter.sql.nodes import as_type, position
 from tallyveil.rewriter.sql.size import Size
 from tallyveil.rewriter.sql.types import NUMERICS, TypeOf, is_literal_text

@@ -25,7 +25,6 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions, refuse_other_numbers
 from tallyveil.rewriter.sql.check import check
-from tallyveil.rewriter.sql.constants import read_constants
 from tallyveil.rewriter.sql.duckdb_parser import DuckDBParser
 from tallyveil.rewriter.sql.postgres_parser import PostgresParser, calls
 from tallyveil.rewriter.sql.second_parser import (
@@ -41,12 +40,7 @@ from tallyveil.rewriter.sql.short_forms import (
     spell_out_values,
     write_out,
 )
-from tallyveil.rewriter.sql.times import read_intervals
-from tallyveil.rewriter.sql.tokens import (
-    bracket_typed_texts,
-    refuse_misread,
-    refuse_retries,
-)
+from tallyveil.rewriter.sql.tokens import read_intervals, refuse_retries
 
 __all__ = ["QUERY_WORDS", "Dialect", "Piece", "parse_query", "split"]
 
@@ -117,7 +111,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
             read in more than MAX_WORK steps.
         SQLSyntaxError: a string or comment does not end.
         InvalidEncoding: the text contains a NUL.
-        UndefinedFunction: an operator that the dialect lacks.
+        InvalidDatetimeFormat: the text after INTERVAL is not an interval.
     """
     if len(sql) > MAX_CHARACTERS:
         raise StatementTooComplex(
@@ -140,7 +134,6 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
         raise StatementTooComplex(
             f"the statement has {len(tokens)} words and signs; the limit is {MAX_TOKENS}"
         )
-    refuse_misread(tokens)
     refuse_retries(tokens, _TYPES[dialect])
     pieces: list[Piece] = []
     start: list[Token] = []
@@ -158,8 +151,7 @@ def split(sql: str, dialect: Dialect) -> tuple[Piece, ...]:
 def _tokens(sql: str, dialect: Dialect) -> list[Token]:
     words = _TOKENIZERS if _DOLLARS.search(sql) else _WITHOUT_DOLLARS
     tokens: list[Token] = words[dialect](dialect=_DIALECTS[dialect]).tokenize(sql)
-    read = read_intervals(sql, read_constants(sql, tokens, based=dialect == "postgres"))
-    return bracket_typed_texts(read, _TYPES[dialect]) if "::" in sql else read
+    return read_intervals(sql, tokens)
 
 
 def _numbered(text: str, tokens: list[Token]) -> str:

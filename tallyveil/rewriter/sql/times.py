@@ -1,32 +1,27 @@
-"""Times as text: zones by name, abbreviation and offset, timestamps, and intervals."""
+"""Times as text: zones by name, abbreviation and offset, and timestamps."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 import zoneinfo
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
 from tallyveil.errors import (
     FeatureNotSupported,
-    InvalidDatetimeFormat,
     InvalidParameterValue,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.interval import quantities_of
-from tallyveil.rewriter.sql.constants import replaced
 from tallyveil.rewriter.sql.literals import as_written, written_text
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
     "TIMESTAMP", "by_name", "is_utc", "local_now", "local_time_repeats", "offset", "offset_text",
-    "read_formatted", "read_intervals", "since_epoch", "unknown_zone", "utc_of", "zone_of",
+    "read_formatted", "since_epoch", "unknown_zone", "utc_of", "zone_of",
 ]  # fmt: skip
 
 ABBREVIATIONS: Final = {
@@ -143,43 +138,6 @@ def local_now(zone: str) -> dt.datetime:
 
 def is_utc(zone: str) -> bool:
     return zone.lower() in _UTC
-
-
-# The text of an interval may be a number, whose unit follows as a word. Its digits are bounded,
-# since the parser's time is quadratic in their number.
-_BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
-
-
-def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with the units of each interval written out. The parser reads the first
-    quantity and drops what it does not understand, as in '1 day ago'.
-
-    Raises InvalidDatetimeFormat if the text after INTERVAL is not an interval.
-    """
-    read = list(tokens)
-    if "interval" not in sql.lower():
-        return read
-    for number in range(1, len(read)):
-        after_word = read[number - 1].token_type is TokenType.INTERVAL
-        if after_word and read[number].token_type is TokenType.STRING:
-            read[number] = _quantities(read[number])
-    return read
-
-
-def _quantities(token: Token) -> Token:
-    text = token.text.strip()
-    if _BARE.fullmatch(text):
-        return replaced(text, token, token)
-    try:
-        parts = quantities_of(text)
-    except ValueError:
-        raise InvalidDatetimeFormat(
-            f'invalid input syntax for type interval: "{token.text[:40]}"',
-            hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
-            position=token.start + 1,
-        ) from None
-    text = " ".join(f"{amount.removeprefix('+')} {unit}" for amount, unit in parts)
-    return replaced(text, token, token)
 
 
 # Formats that strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, punctuation,

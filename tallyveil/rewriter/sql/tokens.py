@@ -1,29 +1,22 @@
-"""Refuse the tokens that sqlglot would read too slowly, and bracket those it would misread."""
+"""Refuse the tokens that sqlglot would read too slowly, and write out the units of intervals."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallyveil.errors import FeatureNotSupported, StatementTooComplex
+from tallyveil.errors import InvalidDatetimeFormat, StatementTooComplex
+from tallyveil.interval import quantities_of
 
-__all__ = ["bracket_typed_texts", "refuse_misread", "refuse_retries"]
+__all__ = ["read_intervals", "refuse_retries"]
 
 _OPENING: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
 _CLOSING: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 
 MAX_WORK: Final = 80_000  # four steps for each token of the longest statement
-
-
-def refuse_misread(tokens: Sequence[Token]) -> None:
-    """Refuse the operator @, which sqlglot reads as the sign of a parameter."""
-    for token in tokens:
-        if token.token_type is TokenType.PARAMETER and token.text == "@":
-            raise FeatureNotSupported(
-                "the operator @ is not answered", hint="Write abs(…).", position=token.start + 1
-            )
 
 
 def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None:
@@ -54,48 +47,45 @@ def refuse_retries(tokens: Sequence[Token], types: Container[TokenType]) -> None
         before = token
 
 
-_ZONE: Final = ("TIME", "ZONE")
+# The text of an interval may be a number, whose unit follows as a word. Its digits are bounded,
+# since the parser's time is quadratic in their number.
+_BARE: Final = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?", re.ASCII)
 
 
-def bracket_typed_texts(tokens: Sequence[Token], types: Container[TokenType]) -> list[Token]:
-    """Return the tokens with brackets around each type and its text that are followed by ::.
+def read_intervals(sql: str, tokens: Sequence[Token]) -> list[Token]:
+    """Return the tokens with the units of each interval written out. The parser reads the first
+    quantity and drops what it does not understand, as in '1 day ago'.
 
-    A type before a text binds more tightly than :: after it: DATE '2020-01-01'::timestamp is a
-    day's midnight. The parser would cast the text first.
+    Raises InvalidDatetimeFormat if the text after INTERVAL is not an interval.
     """
-    read: list[Token] = []
-    for number, token in enumerate(tokens):
-        following = tokens[number + 1].token_type if number + 1 < len(tokens) else None
-        typed = token.token_type is TokenType.STRING and following is TokenType.DCOLON
-        first = _type(read, types) if typed else None
-        read.append(token)
-        if first is not None:
-            read.insert(first, _bracket(TokenType.L_PAREN, "(", read[first]))
-            read.append(_bracket(TokenType.R_PAREN, ")", token))
+    read = list(tokens)
+    if "interval" not in sql.lower():
+        return read
+    for number in range(1, len(read)):
+        after_word = read[number - 1].token_type is TokenType.INTERVAL
+        if after_word and read[number].token_type is TokenType.STRING:
+            read[number] = _quantities(read[number])
     return read
 
 
-def _type(tokens: Sequence[Token], types: Container[TokenType]) -> int | None:
-    """The index of the type at the end of the tokens; None if they end with none."""
-    at = len(tokens) - 1
-    if tuple(token.text.upper() for token in tokens[at - 1 : at + 1]) == _ZONE:
-        at -= 3  # WITH TIME ZONE, WITHOUT TIME ZONE
-    if at >= 0 and tokens[at].token_type is TokenType.R_PAREN:
-        while at >= 0 and tokens[at].token_type is not TokenType.L_PAREN:
-            at -= 1
-        at -= 1
-    kind = tokens[at].token_type if at >= 0 else None
-    return at if kind in types and kind is not TokenType.INTERVAL else None
-
-
-def _bracket(kind: TokenType, text: str, beside: Token) -> Token:
-    """A bracket, at the position of the token beside it."""
+def _quantities(token: Token) -> Token:
+    text = token.text.strip()
+    if not _BARE.fullmatch(text):
+        try:
+            parts = quantities_of(text)
+        except ValueError:
+            raise InvalidDatetimeFormat(
+                f'invalid input syntax for type interval: "{token.text[:40]}"',
+                hint="Write quantities with units, such as '1 month 2 days' or '-3 days 12:30:00'.",
+                position=token.start + 1,
+            ) from None
+        text = " ".join(f"{amount.removeprefix('+')} {unit}" for amount, unit in parts)
     return Token(
-        kind,
+        TokenType.STRING,
         text,
-        line=beside.line,
-        col=beside.col,
-        start=beside.start,
-        end=beside.end,
-        comments=[],
+        line=token.line,
+        col=token.col,
+        start=token.start,
+        end=token.end,
+        comments=token.comments,
     )
