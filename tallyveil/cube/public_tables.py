@@ -14,6 +14,7 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyveil.cube.counting import select_of
 from tallyveil.cube.sources import opened, opened_public, reason
@@ -75,7 +76,23 @@ def check_public(policy: Policy) -> None:
 def _read(table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None) -> pa.Table:
     with _asked(table, policy, source) as (connection, query):
         items = ", ".join(_items(table, connection, query))
-        return connection.sql(f"SELECT {items} FROM {query}").to_arrow_table()
+        read = connection.sql(f"SELECT {items} FROM {query}").to_arrow_table()
+    for name in read.column_names:
+        if _has_infinite(read.column(name)):
+            raise SourceError(
+                f"public.{table.name}: column {name} has an infinite date, which is not supported",
+                hint='Replace it by NULL or by a day: from = "SELECT …".',
+            )
+    return read
+
+
+def _has_infinite(column: pa.ChunkedArray) -> bool:
+    """Whether a column of dates or timestamps has an infinite one, DuckDB's last or first."""
+    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+        return False
+    numbers = column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())
+    last = 2 ** (numbers.type.bit_width - 1) - 1
+    return last in (abs(end.as_py() or 0) for end in pc.min_max(numbers).values())
 
 
 @contextmanager

@@ -44,7 +44,6 @@ _CAST: Final = "Cast one to the type of the other."
 _GUARD: Final = "Guard it: CASE WHEN … THEN … END."
 _WINDOWS: Final = "Compute the window function in a subquery."
 _OPERATOR: Final = "Cast one side, as in born + interval '1 day' or born::text || 'x'."
-_FINITE: Final = "Guard it: CASE WHEN isfinite(…) THEN … END."
 
 
 _ENTRIES: Final = (
@@ -78,8 +77,7 @@ _ENTRIES: Final = (
     _Entry(r"extract specifier \"(?P<value>.*)\" not recognized",
         InvalidDatetimeFormat, 'invalid input syntax for type interval: "{value}"'),
     _Entry(r"[Cc]annot (?P<value>subtract infinite \w+).*",
-        DatetimeFieldOverflow, "cannot {value}", _FINITE),
-    _Entry(r"(?P<value>an infinite \w+ has no \w+)", DatetimeFieldOverflow, "{value}", _FINITE),
+        DatetimeFieldOverflow, "cannot {value}", _GUARD),
     _Entry(r".*(?:not in (?P<type>timestamp|date) range|(?P<kind>[Tt]imestamp|[Dd]ate|[Ii]nterval)"
         r"[^.]{0,200}(?:out of range|overflow)).*",
         DatetimeFieldOverflow, "date, time or interval out of range", _GUARD),

@@ -216,7 +216,7 @@ def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     if node.to.expressions:
         _check_digits(node)
         if scope.type_of(node) == "INEXACT":
-            refuse_inexact(node, scope, smooth=False)
+            refuse_inexact(node, scope)
         return None
     if kind in INTEGERS:
         digits = 19 if kind == "BIGINT" else 10

@@ -103,7 +103,7 @@ def _to_decimals(node: exp.Func, kind: str | None, scope: Scope) -> None:
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
         raise UndefinedFunction(f"{name} takes a number, not a {postgres_type(kind)}")
     if scope.type_of(node) == "INEXACT":
-        refuse_inexact(node, scope, smooth=False)
+        refuse_inexact(node, scope)
 
 
 def guard(node: exp.Func, scope: Scope) -> exp.Expr | None:
@@ -128,43 +128,17 @@ _GUARDED: Final = {
 }  # fmt: skip
 
 
-# If the last digit of a quotient decides, there is no exact translation. In these nodes a small
-# error in it stays small.
-_SMOOTH = (
-    exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Abs, exp.Coalesce,
-)  # fmt: skip
-
-
-def refuse_inexact(
-    node: exp.Expr, scope: Scope, function: str | None = None, *, smooth: bool = True
-) -> None:
-    """Raise FeatureNotSupported unless the value is only summed up, or is one of noisy rows.
-
-    There an error in the last digit changes the answer by as much, and no condition's outcome.
-    ``smooth`` says that a small error stays small in the node itself; in a rounding it does not.
+def refuse_inexact(node: exp.Expr, scope: Scope, function: str | None = None) -> None:
+    """Raise FeatureNotSupported unless the value is one of noisy rows: there an error in the last
+    digit of a quotient changes the answer by as much, and decides which records count nowhere.
     """
-    if not scope.at_record_level(node):
-        return
-    child, parent = node, node.parent
-    while parent is not None and _passes_on(parent, child):
-        child, parent = parent, parent.parent
-    if smooth and isinstance(parent, exp.Sum | exp.Avg):
-        return
-    raise FeatureNotSupported(
-        "arithmetic on a numeric quotient is not answered where its last digit could decide",
-        hint="Divide last, or in double precision: (a * 3)::float8 / b."
-        if function is None
-        else f"Compute it in double precision: {function}(a::float8).",
-    )
-
-
-def _passes_on(parent: exp.Expr, child: exp.Expr) -> bool:
-    """Whether a small error of the child is one of the parent: arithmetic, or a CASE's result."""
-    if isinstance(parent, exp.If | exp.Case):
-        return parent.this is not child
-    if isinstance(parent, exp.Cast):
-        return parent.to.this is exp.DType.DOUBLE
-    return isinstance(parent, _SMOOTH)
+    if scope.at_record_level(node):
+        raise FeatureNotSupported(
+            "arithmetic on a numeric quotient is not answered where its last digit could decide",
+            hint="Divide last, or in double precision: (a * 3)::float8 / b."
+            if function is None
+            else f"Compute it in double precision: {function}(a::float8).",
+        )
 
 
 def _root(node: exp.Sqrt, scope: Scope) -> None:

@@ -16,7 +16,7 @@ from tallyveil.errors import (
     InvalidTimeZoneDisplacement,
 )
 from tallyveil.rewriter.postgres.topic import Rules, each
-from tallyveil.rewriter.resolve.scope import Scope, is_infinite
+from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import times as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import postgres_type
@@ -33,9 +33,6 @@ _DATE_PARTS: Final = frozenset(
         "decade", "century", "millennium",
     }
 )  # fmt: skip
-_UNBOUNDED: Final = frozenset(
-    {"year", "isoyear", "decade", "century", "millennium", "epoch"}
-)  # these parts of infinity are infinite, all others NULL
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
 _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
@@ -49,15 +46,13 @@ def extract(node: exp.Extract, scope: Scope) -> None:
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
             hint=f"Use one of: {', '.join(sorted(parts))}.",
         )
-    if kind is not None and part in _UNBOUNDED:
-        _guard(node, node.expression, scope, f"an infinite {postgres_type(kind)} has no {part}")
 
 
 def make_date(node: exp.Anonymous, scope: Scope) -> None:
-    """PostgreSQL has no year 0: its year -1 is DuckDB's year 0."""
+    """PostgreSQL has no year 0, and DuckDB counts the years before it otherwise."""
     if function_name(node) == "make_date":
-        year = "__pg_year" if scope.at_record_level(node) else "__bc_year"
-        node.set("expressions", [call(year, node.expressions[0]), *node.expressions[1:]])
+        year = call("__pg_year", node.expressions[0])
+        node.set("expressions", [year, *node.expressions[1:]])
 
 
 def truncate(node: exp.Func, scope: Scope) -> None:
@@ -68,34 +63,6 @@ def truncate(node: exp.Func, scope: Scope) -> None:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered", hint=f"Use one of: {', '.join(sorted(units))}."
         )
-
-
-def subtract(node: exp.Sub, scope: Scope) -> None:
-    """DuckDB returns a number for the days up to infinity; PostgreSQL raises."""
-    sides = (node.this, node.expression)
-    kinds = [scope.type_of(side) for side in sides]
-    for side in sides:
-        if kinds in (["DATE", "DATE"], ["TIMESTAMP", "TIMESTAMP"]):
-            _guard(node, side, scope, f"cannot subtract infinite {postgres_type(kinds[0])}s")
-
-
-def _guard(node: exp.Expr, part: exp.Expr, scope: Scope, message: str) -> None:
-    """If the part of the node may be infinite, make DuckDB raise an error, or over noisy rows use
-    NULL, instead of a number that PostgreSQL would not return.
-
-    Raises DatetimeFieldOverflow if the part is an infinite constant.
-    """
-    if scope.is_finite(part):
-        return
-    if is_infinite(part):
-        raise DatetimeFieldOverflow(
-            message, hint="Write a day, such as DATE '9999-12-31'.", position=position(part)
-        )
-    if scope.at_record_level(node):
-        finite = call("__pg_finite_time", part.copy(), exp.Literal.string(message))
-    else:
-        finite = call("__finite_time", part.copy())
-    part.replace(finite)
 
 
 def to_char(node: exp.TimeToStr, scope: Scope) -> None:
@@ -118,8 +85,6 @@ def to_char(node: exp.TimeToStr, scope: Scope) -> None:
             hint="Take a part with extract, or a period with date_trunc.",
             position=position(wanted) if wanted is not None else position(node),
         )
-    if not scope.is_finite(node.this):
-        node.set("this", call("__finite_time", node.this))
 
 
 def isfinite(node: exp.Anonymous, scope: Scope) -> None:
@@ -134,8 +99,6 @@ def isfinite(node: exp.Anonymous, scope: Scope) -> None:
 # seventh decimal where PostgreSQL rounds, and has its own meaning of abbreviated time zones: PST is
 # Los Angeles, with its summer time, and IST is in India. So these are replaced by their offsets.
 _DECIMALS: Final = re.compile(r"[^.]*(?:\.[0-9]{1,6})?")
-_ALWAYS: Final = frozenset({"infinity", "-infinity", "epoch"})
-
 _WORDS: Final = {
     "now": "now()",
     "today": "current_date",
@@ -157,8 +120,14 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
     if not literal.is_string:
         return
     text = literal.this.strip()
-    if text.lower() in _ALWAYS:
+    if text.lower() == "epoch":
         return
+    if text.lower().lstrip("+-") in ("inf", "infinity"):
+        raise FeatureNotSupported(
+            f"an infinite {kind} is not supported",
+            hint="Write a day, such as DATE '9999-12-31'.",
+            position=position(literal),
+        )
     if text.lower() in _WORDS:
         raise FeatureNotSupported(
             f"'{text}' is not read as a {kind}: a constant must always mean the same",
@@ -206,7 +175,6 @@ def _exists(year: int, month: int, day: int, hour: int, minute: int, second: flo
 
 
 RULES: Final[Rules] = {
-    exp.Sub: (subtract,),
     exp.Extract: (extract,),
     **each((exp.TimestampTrunc, exp.DateTrunc), truncate),
     exp.TimeToStr: (to_char,),
@@ -216,9 +184,4 @@ RULES: Final[Rules] = {
 MACROS: Final = (
     "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
     "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
-    "__bc_year(y) AS list_transform([y], lambda v: CASE WHEN v > 0 THEN v WHEN v < 0 THEN v + 1 "
-    "END)[1]",
-    "__finite_time(d) AS list_transform([d], lambda v: CASE WHEN isfinite(v) THEN v END)[1]",
-    "__pg_finite_time(d, message) AS list_transform([d], lambda v: CASE WHEN isinf(v) "
-    "THEN error(message) ELSE v END)[1]",
 )

@@ -18,14 +18,13 @@ from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.lookup import Lookup
 from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.records import reads_records
-from tallyveil.rewriter.sql.literals import as_written
 from tallyveil.rewriter.sql.nodes import function_name
 from tallyveil.rewriter.sql.types import common_type, declared_type, family, postgres_type
 from tallyveil.rewriter.sql.vocabulary import static_type
 
 __all__ = [
     "OF_TYPE_NAME", "Lineage", "NameColumns", "Origin", "Origins", "ResultTypes", "Scope",
-    "constants_among", "holder", "is_infinite",
+    "constants_among", "holder",
 ]  # fmt: skip
 
 
@@ -34,14 +33,6 @@ class Scope(Lookup[str]):
 
     Call ``type_of`` before changing the expression.
     """
-
-    def __init__(self, catalog: Catalog) -> None:
-        super().__init__(catalog)
-        self._finiteness = Finiteness(catalog)
-
-    def is_finite(self, node: exp.Expr) -> bool:
-        """Whether none of its possible values is an infinite date or timestamp."""
-        return self._finiteness.of(node) is True
 
     def type_of(self, node: exp.Expr | None) -> str | None:
         """The type as `types` names it, or None if it takes DuckDB to know."""
@@ -210,38 +201,3 @@ def holder(node: exp.Expr) -> exp.Expr | None:
     if around is None or not any(part is node for part in _picked(around)):
         return None
     return around
-
-
-# Expressions that are finite if their parts are. A concatenated text may read 'infinity'.
-_FINITE: Final = (
-    exp.Paren, exp.Cast, exp.DataType, exp.Case, exp.If, exp.Coalesce, exp.Null, exp.Literal,
-    exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Interval, exp.Var, exp.DateTrunc, exp.TimestampTrunc,
-    exp.DateFromParts, exp.Predicate, exp.Connector, exp.Boolean,
-)  # fmt: skip
-
-
-def is_infinite(node: exp.Expr) -> bool:
-    """Whether a constant is a text for infinity."""
-    found = as_written(node)
-    text = found.value if found is not None and found.quoted else ""
-    return isinstance(text, str) and text.strip().lower().lstrip("+-").startswith("inf")
-
-
-class Finiteness(Lookup[bool]):
-    """Whether all dates and timestamps that an expression can have are known to be finite. Declared
-    days are; columns of public tables may not be.
-    """
-
-    def _expression(self, node: exp.Expr) -> bool:
-        if not isinstance(node, _FINITE) or is_infinite(node):
-            return False
-        return self._united([self.of(part) for part in node.iter_expressions()])
-
-    def _public(self, table: str, name: str) -> bool:
-        return False
-
-    def _attribute(self, table: str, attribute: Attribute) -> bool:
-        return attribute.sql_type != "VARCHAR"
-
-    def _united(self, sides: Sequence[bool | None]) -> bool:
-        return all(sides)

@@ -134,16 +134,12 @@ def _settled(
             return _instant(zones.read_formatted(node))
         case exp.UnixToTime():
             moment = zones.since_epoch(node)
-            _refuse_repeated(moment.replace(tzinfo=dt.UTC), zone, node)
             utc = exp.Literal.string(moment.isoformat(" ") + "+00")
             return exp.cast(exp.cast(utc, "timestamptz"), "timestamp")
         case exp.AtTimeZone():
             return _in_zone(node, zone, types[id(node)])
         case exp.Cast() if node.to.this is exp.DType.TIMESTAMPTZ:
             # A text may have a zone of its own: DuckDB converts it to the session's.
-            text = node.this.unnest()
-            if text.is_string:
-                _refuse_repeated(zones.utc_of(text.name), zone, text)
             return exp.cast(exp.Cast(this=node.this.copy(), to=node.to.copy()), "timestamp")
         case exp.Cast() if types.get(id(node)) == "TIMESTAMPTZ":
             return exp.cast(exp.cast(node.this.copy(), "timestamptz"), "text")
@@ -151,18 +147,6 @@ def _settled(
     if name == "current_date":
         return _day(now.date())
     return _instant(now) if name in _INSTANTS else None
-
-
-def _refuse_repeated(instant: dt.datetime | None, zone: str, node: exp.Expr) -> None:
-    """Refuse an instant whose local time repeats: that stands for the later one, as in
-    PostgreSQL."""
-    if instant is not None and not zones.is_utc(zone) and zones.local_time_repeats(instant, zone):
-        raise FeatureNotSupported(
-            f"an instant whose local time repeats in {zone}, when clocks are put back, is not "
-            "answered there",
-            hint="SET timezone = 'UTC', or write a time an hour earlier or later.",
-            position=position(node),
-        )
 
 
 def _elapsed(node: exp.Binary, kinds: tuple[str | None, str | None], dialect: str) -> exp.Expr:

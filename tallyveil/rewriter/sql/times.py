@@ -20,8 +20,8 @@ from tallyveil.rewriter.sql.literals import as_written, written_text
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
-    "TIMESTAMP", "by_name", "is_utc", "local_now", "local_time_repeats", "offset", "offset_text",
-    "read_formatted", "since_epoch", "unknown_zone", "utc_of", "zone_of",
+    "TIMESTAMP", "by_name", "is_utc", "local_now", "offset", "offset_text",
+    "read_formatted", "since_epoch", "unknown_zone", "zone_of",
 ]  # fmt: skip
 
 ABBREVIATIONS: Final = {
@@ -85,31 +85,6 @@ def zone_of(found: re.Match[str]) -> int | str | None:
     hours, minutes, seconds = (int(found[part] or 0) for part in ("zh", "zm", "zs"))
     away = 3600 * hours + 60 * minutes + seconds
     return -away if found["zone"].strip().startswith("-") else away
-
-
-def utc_of(text: str) -> dt.datetime | None:
-    """The instant, to the second, of a text with a zone. None if it has no zone, or is beyond
-    Python's times."""
-    found = TIMESTAMP.fullmatch(text.strip())
-    zone = zone_of(found) if found is not None and found["zone"] else None
-    if found is None or zone is None:
-        return None
-    parts = found.groupdict("0")
-    try:
-        year, month, day, hour, minute = (int(parts[name]) for name in ("y", "m", "d", "h", "min"))
-        local = dt.datetime(year, month, day, hour, minute, int(float(parts["s"])))
-        if isinstance(zone, str):
-            there = local.replace(tzinfo=zoneinfo.ZoneInfo(zone), fold=1)
-            return there.astimezone(dt.UTC)
-        return (local - dt.timedelta(seconds=zone)).replace(tzinfo=dt.UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def local_time_repeats(instant: dt.datetime, zone: str) -> bool:
-    """Whether its local time occurs again, when clocks there are put back."""
-    local = instant.astimezone(zoneinfo.ZoneInfo(zone))
-    return not local.fold and local.utcoffset() != local.replace(fold=1).utcoffset()
 
 
 def offset_text(east: int) -> str:
