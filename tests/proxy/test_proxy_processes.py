@@ -20,9 +20,11 @@ import pytest
 
 from tallyveil.events import LOGGER
 from tallyveil.proxy import ServerLimits
+from tallyveil.proxy.admission.connection_slots import ConnectionSlots, shared_file
 from tallyveil.proxy.interruption import CancelKeys, Interruption, worker_of
 from tallyveil.proxy.processes import WorkerFailed, WorkerSupervisor
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol_errors import TooManyConnections
 from tests.programs import FORKING, Program, start
 from tests.proxy.raw_client import RawClient
 from tests.wire.waiting import until
@@ -137,6 +139,20 @@ def test_places_are_counted_over_all_processes_and_given_back(house: House) -> N
             assert refusal(seventh, "alice") == 'too many connections for user "alice"'
             with clients(house, 2, "bob"), RawClient(house.port) as ninth:
                 assert refusal(ninth, "carol") == "sorry, too many clients already"
+
+
+def test_a_place_that_another_process_gives_back_just_then_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = ServerLimits(max_connections=1)
+    with shared_file() as file:
+        ours, others = (ConnectionSlots(limits, number, file.fileno()) for number in (1, 2))
+        others.take("alice", "db")
+        monkeypatch.setattr("time.sleep", lambda _: None)
+        with pytest.raises(TooManyConnections):
+            ours.take("bob", "db")
+        monkeypatch.setattr("time.sleep", lambda _: others.give("alice"))
+        assert ours.take("bob", "db") == "db"
 
 
 def patiently(house: House, count: int) -> None:

@@ -11,8 +11,9 @@ import mmap
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import accumulate
 from typing import IO, Final
@@ -23,6 +24,10 @@ from tallyveil.proxy.interruption import MOST_WORKERS
 from tallyveil.proxy.protocol_errors import TooManyConnections
 
 __all__ = ["ConnectionSlots", "shared_file"]
+
+LOOK: Final = 0.01
+LOOKS: Final = 10
+"""Seconds between two looks for a free place, and how many looks there are before the last."""
 
 _CLOSED: Final = 2**32 - 1
 """The number of sockets of a process that accepts no clients."""
@@ -56,10 +61,18 @@ class ConnectionSlots:
         self._databases, self._workers = Databases(parts[1]), parts[3]
 
     def take(self, user: str, database: str) -> str:
-        """Take a place, and return the catalogs' database that stands for ``database``. May block.
+        """Take a place, and return the catalogs' database that stands for ``database``. Blocks
+        for a moment if there is none: another process may not know yet that a client has left.
 
         Raises TooManyConnections.
         """
+        for _ in range(0 if self._file is None else LOOKS):
+            with suppress(TooManyConnections):
+                return self._take(user, database)
+            time.sleep(LOOK)
+        return self._take(user, database)
+
+    def _take(self, user: str, database: str) -> str:
         number = _number(user)
         with self._locked():
             users = self._users.tolist()
