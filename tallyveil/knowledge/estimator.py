@@ -148,8 +148,7 @@ class Estimator:
         latest: Estimates | None,
         asked: int,
     ) -> Estimates | None:
-        """Return the estimates of `_look`, uncached. Reuses ``latest`` if the same recorded columns
-        would be used."""
+        """As `_look`, uncached. Reuses ``latest`` if the same recorded columns would be used."""
         state, seen = self._state, nothing.seen
         taken, work, whole = self._chosen(columns, seen, share.work, asked)
         unhelped = replace(nothing, undetermined=True, given_up=not whole)
@@ -240,7 +239,7 @@ class Estimator:
         return [nothing if system is None else nothing.estimated(system)]
 
     def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:
-        """The estimates after some of its rows, or rows of other columns, were bought."""
+        """The estimates after some of their rows, or rows of other columns, were bought."""
         state = self._state
         if not joint.examined and not any(own.known_rows for own in joint.rows):
             return joint  # it has too many rows
@@ -291,6 +290,6 @@ def _zero_rows(columns: Sequence[Column]) -> int:
 
 
 def _key(columns: Sequence[Column], share: _Share, asked: int) -> tuple[Hashable, ...]:
-    """What estimates is cached by. Where only the first columns are ``asked``, the others may have
+    """What estimates are cached by. Where only the first columns are ``asked``, the others may have
     no estimates, and no system that relates them: they follow as sums."""
     return (share, asked, *(column.row_names for column in columns))

@@ -24,7 +24,7 @@ __all__ = ["NewAnswers", "Update", "all_apart", "updated"]
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """The system of joint ``estimates``, with answers to its rows ``answered``."""
+    """The system of ``joint`` estimates, with answers to its rows ``answered``."""
 
     joint: Estimates
     system: System
@@ -64,7 +64,7 @@ class Update:
         return replace(self, system=replace(self.system, noises=every))
 
     def solved(self) -> Estimates:
-        """The estimates with the answers."""
+        """The joint estimates, with the answers."""
         known, height = self.joint.determined, self.system.question.shape[0]
         noises = self.system.noises
         combined = None if known is None else known.combined(noises, self.answered, height)
@@ -94,7 +94,7 @@ def updated(
     the columns ``used``; None without a system. Their columns are those ``asked`` and ``sums`` of
     these. ``work`` bounds a system made here."""
     if joint.system is None and joint.undetermined and all_apart(asked, rows):
-        return _own_answers(state, joint, used[0])
+        return _direct_answers(state, joint, used[0])
     numbers = np.concatenate([state.noise_numbers(number) for number in used])
     answers = NewAnswers(used, state.values(used), state.all_noises(used), numbers)
     update = Update.of(state, joint, asked, sums, answers, mine, rows, work)
@@ -106,9 +106,9 @@ def all_apart(asked: Sequence[Column], rows: Sequence[IntArray]) -> bool:
     return len(asked) == 1 and separate(asked[0]) and len(rows[0]) == asked[0].height
 
 
-def _own_answers(state: State, joint: Estimates, number: int) -> Estimates:
+def _direct_answers(state: State, joint: Estimates, number: int) -> Estimates:
     """The estimates of one column whose rows all have their own answer in the recorded column
-    ``number``. Its sums keep their estimates."""
+    ``number``. The sums of its rows keep their estimates."""
     drawn, sums = state.drawn_rows(number), joint.rows[1:]
     if drawn is not None:
         return Estimates(joint.columns, joint.seen, (drawn.known, *sums))
