@@ -23,12 +23,15 @@ _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
 _SECRET = re.compile("password|passwd|pwd|secret|token", re.IGNORECASE)
 _PASSWORD = re.compile(
-    rf"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:{_SECRET.pattern})\s*=\s*)[^\s&;'"]+""", re.IGNORECASE
+    rf"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:{_SECRET.pattern})\s*=\s*|[?&][^\s=&]+=)"""
+    r"""(?:'[^']*'?|"[^"]*"?|[^\s&;'"]+)""",
+    re.IGNORECASE,
 )
 
 
 def without_passwords(text: str) -> str:
-    """Return the text with … in place of the passwords of urls and connection strings."""
+    """Return the text with … in place of passwords in urls and connection strings, and of the
+    values in a url's query."""
     return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", text)
 
 
