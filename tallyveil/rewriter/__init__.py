@@ -5,16 +5,16 @@ computes linear coefficients by evaluating the analyst's own SQL on the domain r
 so every expression has DuckDB's exact meaning. Statements that it cannot analyse are refused.
 """
 
-from tallyveil.rewriter.engine.cursor import PublicCursor
-from tallyveil.rewriter.engine.database import PublicDatabase, relation_name
-from tallyveil.rewriter.plan import Caution, Claim, Item, NoisyTable, Output, Plan, Projection
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
+from tallyveil.rewriter.engine.public_database import PublicDatabase, relation_name
+from tallyveil.rewriter.query_plan import Caution, Claim, Item, NoisyTable, Output, Plan, Projection
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.named_parameters import by_number
 from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
 from tallyveil.rewriter.sql.query import Query, first_named, read_query
-from tallyveil.rewriter.sql.statements import QUERY_WORDS, Dialect, Piece, parse_query, split
-from tallyveil.rewriter.sql.times import by_name as zone_by_name
-from tallyveil.rewriter.sql.times import local_now
+from tallyveil.rewriter.sql.statement_text import QUERY_WORDS, Dialect, Piece, parse_query, split
+from tallyveil.rewriter.sql.time_zones import by_name as zone_by_name
+from tallyveil.rewriter.sql.time_zones import local_now
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [

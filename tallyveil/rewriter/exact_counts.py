@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.linear import linear
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.definitions import read_declared
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
+from tallyveil.rewriter.resolve.record_queries import is_aggregate, own_nodes
 from tallyveil.rewriter.sql.nodes import position
 
 __all__ = ["check_linear"]

@@ -19,28 +19,21 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex, UndefinedFunction
 from tallyveil.rewriter.domain.component_parts import ComponentParts
-from tallyveil.rewriter.engine.cursor import PublicCursor
-from tallyveil.rewriter.engine.database import public_table, relation_name
-from tallyveil.rewriter.plan import Caution, Plan
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
+from tallyveil.rewriter.engine.public_database import public_table, relation_name
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
 from tallyveil.rewriter.private.interval_columns import add_interval_columns
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noise_checks import noise_checks
+from tallyveil.rewriter.private.noisy_projection import projection
 from tallyveil.rewriter.private.noisy_select import PlannedBlock, plan_block
 from tallyveil.rewriter.private.noisy_tables import Collected
-from tallyveil.rewriter.private.picked_groups import pick_groups
-from tallyveil.rewriter.private.projection import projection
+from tallyveil.rewriter.private.top_n_join import pick_groups
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
-from tallyveil.rewriter.resolve.columns import unaggregated
-from tallyveil.rewriter.resolve.definitions import (
-    expand_views,
-    expanded_views,
-    inline_common_tables,
-)
-from tallyveil.rewriter.resolve.from_clause import FromClause
-from tallyveil.rewriter.resolve.names import (
+from tallyveil.rewriter.query_plan import Caution, Plan
+from tallyveil.rewriter.resolve.catalog_names import (
     Catalog,
     forget_databases,
     forget_schemas,
@@ -48,8 +41,15 @@ from tallyveil.rewriter.resolve.names import (
     refuse_reserved_names,
     resolve_tables,
 )
+from tallyveil.rewriter.resolve.columns import unaggregated
+from tallyveil.rewriter.resolve.definitions import (
+    expand_views,
+    expanded_views,
+    inline_common_tables,
+)
+from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.probes import empty_probes
-from tallyveil.rewriter.resolve.records import (
+from tallyveil.rewriter.resolve.record_queries import (
     KIND,
     aggregates,
     is_listing,
@@ -65,13 +65,13 @@ from tallyveil.rewriter.resolve.scope import (
 )
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check, refuse_type_lookups
-from tallyveil.rewriter.sql.instants import has_zones, settle_instants, zone_outputs
 from tallyveil.rewriter.sql.naming import check_references, name_columns
 from tallyveil.rewriter.sql.nodes import duckdb_sql, function_name, own_alias, position
 from tallyveil.rewriter.sql.query import is_session_function
 from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import bound_texts
-from tallyveil.rewriter.sql.statements import Dialect
+from tallyveil.rewriter.sql.statement_text import Dialect
+from tallyveil.rewriter.sql.timestamps import fold_timestamps, has_zones, zone_outputs
 
 __all__ = ["PLANNING", "READING", "Draft", "Planning"]
 
@@ -223,13 +223,13 @@ def _resolve_tables(planning: Planning) -> None:
         resolve_tables(tree, catalog)
 
 
-def _settle_instants(planning: Planning) -> None:
+def _fold_timestamps(planning: Planning) -> None:
     tree, outputs = planning.tree, ResultTypes(planning.catalog, planning.dialect)
     if has_zones(tree):
         planning.with_zone = outputs.with_zone(tree)
     zone = planning.cursor.time_zone
     source_type_of = Scope(planning.catalog).type_of
-    settle_instants(tree, planning.now, zone, outputs.type_of, source_type_of, planning.dialect)
+    fold_timestamps(tree, planning.now, zone, outputs.type_of, source_type_of, planning.dialect)
 
 
 def _zone_outputs(planning: Planning) -> None:
@@ -329,7 +329,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
-    _settle_instants,
+    _fold_timestamps,
     _translate,
     lambda planning: bound_texts(planning.tree),
     lambda planning: refuse_counted_listings(planning.tree),

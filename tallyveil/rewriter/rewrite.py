@@ -17,18 +17,18 @@ from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.component_parts import ComponentParts
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
-from tallyveil.rewriter.plan import Plan
+from tallyveil.rewriter.query_plan import Plan
+from tallyveil.rewriter.resolve.catalog_names import Catalog, resolve_tables
 from tallyveil.rewriter.resolve.definitions import read_views
-from tallyveil.rewriter.resolve.names import Catalog, resolve_tables
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.nodes import unlink
 from tallyveil.rewriter.sql.query import Shape
-from tallyveil.rewriter.sql.statements import Dialect, parse_query
-from tallyveil.rewriter.sql.times import local_now
+from tallyveil.rewriter.sql.statement_text import Dialect, parse_query
+from tallyveil.rewriter.sql.time_zones import local_now
 from tallyveil.rewriter.template import Templates
 
 __all__ = ["Rewriter"]

@@ -20,12 +20,12 @@ from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentPa
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.evaluate import from_parts
 from tallyveil.rewriter.passes import Planning
-from tallyveil.rewriter.plan import Caution, Plan
 from tallyveil.rewriter.private.moments import MOMENTS
+from tallyveil.rewriter.private.noisy_projection import projection
 from tallyveil.rewriter.private.noisy_select import PlannedBlock
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
-from tallyveil.rewriter.private.projection import projection
-from tallyveil.rewriter.private.undeclared import cautions, unmet
+from tallyveil.rewriter.private.undeclared import cautions, empty_result_caution
+from tallyveil.rewriter.query_plan import Caution, Plan
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.parameters import HOLE, PARAMETERS, parameter_number
 from tallyveil.rewriter.sql.query import DAY, INTEGER, TEXT, Shape, column_beside
@@ -154,7 +154,9 @@ class _Template:
 
         divided, coefficients = planned.evaluated[0].divided, dict(enumerate(outputs.coefficients))
         evaluated = from_parts(block.domain, divided, coefficients, part)
-        if unmet(block.where, False, outputs.coefficients, [evaluated], outputs.cancelled):
+        if empty_result_caution(
+            block.where, False, outputs.coefficients, [evaluated], outputs.cancelled
+        ):
             raise _NotAlike
         collected.count(evaluated.height * outputs.width)
         noisy = noisy_tables(block, planned.name, [evaluated], collected, outputs, False)[0]

@@ -13,7 +13,7 @@ import tallyveil
 from tallyveil.gate import Gate
 from tallyveil.gate.session import GateSession
 from tallyveil.rewriter import Dialect, Piece
-from tallyveil.rewriter.sql import statements
+from tallyveil.rewriter.sql import statement_text
 
 _POLICY = {
     "tables": {
@@ -57,7 +57,7 @@ def test_what_is_repeatable(session: GateSession, sql: str, repeatable: bool) ->
 
 def test_a_statement_is_read_once(session: GateSession, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    tokens, parse = statements._tokens, statements._parse
+    tokens, parse = statement_text._tokens, statement_text._parse
 
     def counted_tokens(sql: str, dialect: Dialect) -> list[Token]:
         read.append("tokens")
@@ -67,8 +67,8 @@ def test_a_statement_is_read_once(session: GateSession, monkeypatch: pytest.Monk
         read.append("tree")
         return parse(sql, dialect, piece)
 
-    monkeypatch.setattr(statements, "_tokens", counted_tokens)
-    monkeypatch.setattr(statements, "_parse", counted_parse)
+    monkeypatch.setattr(statement_text, "_tokens", counted_tokens)
+    monkeypatch.setattr(statement_text, "_parse", counted_parse)
     (statement,) = session.parse("SELECT sex, count(*) FROM person WHERE age < 3 GROUP BY 1")
     session.describe(statement)
     session.execute(statement)

@@ -15,7 +15,7 @@ from tallyveil.errors import DivisionByZero, InvalidParameterValue
 from tallyveil.policy import Domain, parse_policy
 from tallyveil.rewriter import Column, Plan, PublicDatabase, Rewriter
 from tallyveil.rewriter.domain import evaluate
-from tallyveil.rewriter.domain.components import Asked, Component
+from tallyveil.rewriter.domain.components import Component, LinearQuery
 
 ATTRIBUTES: dict[str, Any] = {
     "a": {"range": [0, 3]},
@@ -42,7 +42,7 @@ def plan(sql: str, database: PublicDatabase, domain: Domain | None = None) -> Pl
     return rewriter.plan(sql, "postgres", database.cursor())
 
 
-def together(asked: Asked, free: Any) -> tuple[Component, ...]:
+def together(asked: LinearQuery, free: Any) -> tuple[Component, ...]:
     parts = [*([asked.where] if asked.where else []), *asked.keys, *asked.coefficients.values()]
     mentioned = {c.name for part in parts for c in part.find_all(evaluate.exp.Column)}
     keys, coefficients = dict(enumerate(asked.keys)), dict(asked.coefficients)

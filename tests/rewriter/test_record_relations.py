@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp, parse_one
 
 from tallyveil.errors import StatementError, StatementTooComplex
-from tallyveil.rewriter.resolve.records import mark_records, yields_records
+from tallyveil.rewriter.resolve.record_queries import mark_records, yields_records
 from tests.rewriter.listed import statements
 from tests.rewriter.surface import World
 from tests.rewriter.world import normal

@@ -15,8 +15,8 @@ import pytest
 from tallyveil.errors import EvaluationFailed, QueryCanceled, StatementError, StatementTooComplex
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter import PublicCursor, PublicDatabase, Rewriter
-from tallyveil.rewriter.engine.cursor import Engine
-from tallyveil.rewriter.engine.database import domain_table, public_table
+from tallyveil.rewriter.engine.public_cursor import Engine
+from tallyveil.rewriter.engine.public_database import domain_table, public_table
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tests.rewriter.surface import World as Surface
 from tests.rewriter.world import DOMAIN, World

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.integers import GRID_BITS, MAX_COEFFICIENT
+from tallyveil.rewriter.domain.integer_units import GRID_BITS, MAX_COEFFICIENT
 from tallyveil.rewriter.domain.linearise import factor, groups
 from tallyveil.workload.workload import Factor
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tallyveil.errors import SQLSyntaxError, StatementError
-from tallyveil.rewriter.sql.statements import parse_query
+from tallyveil.rewriter.sql.statement_text import parse_query
 
 UNFINISHED = [
     "SELECT count(*) FROM person GROUP",

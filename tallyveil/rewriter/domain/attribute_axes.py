@@ -25,7 +25,7 @@ from tallyveil.arrays import BoolArray
 from tallyveil.arrow import array_of
 from tallyveil.cache import cached_property
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.domain.cells import comparisons
+from tallyveil.rewriter.domain.cell_checks import comparisons
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.literals import as_written
 

@@ -25,7 +25,7 @@ from tallyveil.rewriter.domain.attribute_axes import Axis
 from tallyveil.rewriter.domain.cell_grid import CellGrid
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.domain.domain_relation import fits
-from tallyveil.rewriter.domain.integers import as_int64
+from tallyveil.rewriter.domain.integer_units import as_int64
 from tallyveil.rewriter.domain.linearise import factor, groups, indicator
 from tallyveil.rewriter.sql.nodes import whole_number
 from tallyveil.workload.workload import Factor

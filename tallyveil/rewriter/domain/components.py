@@ -21,7 +21,7 @@ from tallyveil import deadline
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 
-__all__ = ["SMALL", "Asked", "Component", "attributes_of", "components"]
+__all__ = ["SMALL", "Component", "LinearQuery", "attributes_of", "components"]
 
 # Up to this number of cells, one query over all is faster than one for each component.
 SMALL: Final = 20_000
@@ -31,7 +31,7 @@ _DOUBLE: Final = exp.DataType.build("double")
 
 
 @dataclass(frozen=True)
-class Asked:
+class LinearQuery:
     """What a block needs from the domain: ``keys`` of groups, and ``coefficients`` by number."""
 
     domain: Domain
@@ -86,7 +86,7 @@ class _Counted:
 
 
 def components(
-    asked: Asked, free: Callable[[Component], bool] = lambda component: False
+    asked: LinearQuery, free: Callable[[Component], bool] = lambda component: False
 ) -> tuple[Component, ...]:
     """Return at least one component, in the domain's order of their first attributes.
 
@@ -110,7 +110,7 @@ def components(
 
 
 def _assigned(
-    asked: Asked,
+    asked: LinearQuery,
     ties: Iterable[frozenset[str]],
     conjuncts: Sequence[exp.Expr],
     counted: Mapping[int, _Counted],
@@ -143,7 +143,7 @@ def _assigned(
     return tuple(found)
 
 
-def _joint(asked: Asked) -> Component:
+def _joint(asked: LinearQuery) -> Component:
     keys, coefficients = dict(enumerate(asked.keys)), dict(asked.coefficients)
     whole = Component(
         asked.domain, frozenset(), asked.where, keys, coefficients, grouped=bool(keys)

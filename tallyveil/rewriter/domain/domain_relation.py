@@ -14,7 +14,7 @@ from sqlglot import exp
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.components import Component
-from tallyveil.rewriter.engine.database import domain_table
+from tallyveil.rewriter.engine.public_database import domain_table
 from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql, position
 

@@ -23,10 +23,10 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, part_of_rows
-from tallyveil.rewriter.domain.components import Asked, Component, attributes_of, components
+from tallyveil.rewriter.domain.components import Component, LinearQuery, attributes_of, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.linearise import zero_factor
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
 from tallyveil.rewriter.sql.types import NUMERICS
 from tallyveil.rewriter.sql.vocabulary import static_type
@@ -82,7 +82,7 @@ class _Answers:
         return self.results[query]
 
 
-def evaluate(asked: Asked, cursor: PublicCursor, known: ComponentParts) -> Evaluated:
+def evaluate(asked: LinearQuery, cursor: PublicCursor, known: ComponentParts) -> Evaluated:
     """Return the matrix of each coefficient, with a row for each group.
 
     Raises InvalidParameterValue if a component has too many cells or there are too many groups, and
@@ -131,7 +131,7 @@ def from_parts(
     return Evaluated(names, height, in_order)
 
 
-def _divided(asked: Asked, free: Callable[[Component], bool]) -> Iterator[EvaluatedTogether]:
+def _divided(asked: LinearQuery, free: Callable[[Component], bool]) -> Iterator[EvaluatedTogether]:
     """Yield the outputs that are evaluated together, with their components.
 
     All are if the components are small, else those with the same attributes, so that no aggregate

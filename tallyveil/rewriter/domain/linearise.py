@@ -16,7 +16,7 @@ from tallyveil import deadline
 from tallyveil.arrays import IntArray
 from tallyveil.errors import DatatypeMismatch
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.integers import integers_of, portions
+from tallyveil.rewriter.domain.integer_units import integers_of, portions
 from tallyveil.workload.workload import Factor
 
 __all__ = ["by_first_cells", "factor", "groups", "indicator", "zero_factor"]

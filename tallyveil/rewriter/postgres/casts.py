@@ -17,8 +17,8 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
     SQLSyntaxError,
 )
-from tallyveil.rewriter.postgres.numbers import refuse_inexact
-from tallyveil.rewriter.postgres.times import check_time_text
+from tallyveil.rewriter.postgres.arithmetic import refuse_inexact
+from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position

@@ -21,7 +21,7 @@ from tallyveil.errors import (
 )
 from tallyveil.quoting import array_elements
 from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
-from tallyveil.rewriter.postgres.times import check_time_text
+from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position

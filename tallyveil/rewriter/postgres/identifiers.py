@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.postgres.topic import Rules
-from tallyveil.rewriter.resolve.records import reads_records
+from tallyveil.rewriter.resolve.record_queries import reads_records
 from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import ambiguous, is_star
 

@@ -7,13 +7,13 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.rewriter.postgres import (
+    arithmetic,
     casts,
     comparisons,
     conditions,
+    dates,
     identifiers,
-    numbers,
     texts,
-    times,
 )
 from tallyveil.rewriter.postgres.topic import Rule, Rules
 from tallyveil.rewriter.resolve.scope import Scope
@@ -22,10 +22,10 @@ from tallyveil.rewriter.sql.nodes import visit
 __all__ = ["MACROS", "translate"]
 
 _TOPICS: Final[tuple[Rules, ...]] = (
-    identifiers.RULES, numbers.RULES, casts.RULES, comparisons.RULES, conditions.RULES,
-    texts.RULES, times.RULES,
+    identifiers.RULES, arithmetic.RULES, casts.RULES, comparisons.RULES, conditions.RULES,
+    texts.RULES, dates.RULES,
 )  # fmt: skip
-MACROS: Final = (*numbers.MACROS, *casts.MACROS, *texts.MACROS, *times.MACROS)
+MACROS: Final = (*arithmetic.MACROS, *casts.MACROS, *texts.MACROS, *dates.MACROS)
 """Each as in CREATE MACRO: ``name(arguments) AS expression``."""
 
 

@@ -1,7 +1,7 @@
 """The types of a file of rules.
 
 ``RULES`` of such a file maps classes of nodes to their rules. ``MACROS`` are the functions that its
-rules call and DuckDB lacks; `engine.database` creates them.
+rules call and DuckDB lacks; `engine.public_database` creates them.
 """
 
 from __future__ import annotations

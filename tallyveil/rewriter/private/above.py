@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.cells import CELLS, check_cells
-from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.domain.cell_checks import CELLS, check_cells
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
-from tallyveil.rewriter.resolve.records import reads_records, sources
+from tallyveil.rewriter.query_plan import Caution
+from tallyveil.rewriter.resolve.record_queries import reads_records, sources
 from tallyveil.rewriter.resolve.scope import Lineage, Origin, Origins, holder
 from tallyveil.rewriter.sql.nodes import is_star
 

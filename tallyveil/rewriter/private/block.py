@@ -16,14 +16,14 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.domain.cells import check_cells
-from tallyveil.rewriter.plan import Caution
+from tallyveil.rewriter.domain.cell_checks import check_cells
 from tallyveil.rewriter.private.grouping import Grouping, grouping
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
+from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.resolve.branches import RECORD, UNION, DomainSource, Records, own_columns
 from tallyveil.rewriter.resolve.columns import resolve_columns, unaggregated
 from tallyveil.rewriter.resolve.from_clause import FromClause
-from tallyveil.rewriter.resolve.records import is_aggregate, own_nodes
+from tallyveil.rewriter.resolve.record_queries import is_aggregate, own_nodes
 from tallyveil.rewriter.resolve.scope import Lineage, constants_among
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.nodes import conjunction, filtered, function_name, visit

@@ -18,7 +18,7 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     NumericValueOutOfRange,
 )
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.sql.nodes import function_name, position
 

@@ -29,7 +29,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import FeatureNotSupported, InvalidColumnReference, StatementTooComplex
 from tallyveil.rewriter.domain.linearise import groups
 from tallyveil.rewriter.resolve.branches import FIELD
-from tallyveil.rewriter.resolve.records import is_aggregate, level_nodes, own_nodes
+from tallyveil.rewriter.resolve.record_queries import is_aggregate, level_nodes, own_nodes
 from tallyveil.rewriter.sql.nodes import position
 
 __all__ = ["Grouping", "choose_sources", "coarser_rows", "grouping"]

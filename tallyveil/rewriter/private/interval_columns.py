@@ -22,10 +22,10 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.lookup import Columns, Place, items_for
-from tallyveil.rewriter.resolve.names import Catalog
 from tallyveil.rewriter.resolve.probes import WITHOUT_ROWS
-from tallyveil.rewriter.resolve.records import (
+from tallyveil.rewriter.resolve.record_queries import (
     aggregates,
     definition_of,
     is_aggregate,

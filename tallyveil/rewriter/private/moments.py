@@ -24,10 +24,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tallyveil.errors import DatatypeMismatch, InvalidParameterValue
-from tallyveil.rewriter.domain.components import Asked, components
+from tallyveil.rewriter.domain.components import LinearQuery, components
 from tallyveil.rewriter.domain.domain_relation import coefficient_query
-from tallyveil.rewriter.domain.integers import MAX_COEFFICIENT
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.domain.integer_units import MAX_COEFFICIENT
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.sql.nodes import as_type, function_name, position, unfiltered
 
@@ -140,7 +140,7 @@ def _ends(
         number: with_filter_of(node, function(this=argument.copy()))
         for number, function in enumerate((exp.Min, exp.Max))
     }
-    found = components(Asked(block.domain, block.source, block.where, (), extremes))
+    found = components(LinearQuery(block.domain, block.source, block.where, (), extremes))
     query = coefficient_query(next(c for c in found if c.coefficients), block.source)
     ends = cursor.arrow(f"SELECT min(__c0) AS low, max(__c1) AS high FROM ({query})")
     (row,) = ends.to_pylist()

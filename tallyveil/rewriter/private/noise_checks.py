@@ -20,9 +20,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.plan import NoiseCheck
 from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.null_order import sorted_by
+from tallyveil.rewriter.query_plan import NoiseCheck
 from tallyveil.rewriter.sql.nodes import duckdb_sql, whole_number
 
 __all__ = ["noise_checks"]

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tallyveil.rewriter.domain.component_parts import ComponentParts
-from tallyveil.rewriter.domain.components import Asked
+from tallyveil.rewriter.domain.components import LinearQuery
 from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, evaluate
-from tallyveil.rewriter.engine.cursor import PublicCursor
-from tallyveil.rewriter.plan import Caution, NoisyTable
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.null_order import nulls_first
 from tallyveil.rewriter.private.outputs import Outputs
-from tallyveil.rewriter.private.undeclared import unmet
+from tallyveil.rewriter.private.undeclared import empty_result_caution
+from tallyveil.rewriter.query_plan import Caution, NoisyTable
 from tallyveil.rewriter.sql.nodes import unlink
 
 __all__ = ["PlannedBlock", "plan_block"]
@@ -74,12 +74,12 @@ def plan_block(
     evaluated = []
     for numbers in block.groups.sets:
         keys = [block.groups.keys[number] for number in numbers]
-        asked = Asked(block.domain, block.source, block.where, keys, coefficients)
+        asked = LinearQuery(block.domain, block.source, block.where, keys, coefficients)
         evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
     tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)
     joined = not block.source.plain
-    cautions = block.cautions or unmet(
+    cautions = block.cautions or empty_result_caution(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
     )
     cautions += nulls_first(block.select)

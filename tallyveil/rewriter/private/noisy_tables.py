@@ -13,10 +13,10 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
 from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput
-from tallyveil.rewriter.plan import NoisyTable, Output
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.private.grouping import Grouping, choose_sources, coarser_rows
 from tallyveil.rewriter.private.outputs import Outputs
+from tallyveil.rewriter.query_plan import NoisyTable, Output
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = ["Collected", "noisy_tables"]

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.moments import MOMENTS
+from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.sql.nodes import position, unfiltered
 
 __all__ = ["nulls_first", "sorted_by"]

@@ -16,14 +16,14 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
-from tallyveil.rewriter.plan import Claim
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, with_filter_of
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
+from tallyveil.rewriter.query_plan import Claim
 from tallyveil.rewriter.resolve.branches import is_resolved
-from tallyveil.rewriter.resolve.records import is_aggregate, outer_columns, own_nodes
+from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
 from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 

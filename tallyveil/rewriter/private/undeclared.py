@@ -15,16 +15,16 @@ from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.quoting import literal
-from tallyveil.rewriter.domain.cells import comparisons, standing_in
+from tallyveil.rewriter.domain.cell_checks import comparisons, standing_in
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
-from tallyveil.rewriter.plan import Caution
 from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, as_instant
+from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.sql.literals import written_text
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
-__all__ = ["MAX_CAUTIONS", "cautions", "unmet"]
+__all__ = ["MAX_CAUTIONS", "cautions", "empty_result_caution"]
 
 # With more cells, patterns are not tried (MAX_TRIED) and similar spellings are not looked up
 # (MAX_SPELLED): both take time for every cell.
@@ -79,7 +79,7 @@ def cautions(
         yield _values_caution(alike, attribute, table, (found[0][0] is exp.NEQ) is not negated)
 
 
-def unmet(
+def empty_result_caution(
     where: exp.Expr | None,
     joined: bool,
     coefficients: Sequence[exp.Expr],

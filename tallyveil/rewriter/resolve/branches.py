@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.records import OUTER, level_nodes
+from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes
 from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, meant, position
 from tallyveil.rewriter.sql.size import Size
 

@@ -22,9 +22,9 @@ from tallyveil.rewriter.resolve.branches import (
     own_columns,
     public_queries,
 )
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.lookup import Columns
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import (
+from tallyveil.rewriter.resolve.record_queries import (
     OUTER,
     holds_noise,
     level_nodes,

@@ -20,25 +20,25 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from tallyveil import deadline
 from tallyveil.errors import PolicyError, StatementError
-from tallyveil.rewriter.resolve.names import (
+from tallyveil.rewriter.resolve.catalog_names import (
     DEFAULT_SCHEMAS,
     Catalog,
     refuse_reserved_names,
     resolve_tables,
 )
-from tallyveil.rewriter.resolve.records import (
+from tallyveil.rewriter.resolve.record_queries import (
     common_table,
     definition_of,
     holds_noise,
     mark_records,
 )
 from tallyveil.rewriter.sql.check import check
-from tallyveil.rewriter.sql.instants import asks_the_time
 from tallyveil.rewriter.sql.naming import check_references, name_columns
 from tallyveil.rewriter.sql.nodes import function_name, own_alias, position
 from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import Size
-from tallyveil.rewriter.sql.statements import parse_query, split
+from tallyveil.rewriter.sql.statement_text import parse_query, split
+from tallyveil.rewriter.sql.timestamps import asks_the_time
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
 __all__ = ["expand_views", "expanded_views", "inline_common_tables", "read_declared", "read_views"]

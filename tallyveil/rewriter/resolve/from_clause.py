@@ -9,12 +9,12 @@ from itertools import accumulate, zip_longest
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedTable
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.columns import mark_outer_columns
 from tallyveil.rewriter.resolve.from_items import PublicItems, refuse_protected, unite
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import (
+from tallyveil.rewriter.resolve.record_queries import (
     check_record_level,
     holds_records,
     own_parts,

@@ -14,10 +14,10 @@ from tallyveil.errors import (
     StatementTooComplex,
     UndefinedColumn,
 )
-from tallyveil.rewriter.engine.cursor import PublicCursor
+from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import KIND, holds_noise
+from tallyveil.rewriter.resolve.catalog_names import Catalog
+from tallyveil.rewriter.resolve.record_queries import KIND, holds_noise
 from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
 
 __all__ = ["PublicItems", "refuse_protected", "unite"]

@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import KIND, definition_of, renamed, sources
+from tallyveil.rewriter.resolve.catalog_names import Catalog
+from tallyveil.rewriter.resolve.record_queries import KIND, definition_of, renamed, sources
 from tallyveil.rewriter.sql.nodes import is_star, leaves
 
 __all__ = ["Columns", "Lookup", "Place", "items_for"]

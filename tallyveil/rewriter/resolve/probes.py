@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import KIND, is_aggregate, own_nodes, sources
+from tallyveil.rewriter.resolve.catalog_names import Catalog
+from tallyveil.rewriter.resolve.record_queries import KIND, is_aggregate, own_nodes, sources
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
     as_type,

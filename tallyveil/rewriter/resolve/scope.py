@@ -15,9 +15,9 @@ from sqlglot import exp
 from tallyveil.errors import UndefinedFunction
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.private.linear import is_constant
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.lookup import Lookup
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import reads_records
+from tallyveil.rewriter.resolve.record_queries import reads_records
 from tallyveil.rewriter.sql.nodes import function_name
 from tallyveil.rewriter.sql.types import common_type, declared_type, family, postgres_type
 from tallyveil.rewriter.sql.vocabulary import static_type

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot.tokenizer_core import TokenType
 
 from tallyveil.errors import UndefinedParameter
-from tallyveil.rewriter.sql.statements import Dialect, split
+from tallyveil.rewriter.sql.statement_text import Dialect, split
 
 __all__ = ["by_number"]
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
 from tallyveil.quoting import identifier
 from tallyveil.rewriter.sql.nodes import function_name, is_star, position, whole_number
-from tallyveil.rewriter.sql.statements import Dialect
+from tallyveil.rewriter.sql.statement_text import Dialect
 
 __all__ = ["check_references", "name_columns", "written_name"]
 

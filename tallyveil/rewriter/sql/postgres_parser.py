@@ -45,8 +45,8 @@ _HINTS: Final = {
 class PostgresParser:
     """PostgreSQL 17's grammar, from libpg_query.
 
-    Its code recurses: the deepest statement within the limits of `statements` takes less than 2 MB
-    of the thread's stack, of which there are 8 MB on Linux and 16 on macOS.
+    Its code recurses: the deepest statement within the limits of `statement_text` takes less than
+    2 MB of the thread's stack, of which there are 8 MB on Linux and 16 on macOS.
     """
 
     places = PLACES

@@ -15,11 +15,11 @@ from sqlglot.tokenizer_core import TokenType
 
 from tallyveil import deadline
 from tallyveil.cache import Cache
-from tallyveil.rewriter.resolve.records import is_aggregate
-from tallyveil.rewriter.sql.instants import asks_the_time
+from tallyveil.rewriter.resolve.record_queries import is_aggregate
 from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position
 from tallyveil.rewriter.sql.parameters import PARAMETERS, count, parameter_number
-from tallyveil.rewriter.sql.statements import Dialect, Piece, parse_query, split
+from tallyveil.rewriter.sql.statement_text import Dialect, Piece, parse_query, split
+from tallyveil.rewriter.sql.timestamps import asks_the_time
 from tallyveil.rewriter.sql.vocabulary import SESSION_FUNCTIONS
 
 __all__ = [

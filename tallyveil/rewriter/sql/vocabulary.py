@@ -2,7 +2,7 @@
 their results and PostgreSQL's names. Anything else is refused.
 
 Everything listed is deterministic, has no side effects and reads nothing but its arguments. The
-time of a statement is one of its constants (`instants`).
+time of a statement is one of its constants (`timestamps`).
 """
 
 from __future__ import annotations

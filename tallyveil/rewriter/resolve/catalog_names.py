@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.records import KIND, Kind, common_table, sources
+from tallyveil.rewriter.resolve.record_queries import KIND, Kind, common_table, sources
 from tallyveil.rewriter.sql.nodes import meant, position, visit
 
 __all__ = [

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tallyveil.arrow import array_of
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.engine.cursor import Engine, PublicCursor
+from tallyveil.rewriter.engine.public_cursor import Engine, PublicCursor
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.rewriter.postgres.rules import MACROS
 from tallyveil.rewriter.sql.size import BOUNDED_REPLACE

@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.lookup import Columns
-from tallyveil.rewriter.resolve.names import Catalog
-from tallyveil.rewriter.resolve.records import aggregates, reads_records
+from tallyveil.rewriter.resolve.record_queries import aggregates, reads_records
 from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
 
 __all__ = ["pick_groups"]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from tallyveil.rewriter.plan import Item, NoisyTable, OrderedBy, Projection
 from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.outputs import average
+from tallyveil.rewriter.query_plan import Item, NoisyTable, OrderedBy, Projection
 from tallyveil.rewriter.sql.nodes import whole_number
 
 __all__ = ["projection"]

@@ -17,7 +17,7 @@ from tallyveil.errors import (
 )
 from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.scope import Scope
-from tallyveil.rewriter.sql import times as zones
+from tallyveil.rewriter.sql import time_zones as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import postgres_type
 

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.rewriter.sql import times as zones
+from tallyveil.rewriter.sql import time_zones as zones
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
     function_name,
@@ -27,7 +27,7 @@ from tallyveil.rewriter.sql.nodes import (
 from tallyveil.rewriter.sql.types import TypeOf
 from tallyveil.rewriter.sql.vocabulary import NOW
 
-__all__ = ["asks_the_time", "has_zones", "settle_instants", "zone_outputs"]
+__all__ = ["asks_the_time", "fold_timestamps", "has_zones", "zone_outputs"]
 
 _INSTANTS: Final = frozenset({*NOW, "current_timestamp", "localtimestamp"})
 _ZONED: Final = (
@@ -62,7 +62,7 @@ def has_zones(tree: exp.Expr) -> bool:
     )
 
 
-def settle_instants(
+def fold_timestamps(
     tree: exp.Expr,
     now: dt.datetime,
     zone: str,
