@@ -281,10 +281,12 @@ class LedgerState:
         priced = self.pricing.recorded(number, stored, self.charge(stored))
         # A copy, since the price is cached with the charge object itself.
         charge = copy(priced.charge)
-        self._admit(number, charge, priced.after(self.filters, stored.analyst))
-        self.recording.add(stored.table, stored.analyst, priced.amount)
+        after = priced.after(self.filters, stored.analyst)
         if self._ledger.is_held(number):
             self.memory.elsewhere = self.going_on | {number: charge}
+        # From here on nothing fails: the charge would be counted again.
+        self._admit(number, charge, after)
+        self.recording.add(stored.table, stored.analyst, priced.amount)
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""

@@ -319,7 +319,9 @@ class RemoteStore(LedgerStore):
             self.call("let_go", charge_id)
 
     def is_held(self, charge_id: int) -> bool:
-        return bool(self.call("is_held", charge_id))
+        with suppress(LedgerError):
+            return bool(self.call("is_held", charge_id))
+        return False
 
     has_checkpoint = True
 

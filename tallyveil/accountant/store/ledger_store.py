@@ -132,7 +132,7 @@ class LedgerStore(Protocol):
 
     @abstractmethod
     def is_held(self, charge_id: int) -> bool:
-        """Whether any process may still be answering the charge."""
+        """Whether any process may still be answering the charge; False if that cannot be known."""
 
     @property
     @abstractmethod
