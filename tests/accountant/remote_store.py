@@ -11,6 +11,7 @@ import datetime as dt
 import itertools
 import os
 import secrets
+import shutil
 import signal
 import tempfile
 import threading
@@ -68,6 +69,7 @@ class Server:
     def stop(self) -> None:
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
+        shutil.rmtree(Path(self.address).parent)
 
     def _serve(self, client: Connection) -> None:
         with suppress(EOFError, OSError):
