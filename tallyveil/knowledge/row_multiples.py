@@ -193,10 +193,12 @@ def _width(
 
 
 def _times(known: Known, factor: Fraction) -> Known | None:
-    """The answer times a factor; None for a released answer, which all multiples have anyway."""
-    error = known.error
-    if known.estimate is not None and isinstance(error, EstimateError) and error.beside == EXACT:
-        return Known.estimated(known.estimate.times(float(factor)))
+    """The answer times a factor; None for a released answer, which all multiples have anyway, and
+    for the sum of an answer and an estimate."""
+    error, estimate = known.error, known.estimate
+    if estimate is not None:
+        alone = isinstance(error, EstimateError) and error.beside == EXACT and not known.released
+        return Known.estimated(estimate.times(float(factor))) if alone else None
     if isinstance(error, NoiseSum) and abs(factor) == 1:
         return Known(error, known.released * int(factor))
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -26,11 +27,11 @@ _POLICY = {
 
 
 @pytest.fixture
-def session(database: duckdb.DuckDBPyConnection) -> Iterator[GateSession]:
+def session(database: duckdb.DuckDBPyConnection, tmp_path: Path) -> Iterator[GateSession]:
     source = database.execute(
         "CREATE TABLE person AS SELECT range AS age, 'F' AS sex FROM range(10)"
     )
-    gate = Gate(tallyveil.parse_policy(_POLICY), source)
+    gate = Gate(tallyveil.parse_policy(_POLICY, base=tmp_path), source)
     session = gate.session("alice", "db")
     yield session
     session.close()
