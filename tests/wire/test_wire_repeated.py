@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tallyveil.gate.interface import Statement
 from tallyveil.proxy.execution.executor import Executor
 
 SQL = "SELECT count(*) FROM person WHERE age < 40"
@@ -17,13 +18,13 @@ SQL = "SELECT count(*) FROM person WHERE age < 40"
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that reached the gate."""
     found: list[str] = []
-    run = Executor._run
+    ask = Executor.ask
 
-    def watched(self: Executor, call: Any) -> Any:
-        found.append(call.statement.sql)
-        return run(self, call)
+    def watched(self: Executor, statement: Statement, *rest: Any) -> Any:
+        found.append(statement.sql)
+        return ask(self, statement, *rest)
 
-    monkeypatch.setattr(Executor, "_run", watched)
+    monkeypatch.setattr(Executor, "ask", watched)
     return found
 
 

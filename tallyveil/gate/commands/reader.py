@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _FOLDED: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 _ESCAPED: Final = re.compile(r"(?:[^\\]|\\[bfnrt'\\])*", re.DOTALL)
 _STRINGS: Final = frozenset({TokenType.STRING, TokenType.HEREDOC_STRING})
 _QUOTED: Final = frozenset(
@@ -153,7 +154,10 @@ class TokenReader:
         """An identifier as PostgreSQL reads it: at most 63 bytes and, unless it is quoted, A to Z
         in lower case."""
         token = self._next()
+        # The tokenizer calls 0x an identifier too.
         if token is not None and token.token_type is TokenType.IDENTIFIER:
+            if self.piece.sql[token.start - self.piece.offset].isdigit():
+                raise self.error()
             self._at += 1
             return cut(token.text)
         word = self.word()
@@ -206,6 +210,8 @@ class TokenReader:
         if token is None or token.token_type is not TokenType.NUMBER:
             self._at = start
             return None
+        if not _NUMBER.fullmatch(token.text):
+            raise self.error()
         self._at += 1
         digits = token.text.lstrip("0") if token.text.isdigit() and not point else token.text
         return f"{sign}{point}{digits or '0'}"

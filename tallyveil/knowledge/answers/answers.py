@@ -155,7 +155,7 @@ class Answers(Sequence[Known | None]):
         if error is None:
             return None
         released, reported = self.released[place], self.reported[place] if self.reported else None
-        estimate = self.row_estimates[place]
+        estimate = self.estimates[place] if self.estimates else None
         if estimate is None and reported == released:
             reported = None
         return Known(error, released, estimate, reported)
