@@ -163,7 +163,7 @@ class Answers(Sequence[Known | None]):
     def _error(self, place: int) -> Error | None:
         return None if place < 0 else self.errors[place]
 
-    @property
+    @cached_property
     def row_estimates(self) -> Sequence[Estimate | None]:
         """The estimate of each row, if it has one."""
         return self.estimates or _nothing(len(self))
