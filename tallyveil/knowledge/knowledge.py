@@ -250,7 +250,7 @@ class Knowledge:
         if as_sums:
             which = [n for n in which if n < found.asked]
             estimates = [one for one in estimates if one.columns[0] < found.asked]
-        if not exact and len(which) < 2 and all(found.columns[n].disjoint for n in which):
+        if not exact and len(found.columns) < 2 and all(one.disjoint for one in found.columns):
             return ()  # no row is a sum of others
         if apart or (exact if large else len(estimates) > 1):
             return self._estimator.agreeing(found.columns, which)

@@ -111,6 +111,19 @@ def test_a_margin_that_is_known_better_stays_so(
     assert again.budget()[0]["spent"] == 1.1
 
 
+def test_groups_move_to_a_total_that_is_known_better(connect: Connect) -> None:
+    """Not the total to the sum of its groups. Twenty tries, since noise may make both agree."""
+    connection = connect(budget=BUDGET)
+    for age in range(60, 80):
+        where = f"age < {age}"
+        set_to(connection, epsilon=1)
+        [before] = asked(connection, "count(*)", where=where).values()
+        set_to(connection, epsilon=0.1)
+        rows = asked(connection, "count(*)", SETS["rollup"], where)
+        assert sums_agree(rows)
+        assert no_worse(rows["all", "all"], before)
+
+
 def test_a_total_is_known_by_all_that_was_answered(connect: Connect) -> None:
     """Better than by the finest set alone, and than by what was known before."""
     connection = connect(budget=BUDGET)
