@@ -224,7 +224,7 @@ class ClientConnection(asyncio.Protocol):
         return bool(messages)
 
     def _submit(self, work: Callable[[], None]) -> None:
-        self._server.workers.submit(self._conversation.user, self.interruption, work)
+        self._server.workers.submit(self._conversation.analyst, self.interruption, work)
 
     def _work(self, answers: Iterator[bytes]) -> None:
         """On a worker: compute the next part of the answers and have it written at once."""

@@ -58,6 +58,7 @@ class Conversation:
         self._interruption = interruption
         self._holding = server.holding()
         self._executor: Executor | None = None
+        self._proved = False
         self._stopped: QueryCanceled | None = None
 
     @property
@@ -68,6 +69,12 @@ class Conversation:
     def user(self) -> str:
         """The authenticated user; empty before that."""
         return self.login.user if self._executor else ""
+
+    @property
+    def analyst(self) -> str:
+        """Whose time its work takes: the user's once the login is proved, nobody's before. A login
+        may wait for a place."""
+        return self.login.user if self._proved else ""
 
     @property
     def executor(self) -> Executor:
@@ -190,6 +197,7 @@ class Conversation:
 
     def _admit(self) -> Iterator[bytes]:
         server, stop, request = self._server, self._interruption, self.login.request
+        self._proved = True
         yield backend.BLOCKING
         self.pid, secret, database = server.admit(stop, request)
         self._holding.analyst = request.user

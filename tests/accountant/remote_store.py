@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,9 @@ class Server:
     def _table(self, kind: type[Record]) -> _Table:
         return self._tables.setdefault(kind, [])
 
+    def _records(self, kind: type[R]) -> list[R]:
+        return [one for one, _ in self._table(kind) if isinstance(one, kind)]
+
     def _apply(self, client: Connection, number: int) -> int:
         """Commit the first pending records. All tables change at once, under the lock."""
         for record in self._pending[:number]:
@@ -117,11 +120,10 @@ class Server:
         """None while another client writes, False if more is recorded than was expected."""
         if self._writer is not None:
             return None
-        charges = self._table(ChargeRecord)
+        charges, answers = self._records(ChargeRecord), self._records(AnswerRecord)
         for table, seen in expected.items():
-            answered = (one.charge_id for one, _ in self._table(AnswerRecord)[seen.answers :])  # type: ignore[union-attr]
-            later = [*charges[seen.charges :], *(charges[number - 1] for number in answered)]
-            if any(one.table == table for one, _ in later):  # type: ignore[union-attr]
+            answered = [charges[one.charge_id - 1] for one in answers[seen.answers :]]
+            if any(one.table == table for one in (*charges[seen.charges :], *answered)):
                 return False
         self._writer = client
         return self.on_snapshot(client)
@@ -248,20 +250,19 @@ class RemoteStore(LedgerStore):
             self.connection = None
 
     def call(self, asked: str, *arguments: Any) -> Any:
-        with self._lock:
+        with self._lock, ExitStack() as failed:
+            failed.callback(self.lose)
             try:
                 if self.connection is None:
                     self.connection = Client(self._address, family="AF_UNIX")
                 self.fault(next(self._numbers), asked)
                 self.connection.send((asked, *arguments))
                 self.fault(next(self._numbers), asked)
-                return self.connection.recv()
+                reply = self.connection.recv()
             except (OSError, EOFError) as error:
-                self.lose()
                 raise self.lost() from error
-            except BaseException:
-                self.lose()
-                raise
+            failed.pop_all()
+            return reply
 
     @contextmanager
     def _entered(self, view: _View) -> Iterator[None]:
@@ -290,15 +291,17 @@ class RemoteStore(LedgerStore):
             raise LedgerAdvanced
         view = _View(self, begun)
         view.version = None
-        try:
+        with ExitStack() as failed:
+            failed.callback(self._roll_back, view)
             with self._entered(view):
                 yield view
                 version = view.call("commit")
-        except BaseException:
-            with suppress(LedgerError):
-                view.call("rollback")
-            raise
+            failed.pop_all()
         view.version = version
+
+    def _roll_back(self, view: _View) -> None:
+        with suppress(LedgerError):
+            view.call("rollback")
 
     def version(self) -> int | None:
         if os.getpid() != self._pid:

@@ -6,9 +6,10 @@ import itertools
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,12 @@ def test_a_store_that_fails_for_good_lets_nothing_out(world: World) -> None:
     assert world.known() == (0, [], [])
 
 
+def lose(world: World, commits: Iterator[int], lost: Sequence[int], _: int, step: str) -> None:
+    """Lose these of the commits, counted before each and after it."""
+    if step == world.house.commit and next(commits) in lost:
+        raise world.house.lost("it is lost here")
+
+
 @pytest.mark.parametrize("drawn", [False, True])
 def test_a_sale_whose_commit_is_lost_is_complete_or_charged(
     cubes: Any, houses: Houses, *, drawn: bool
@@ -256,11 +263,7 @@ def test_a_sale_whose_commit_is_lost_is_complete_or_charged(
         world = World(cubes, houses())
         commits = itertools.count()
 
-        def fault(_: int, step: str, world: World = world, lost: list[int] = lost) -> None:
-            if step == world.house.commit and next(commits) in lost:  # noqa: B023
-                raise world.house.lost("it is lost here")
-
-        world.fail(fault)
+        world.fail(partial(lose, world, commits, lost))
         sale, detail = None, ""
         try:
             draw = world.draw if drawn else None

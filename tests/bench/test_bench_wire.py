@@ -23,7 +23,7 @@ def test_rates_beside_postgresql_are_printed(
     }.items():  # fmt: skip
         monkeypatch.setattr(wire, name, value)
     monkeypatch.setattr(catalog, "ROUNDS", 3)
-    monkeypatch.setattr(catalog, "MANY", 3)
+    monkeypatch.setattr(catalog, "MANY", 12)
     wire.main()
     every = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     lines = [line for line in every if "target" not in line]

@@ -9,6 +9,7 @@ import pytest
 
 from tallyveil.proxy.conversation import _TABLE, ProtocolPhase
 from tallyveil.proxy.protocol import messages as m
+from tallyveil.proxy.protocol.backend import BLOCKING
 from tallyveil.proxy.protocol_errors import ProtocolViolation
 from tests.proxy.talk import STARTUP, Talk, bind, error_of, parse, query
 
@@ -18,6 +19,16 @@ def talk() -> Talk:
     ready = Talk()
     assert ready(STARTUP)[-1] == ("Z", "I")
     return ready
+
+
+def test_a_login_that_may_wait_takes_the_time_of_its_own_user() -> None:
+    """So whoever has no place left keeps no other from logging in."""
+    fresh = Talk().conversation
+    assert fresh.analyst == ""
+    for part in fresh.respond([STARTUP]):
+        if part is BLOCKING:
+            break
+    assert (fresh.user, fresh.analyst) == ("", "alice")
 
 
 def test_simple_query(talk: Talk) -> None:

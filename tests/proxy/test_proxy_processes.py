@@ -145,14 +145,15 @@ def test_a_place_that_another_process_gives_back_just_then_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = ServerLimits(max_connections=1)
-    with shared_file() as file:
-        ours, others = (ConnectionSlots(limits, number, file.fileno()) for number in (1, 2))
-        others.take("alice", "db")
-        monkeypatch.setattr("time.sleep", lambda _: None)
-        with pytest.raises(TooManyConnections):
-            ours.take("bob", "db")
-        monkeypatch.setattr("time.sleep", lambda _: others.give("alice"))
-        assert ours.take("bob", "db") == "db"
+    file = shared_file()
+    ours, others = (ConnectionSlots(limits, number, file) for number in (1, 2))
+    others.take("alice", "db")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with pytest.raises(TooManyConnections):
+        ours.take("bob", "db")
+    monkeypatch.setattr("time.sleep", lambda _: others.give("alice"))
+    assert ours.take("bob", "db") == "db"
+    os.close(file)
 
 
 def patiently(house: House, count: int) -> None:

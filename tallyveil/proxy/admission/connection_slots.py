@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import accumulate
-from typing import IO, Final
+from typing import Final
 
 from tallyveil.catalog import Databases
 from tallyveil.proxy.admission.server_limits import ServerLimits
@@ -33,17 +33,19 @@ _CLOSED: Final = 2**32 - 1
 """The number of sockets of a process that accepts no clients."""
 
 
-def shared_file() -> IO[bytes]:
-    """A file for the places that several processes share, none of which accepts clients yet."""
-    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-    file.write(_CLOSED.to_bytes(4) * MOST_WORKERS)
-    return file
+def shared_file() -> int:
+    """The descriptor of a file, without a name, for the places that several processes share. None
+    of them accepts clients yet."""
+    descriptor, path = tempfile.mkstemp()
+    os.unlink(path)
+    os.write(descriptor, _CLOSED.to_bytes(4) * MOST_WORKERS)
+    return descriptor
 
 
 class ConnectionSlots:
     """The places as seen by the process with the number ``worker``; threads may share it.
 
-    ``file`` is the descriptor of a `shared_file`, or None for a single process.
+    ``file`` is a `shared_file`, or None for a single process.
     """
 
     def __init__(self, limits: ServerLimits, worker: int = 0, file: int | None = None) -> None:

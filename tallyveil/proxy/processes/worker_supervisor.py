@@ -97,7 +97,7 @@ class WorkerSupervisor:
         self._loop = asyncio.get_running_loop()
         self._sockets = listen(self.host, self._requested_port)
         self._file = shared_file()
-        self._slots = ConnectionSlots(self._limits, 0, self._file.fileno())
+        self._slots = ConnectionSlots(self._limits, 0, self._file)
         self._pipes = [os.pipe() for _ in range(self._count + 1)]
         for descriptor in itertools.chain(*self._pipes):
             os.set_blocking(descriptor, False)
@@ -145,7 +145,7 @@ class WorkerSupervisor:
         for descriptor in itertools.chain(*self._pipes):
             os.close(descriptor)
         self._pipes = []
-        self._file.close()
+        os.close(self._file)
         if self._closed is not None:
             self._closed.set()
 
@@ -188,7 +188,7 @@ class WorkerSupervisor:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         sockets = [listening.fileno() for listening in self._sockets]
-        passed = [theirs.fileno(), self._file.fileno(), *sockets, *itertools.chain(*self._pipes)]
+        passed = [theirs.fileno(), self._file, *sockets, *itertools.chain(*self._pipes)]
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -204,7 +204,7 @@ class WorkerSupervisor:
         self._declared = True
         requests, forward = zip(*self._pipes, strict=True)
         job = self._job | {"worker": number, "port": self.port, "budgets": budgets}
-        job |= {"sockets": sockets, "slots": self._file.fileno()}
+        job |= {"sockets": sockets, "slots": self._file}
         job |= {"requests": requests, "forward": forward}
         if process.stdin is not None:
             with contextlib.suppress(OSError):  # the worker may have died already
