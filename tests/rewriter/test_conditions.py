@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import duckdb
@@ -23,6 +24,30 @@ def test_conditions_over_several_attributes(world: World, sql: str) -> None:
     found = normal(world.answer(sql, "duckdb")[1])
     assert expected <= found
     assert not any(row[-1] for row in found - expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("form", ["{any}", "NOT ({any})", "({any}) IS NULL", "age > 1 AND ({any})"])
+def test_an_or_of_many_small_conditions(world: World, form: str, seed: int) -> None:
+    """Of attributes that may be NULL too; some conditions are met by many cells."""
+    draw = random.Random(seed)
+
+    def part() -> str:
+        state = draw.choice(("= 'AL'", "<> 'AK'", "IN ('AK', 'WY')", "IS NULL"))
+        some = [
+            f"age {draw.choice(('=', '=', '<'))} {draw.randrange(12)}",
+            f"state {state}",
+            draw.choice(("sex = 'F'", "sex <> 'F'", "sex IS NOT NULL")),
+            f"born = DATE '2020-01-0{draw.randrange(1, 6)}'",
+        ]
+        return " AND ".join(draw.sample(some, draw.randrange(1, 5)))
+
+    condition = form.format(any=" OR ".join(part() for _ in range(30)))
+    sql = f"SELECT count(*), sum(age) FROM person WHERE {condition}"
+    with duckdb.connect() as raw:
+        world.create(raw)
+        [(number, total)] = raw.execute(sql).fetchall()
+    assert normal(world.answer(sql, "duckdb")[1]) == normal([(number, total or 0)])
 
 
 @pytest.fixture(scope="module")
