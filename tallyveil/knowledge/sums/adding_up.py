@@ -16,6 +16,7 @@ from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.common_units import common_units
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
 from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations, relations
+from tallyveil.knowledge.sums.rounded_parts import nest
 from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
 from tallyveil.knowledge.system import System
 from tallyveil.workload.workload import Column
@@ -109,7 +110,10 @@ def _with_exact_sums(
         known = np.flatnonzero(spread > 0)
         asked = system.question if len(known) == len(spread) else system.question[known]
         rows = np.flatnonzero(system.numbers < 0)
-        related = relations(asked, system.history[rows], system.values[rows])
+        declared = system.history[rows]
+        # Their sums are found faster alone (`_exact_sums`), and there are no other relations.
+        nested = len(rows) > 0 and nest(asked, declared)
+        related = None if nested else relations(asked, declared, system.values[rows])
         exact = _exact_sums(state, system, columns, values, spread)
         if not len(exact.values):
             return asked, exact, related

@@ -16,7 +16,7 @@ from tallyveil.alike import run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.inference.estimates.consistent_values import projected
 
-__all__ = ["rounded_in_parts"]
+__all__ = ["nest", "rounded_in_parts"]
 
 _DIGITS = 6  # of values, so that values that differ only by rounding errors are rounded alike
 
@@ -63,6 +63,21 @@ def rounded_in_parts(
         result[parts] = _rounded(moved, sum_of[parts])
     every = [int(value) for value in result.tolist()]
     return every if _agree(every, parts, sum_of) else None
+
+
+def nest(parts: sparse.csr_matrix, wholes: sparse.csr_matrix) -> bool:
+    """Whether the ``parts`` (k×n) are disjoint sets of cells, and so are the ``wholes`` (m×n), and
+    each part is contained in one of these or has no cell in common with any. Then all relations
+    between them are those of wholes that are unions of parts."""
+    if (parts.data != 1).any() or (wholes.data != 1).any():
+        return False
+    part, whole = (_owners(rows, np.ones(rows.shape[0], dtype=bool)) for rows in (parts, wholes))
+    if part is None or whole is None:
+        return False
+    cells = np.flatnonzero(part >= 0)
+    contained = np.full(parts.shape[0], -1, dtype=np.int64)
+    contained[part[cells]] = whole[cells]
+    return bool((contained[part[cells]] == whole[cells]).all())
 
 
 def _agree(values: list[int], parts: IntArray, sum_of: IntArray) -> bool:
