@@ -45,7 +45,9 @@ def shared_file() -> int:
 class ConnectionSlots:
     """The places as seen by the process with the number ``worker``; threads may share it.
 
-    ``file`` is a `shared_file`, or None for a single process.
+    ``file`` is a `shared_file`, or None for a single process. A thread waits for the file's lock
+    while it holds this object's: a file is locked for a process, not for one of its threads, and
+    other processes hold it only while they read and write a row.
     """
 
     def __init__(self, limits: ServerLimits, worker: int = 0, file: int | None = None) -> None:
