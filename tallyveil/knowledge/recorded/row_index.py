@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import copy
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -38,27 +39,54 @@ class RowIndex:
         self._sorted = memoryview(self._halves[0])
         # The keys that the arrays were last found to lack: a statement looks the same up again.
         self._absent: tuple[bytes, ...] | None = None
-        self._others: dict[bytes, _Numbers] = {}
+        # Later keys. Those in the same columns share a set, which a key names by an integer: the
+        # collector of garbage does not visit a dictionary that holds no other objects.
+        self._set_of: dict[bytes, int] = {}
+        self._sets: dict[int, _Numbers] = {0: ()}
+        self._keys_in: dict[int, int] = {}
+        self._next_set = 1
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
         """Add the keys of column ``number``. Numbers must ascend."""
-        here = (number,)  # keys without other columns share one object
+        extended = dict[int, int]()
         for some in deadline.portions(keys):
-            if self._others.keys().isdisjoint(some):
-                self._others.update(dict.fromkeys(some, here))
+            if self._set_of.keys().isdisjoint(some):
+                before, own = len(self._set_of), self._extended(0, number, extended)
+                self._set_of.update(dict.fromkeys(some, own))
+                self._keys_in[own] += len(self._set_of) - before
                 continue
             for key in some:
-                before = self._others.get(key)
-                if before is None:
-                    self._others[key] = here
-                elif before[-1] != number:
-                    self._others[key] = before + here
+                known = self._set_of.get(key, 0)
+                if not known or self._sets[known][-1] != number:
+                    self._set_of[key] = own = self._extended(known, number, extended)
+                    self._keys_in[own] += 1
+                    self._leave(known)
+
+    def _extended(self, known: int, number: int, extended: dict[int, int]) -> int:
+        """A set with one number more, from those ``extended`` already if it is among them."""
+        own = extended.get(known)
+        if own is None:
+            own = extended[known] = self._next_set
+            self._next_set += 1
+            self._sets[own], self._keys_in[own] = (*self._sets[known], number), 0
+        return own
+
+    def _leave(self, known: int) -> None:
+        """Note that a key is in this set no more, and forget a set without keys."""
+        if known:
+            self._keys_in[known] -= 1
+            if not self._keys_in[known]:
+                del self._keys_in[known], self._sets[known]
+
+    def _later(self, keys: Iterable[bytes]) -> list[_Numbers]:
+        while True:
+            with contextlib.suppress(KeyError):  # `add` has just moved a key to another set
+                return [self._sets[self._set_of.get(key, 0)] for key in keys]
 
     def find(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
         """The columns that contain each key's row, in ascending order; None if no key has any."""
-        others = self._others
-        none = all(map(others.keys().isdisjoint, deadline.portions(keys)))
-        found = None if none else [others.get(key, ()) for key in keys]
+        none = all(map(self._set_of.keys().isdisjoint, deadline.portions(keys)))
+        found = None if none else self._later(keys)
         if not len(self._numbers) or keys is self._absent or not self._may_start_with(keys):
             return found
         wanted = _halves(b"".join(keys))
@@ -68,13 +96,13 @@ class RowIndex:
                 self._absent = keys
             return found
         count = self._halves[0].searchsorted(wanted[0], side="right") - start
-        places = np.repeat(np.arange(len(keys)), count)
-        at = np.arange(len(places)) + np.repeat(start - (np.cumsum(count) - count), count)
-        same = self._halves[1, at] == wanted[1, places]
+        rows = np.repeat(np.arange(len(keys)), count)
+        at = np.arange(len(rows)) + np.repeat(start - (np.cumsum(count) - count), count)
+        same = self._halves[1, at] == wanted[1, rows]
         first: list[_Numbers] = [()] * len(keys)
         numbers = self._numbers[at[same]].tolist()
-        for place, number in zip(places[same].tolist(), numbers, strict=True):
-            first[place] += (number,)
+        for row, number in zip(rows[same].tolist(), numbers, strict=True):
+            first[row] += (number,)
         return first if found is None else [a + b for a, b in zip(first, found, strict=True)]
 
     def _may_start_with(self, keys: Sequence[bytes]) -> bool:
@@ -92,14 +120,16 @@ class RowIndex:
     def copy(self) -> RowIndex:
         """A copy, which takes little time."""
         result = copy.copy(self)
-        result._others = self._others.copy()
+        result._set_of, result._sets = self._set_of.copy(), self._sets.copy()
+        result._keys_in = self._keys_in.copy()
         return result
 
     def written(self) -> tuple[IntArray, _Halves]:
         """A column number and the halves of a key for each row, in the order of the first halves:
         another index can start with them."""
-        numbers = [self._numbers, np.array([*itertools.chain(*self._others.values())], np.int64)]
-        keys = b"".join(key * len(own) for key, own in self._others.items())
+        later = self._later(self._set_of)
+        numbers = [self._numbers, np.array([*itertools.chain(*later)], np.int64)]
+        keys = b"".join(key * len(own) for key, own in zip(self._set_of, later, strict=True))
         halves = np.concatenate([self._halves, _halves(keys)], axis=1)
         order = np.argsort(halves[0], kind="stable")
         return np.concatenate(numbers)[order], halves.take(order, axis=1)
