@@ -7,6 +7,7 @@ import contextlib
 import copy
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -43,40 +44,35 @@ class RowIndex:
         # collector of garbage does not visit a dictionary that holds no other objects.
         self._set_of: dict[bytes, int] = {}
         self._sets: dict[int, _Numbers] = {0: ()}
-        self._keys_in: dict[int, int] = {}
-        self._next_set = 1
+        self._keys_in = dict[int, int]()
+        self._next_set = 0
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
         """Add the keys of column ``number``. Numbers must ascend."""
         extended = dict[int, int]()
         for some in deadline.portions(keys):
-            if self._set_of.keys().isdisjoint(some):
-                before, own = len(self._set_of), self._extended(0, number, extended)
-                self._set_of.update(dict.fromkeys(some, own))
-                self._keys_in[own] += len(self._set_of) - before
-                continue
-            for key in some:
-                known = self._set_of.get(key, 0)
-                if not known or self._sets[known][-1] != number:
-                    self._set_of[key] = own = self._extended(known, number, extended)
-                    self._keys_in[own] += 1
-                    self._leave(known)
+            once = dict.fromkeys(some)
+            before = [*map(self._set_of.get, once, itertools.repeat(0))]
+            sizes = Counter(before)
+            for known, size in sizes.items():
+                if known not in extended:
+                    extended[known] = self._extended(known, number)
+                self._keys_in[extended[known]] += size
+            self._set_of.update(zip(once, map(extended.__getitem__, before), strict=True))
+            del sizes[0]
+            for known, size in sizes.items():
+                self._keys_in[known] -= size
+                if not self._keys_in[known]:
+                    del self._keys_in[known], self._sets[known]
 
-    def _extended(self, known: int, number: int, extended: dict[int, int]) -> int:
-        """A set with one number more, from those ``extended`` already if it is among them."""
-        own = extended.get(known)
-        if own is None:
-            own = extended[known] = self._next_set
-            self._next_set += 1
-            self._sets[own], self._keys_in[own] = (*self._sets[known], number), 0
-        return own
-
-    def _leave(self, known: int) -> None:
-        """Note that a key is in this set no more, and forget a set without keys."""
-        if known:
-            self._keys_in[known] -= 1
-            if not self._keys_in[known]:
-                del self._keys_in[known], self._sets[known]
+    def _extended(self, known: int, number: int) -> int:
+        """A set with one number more, or the same set if it has that number."""
+        numbers = self._sets[known]
+        if numbers[-1:] == (number,):
+            return known
+        self._next_set += 1
+        self._sets[self._next_set], self._keys_in[self._next_set] = (*numbers, number), 0
+        return self._next_set
 
     def _later(self, keys: Iterable[bytes]) -> list[_Numbers]:
         while True:
