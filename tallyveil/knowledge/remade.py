@@ -1,19 +1,21 @@
 """Estimates made again from the answers that the ledger records for them.
 
-Each is cached by its row's key and its basis.
+They are cached by their basis, those of one basis in arrays: a table has many, for as long as it
+is served, and an object for each would keep the collector of garbage busy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tallyveil import deadline
 from tallyveil.accountant import Basis, decode_column
+from tallyveil.arrays import IntArray
 from tallyveil.cache import Cache
-from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.answers.recorded_answer import content_at
 from tallyveil.knowledge.direct_answers import with_direct_answer
 from tallyveil.knowledge.state import State
@@ -30,8 +32,9 @@ class Remade:
         self._state = state
         self._found = _Found()
 
-    def put(self, key: bytes, content: int, basis: Basis, estimate: Estimate) -> None:
-        self._found.put(key, content, basis, estimate)
+    def put(self, basis: Basis, rows: Mapping[bytes, tuple[int, Estimate]]) -> None:
+        """Cache estimates from one basis, each with the content of its row, by the row's key."""
+        self._found.put(basis, rows)
 
     def find(self, key: bytes, content: int, basis: Basis) -> Estimate | None:
         """The estimate of the row of this key and content, if it is cached."""
@@ -59,9 +62,10 @@ class Remade:
             estimates = [self._summed(basis, *row) for row in part.named_rows]
         else:
             estimates = self.make(part, basis, WRITTEN_OUT)
-        for (key, content), estimate in zip(part.named_rows, estimates, strict=True):
-            if estimate is not None:
-                self._found.put(key, content, basis, estimate)
+        every = zip(part.named_rows, estimates, strict=True)
+        self._found.put(
+            basis, {key: (content, one) for (key, content), one in every if one is not None}
+        )
 
     def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
         """The estimate of the row of this key and content as the sum of the basis's parts; None if
@@ -105,25 +109,86 @@ class Remade:
         return found
 
 
-class _Found:
-    """A cache of estimates by row key and basis, for all multiples of a row. Thread-safe."""
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Estimates of rows from one basis. Row ``places[key]`` has the i-th entry of each field; its
+    content was ``contents[i]``."""
 
-    def __init__(self) -> None:
-        self._cache: Cache[tuple[int, Estimate]] = Cache(
-            200_000, 1 << 28, lambda _, found: 300 + 16 * len(found[1].numbers)
+    places: Mapping[bytes, int]
+    contents: tuple[int, ...]
+    values: tuple[float, ...]
+    numbers: tuple[IntArray, ...]
+    weights: tuple[NoiseWeights, ...]
+    bases: tuple[Basis, ...]
+    draws: tuple[IntArray | None, ...]
+
+    @classmethod
+    def of(cls, rows: Mapping[bytes, tuple[int, Estimate]]) -> _Block:
+        contents, made = zip(*rows.values(), strict=True)
+        return cls(
+            {key: place for place, key in enumerate(rows)},
+            contents,
+            tuple(one.value for one in made),
+            tuple(one.numbers for one in made),
+            tuple(one.weights for one in made),
+            tuple(one.basis for one in made),
+            tuple(one.draws for one in made),
         )
 
-    def put(self, key: bytes, content: int, basis: Basis, estimate: Estimate) -> None:
-        self._cache.put((key, basis), (content, estimate))
+    def extended(self, by: _Block) -> _Block:
+        """These estimates, and those of other rows."""
+        start = len(self.contents)
+        return _Block(
+            {**self.places, **{key: start + place for key, place in by.places.items()}},
+            self.contents + by.contents,
+            self.values + by.values,
+            self.numbers + by.numbers,
+            self.weights + by.weights,
+            self.bases + by.bases,
+            self.draws + by.draws,
+        )
+
+    def find(self, key: bytes, content: int) -> Estimate | None:
+        place = self.places.get(key)
+        if place is None:
+            return None
+        estimate = Estimate(
+            self.values[place],
+            self.numbers[place],
+            self.weights[place],
+            self.bases[place],
+            self.draws[place],
+        )
+        before = self.contents[place]
+        return estimate if content == before else estimate.times(content / before)
+
+    @property
+    def size(self) -> int:
+        """About the bytes it takes."""
+        return 300 + 300 * len(self.contents) + 16 * sum(map(len, self.numbers))
+
+
+class _Found:
+    """A cache of estimates by basis and row key, for all multiples of a row. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._cache: Cache[_Block] = Cache(20_000, 1 << 28, lambda _, block: block.size)
+
+    def put(self, basis: Basis, rows: Mapping[bytes, tuple[int, Estimate]]) -> None:
+        before = self._cache.find(basis)
+        if before is not None:
+            rows = {key: row for key, row in rows.items() if key not in before.places}
+        if rows:
+            block = _Block.of(rows)
+            self._cache.put(basis, block if before is None else before.extended(block))
 
     def find_all(self, rows: Sequence[tuple[bytes, int, Basis]]) -> list[Estimate | None]:
         """The estimate for each row's key, content and basis, or None."""
-        every = self._cache.find_all([(key, basis) for key, _, basis in rows])
-        return [
-            None
-            if found is None
-            else found[1]
-            if found[0] == content
-            else found[1].times(content / found[0])
-            for found, (_, content, _) in zip(every, rows, strict=True)
-        ]
+        blocks: dict[int, _Block | None] = {}  # by identity, since a basis may be long
+        found = list[Estimate | None]()
+        for key, content, basis in rows:
+            if id(basis) not in blocks:
+                blocks[id(basis)] = self._cache.find(basis)
+            block = blocks[id(basis)]
+            found.append(None if block is None else block.find(key, content))
+        return found

@@ -68,6 +68,7 @@ class Reported:
         if total is None and all(error.weights.alone for error in errors):
             return []
         found: dict[tuple[Basis, Criterion], list[bytes]] = {}
+        made: dict[Basis, dict[bytes, tuple[int, Estimate]]] = {}
         summed = frozenset[int]() if total is None else frozenset(total.as_sums)
         better = frozenset[int]() if total is None else total.better
         every = zip(column.named_rows, rows, strict=True)
@@ -91,9 +92,11 @@ class Reported:
             if known.get(aim.confidence) == basis and aim.criterion in known:
                 continue
             if basis == estimate.basis:
-                self._remade.put(key, content, basis, estimate)
+                made.setdefault(basis, {})[key] = content, estimate
             by = self._best_by(key, content, estimate, basis, aim)
             found.setdefault((basis, by), []).append(key[:ROW_BYTES])
+        for basis, estimates in made.items():
+            self._remade.put(basis, estimates)
         at = aim.confidence
         return [Derivation(tuple(keys), basis, by, at) for (basis, by), keys in found.items()]
 
@@ -119,6 +122,7 @@ class Reported:
         found: dict[int, Basis] = {}
         for basis, numbers in together.items():
             deadline.check()
+            made: dict[bytes, tuple[int, Estimate]] = {}
             part = total.column.take(np.array(numbers, dtype=np.int64))
             again = self._remade.make(part, basis, _SOLVED, every=True)
             for number, row, one in zip(numbers, part.named_rows, again, strict=True):
@@ -127,7 +131,8 @@ class Reported:
                     found[number] = total.in_parts(number, fine, made_from)
                 else:
                     found[number] = basis
-                    self._remade.put(*row, basis, one)
+                    made[row[0]] = row[1], one
+            self._remade.put(basis, made)
         return found
 
     def made_from(self, column: Column, rows: Answers) -> list[Basis]:
