@@ -2,9 +2,10 @@
 
 A full collection visits all objects and stops every thread meanwhile. Python by itself would make
 one within a statement, whoever's that is. So this module makes them instead, each before there is
-much to visit: in steps while heavy statements run, and once when they have ended. What existed
-when the server began to listen lives until the end, and is never visited. What caches hold is
-visited each time, so those of syntax trees and plans hold few objects (`cache.OBJECT`).
+much to visit: in steps while heavy statements run, and once when they have ended. What each leaves
+is set aside, as is what existed when the server began to listen: most of it lives long, such as the
+history of each table. Collections visit it again only when twice as much is set aside as was in use
+the last time, since some of it may have become garbage.
 
 Then it asks the C library, which keeps freed memory for later, to return it. At its start the
 thread imports modules that some statements need and most shell commands do not.
@@ -17,7 +18,6 @@ import gc
 import importlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -35,13 +35,14 @@ EVERY: Final = 60.0
 """Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
 
 STEP: Final = 4
-"""The collections of the middle generation, each after 7,000 new objects, after which all are
-collected although heavy statements run. What heavy statements leave in the oldest generation takes
-several times as long to free as to visit, so a step is short if it comes soon."""
+GROWN: Final = 20_000
+"""The collections of the middle generation, each after 7,000 new objects, after which the oldest is
+measured while heavy statements run; and the new objects there after which they are collected. Where
+there are fewer, statements leave little behind."""
 
-SHARE: Final = 300
-"""A full collection begins at the earliest this many times as long after the last one as that one
-computed, so that of 300 statements fewer than three meet one (`NAME=latency`, 99th percentile)."""
+ASIDE: Final = 500_000
+"""The objects set aside before any are visited again; the next time it is twice the objects that
+were in use then. 500,000 take a quarter of a second."""
 
 SWITCH: Final = 0.002
 SWITCH_BESIDE_LONG: Final = 0.0001
@@ -94,7 +95,7 @@ class Housekeeping:
         self._busy = busy
         self._due = threading.Event()
         self._closed = threading.Event()
-        self._next_collection = 0.0
+        self._aside, self._most_aside = 0, ASIDE
         self._thread = threading.Thread(target=self._run, name="tallyveil-housekeeping")
         self._thread.daemon = True
 
@@ -120,25 +121,37 @@ class Housekeeping:
             waited = 0.0
             while not self._closed.wait(DELAY) and self._active() and waited < EVERY:
                 waited += DELAY
-                self._collect(STEP)
+                if gc.get_count()[2] >= STEP and _old() >= GROWN:
+                    self._collect()
             if self._closed.is_set():
                 return
-            self._collect(1)
+            if gc.get_count()[2]:
+                self._collect()
             give_back()
 
-    def _collect(self, least: int) -> None:
-        """Collect all generations if the middle one was collected ``least`` times since."""
-        if time.monotonic() >= self._next_collection and gc.get_count()[2] >= least:
-            began = time.thread_time()
-            gc.collect()
-            took = time.thread_time() - began
-            self._next_collection = time.monotonic() + min(EVERY, SHARE * took)
+    def _collect(self) -> None:
+        if self._aside >= self._most_aside:
+            self._aside = gc.get_freeze_count()  # some were freed with the last reference to them
+        every = self._aside >= self._most_aside
+        if every:
+            gc.unfreeze()
+        gc.collect()
+        left = _old()
+        gc.freeze()
+        self._aside = left if every else self._aside + left
+        if every:
+            self._most_aside = max(ASIDE, 2 * left)
 
     def _active(self) -> bool:
         """Whether a heavy statement is running, or has ended since the last call."""
         busy, ended = self._busy(), self._due.is_set()
         self._due.clear()
         return busy or ended
+
+
+def _old() -> int:
+    """The number of objects in the oldest generation, without those set aside."""
+    return len(gc.get_objects(generation=2))
 
 
 def give_back() -> None:

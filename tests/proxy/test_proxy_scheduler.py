@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -244,30 +245,59 @@ def test_garbage_is_collected_in_steps_while_heavy_statements_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each before there is much: to wait for their end would make one collection of all of it."""
-    grown, collected, counts = 0, threading.Event(), list[int]()
+    old, collected, counts = 0, threading.Event(), list[int]()
 
     def busy() -> bool:
-        nonlocal grown
-        grown += 1
+        nonlocal old
+        old += housekeeping.GROWN // 4
         return True
 
     def collect() -> None:
-        nonlocal grown
-        counts.append(grown)
-        grown = 0
+        nonlocal old
+        counts.append(old)
+        old = 0
         if len(counts) == 3:
             collected.set()
 
     monkeypatch.setattr(gc, "collect", collect)
-    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, grown))
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, housekeeping.STEP))
+    monkeypatch.setattr(housekeeping, "_old", lambda: old)
     monkeypatch.setattr(housekeeping, "DELAY", 0.001)
-    monkeypatch.setattr(housekeeping, "SHARE", 0)
     keeper = housekeeping.Housekeeping(busy)
     keeper.start()
     keeper.due()
     assert collected.wait(10)
     keeper.close()
-    assert counts[:3] == [housekeeping.STEP] * 3
+    assert counts[:3] == [housekeeping.GROWN] * 3
+
+
+def test_what_collections_leave_is_visited_again_when_there_is_twice_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most of it lives long, but syntax trees that a cache has dropped are garbage."""
+    aside, old, visited = 0, 0, list[int]()
+
+    def freeze() -> None:
+        nonlocal aside, old
+        aside, old = aside + old, 0
+
+    def unfreeze() -> None:
+        nonlocal aside, old
+        visited.append(aside)
+        # A quarter is garbage.
+        aside, old = 0, old + aside * 3 // 4
+
+    monkeypatch.setattr(gc, "collect", lambda: None)
+    monkeypatch.setattr(gc, "freeze", freeze)
+    monkeypatch.setattr(gc, "unfreeze", unfreeze)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: aside)
+    monkeypatch.setattr(housekeeping, "_old", lambda: old)
+    keeper = housekeeping.Housekeeping(lambda: False)
+    for _ in range(30):
+        old += housekeeping.ASIDE // 5
+        keeper._collect()
+    assert visited[0] == housekeeping.ASIDE
+    assert [after > before for before, after in itertools.pairwise(visited)] == [True, True]
 
 
 def test_connections_of_one_analyst_keep_no_other_waiting(sessions: Sessions) -> None:

@@ -16,7 +16,7 @@ from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.engine.public_database import domain_table
 from tallyveil.rewriter.resolve.branches import DomainSource
-from tallyveil.rewriter.sql.nodes import duckdb_sql, position
+from tallyveil.rewriter.sql.nodes import duckdb_sql, position, unlink
 
 __all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "too_slow"]
 
@@ -64,9 +64,11 @@ def coefficient_query(component: Component, source: DomainSource) -> str:
     items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     for number, coefficient in coefficients.items():
-        guarded = _guarded(coefficient)
-        value = guarded if grouped else _of_one_row(guarded)
+        value = _guarded(coefficient)
+        if not grouped:
+            value = _of_one_row(value)
         items.append(f"{duckdb_sql(value)} AS __c{number}")
+        unlink([value])
     query = f"SELECT {', '.join(items)} FROM {source.sql(_relation(component))}"
     if where is not None:
         query += f" WHERE {duckdb_sql(where)}"
@@ -79,8 +81,8 @@ def coefficient_query(component: Component, source: DomainSource) -> str:
 
 
 def _guarded(coefficient: exp.Expr) -> exp.Expr:
-    """Write FILTER as CASE in the argument. In SQL, sum(10 / n) FILTER (WHERE n <> 0) is no error,
-    but DuckDB computes the argument for every row.
+    """A copy with FILTER as CASE in the argument. In SQL, sum(10 / n) FILTER (WHERE n <> 0) is no
+    error, but DuckDB computes the argument for every row.
     """
 
     def guarded(node: exp.Expr) -> exp.Expr:
@@ -103,15 +105,16 @@ def _of_rows(coefficient: exp.Expr) -> bool:
 
 
 def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
-    """Rewrite counts and sums for a single row. A count is 1 or 0. A sum is that of a list of one
-    value, which has the type of a sum and is NULL for NULL. Only count(*) still has a FILTER.
+    """Rewrite counts and sums for a single row, in place. A count is 1 or 0. A sum is that of a
+    list of one value, which has the type of a sum and is NULL for NULL. Only count(*) still has a
+    FILTER.
     """
 
     def of_one_row(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Filter):
             return _counted(node.expression.this)
         if isinstance(node, exp.Sum):
-            return exp.func("list_sum", exp.Array(expressions=[node.this]), dialect="duckdb")
+            return exp.func("list_sum", exp.Array(expressions=[node.this]), copy=False)
         if not isinstance(node, exp.Count):
             return node
         if isinstance(node.this, exp.Star):
@@ -119,7 +122,7 @@ def _of_one_row(coefficient: exp.Expr) -> exp.Expr:
         null = exp.Is(this=exp.paren(node.this, copy=False), expression=exp.Null())
         return _counted(exp.Not(this=null))
 
-    return coefficient.transform(of_one_row)
+    return coefficient.transform(of_one_row, copy=False)
 
 
 def _counted(condition: exp.Expr) -> exp.Expr:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from tallyveil.errors import DuplicateAlias, InvalidColumnReference, SQLSyntaxError
 from tallyveil.quoting import identifier
-from tallyveil.rewriter.sql.nodes import function_name, is_star, position, whole_number
+from tallyveil.rewriter.sql.nodes import function_name, is_star, position, rendered, whole_number
 from tallyveil.rewriter.sql.statement_text import Dialect
 
 __all__ = ["check_references", "name_columns", "written_name"]
@@ -96,7 +96,7 @@ def _duckdb_name(item: exp.Expr) -> str:
         return item.name
     if isinstance(item, exp.Count) and isinstance(item.this, exp.Star):
         return "count_star()"
-    text = item.sql("duckdb", normalize_functions="lower")
+    text = rendered(item, "duckdb", normalize_functions="lower")
     return text.replace("count(*)", "count_star()")
 
 

@@ -16,8 +16,8 @@ from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
     "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
-    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "unfiltered", "unlink",
-    "visit", "whole_number",
+    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "rendered",
+    "unfiltered", "unlink", "visit", "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
@@ -140,7 +140,15 @@ def unlink(trees: Iterable[exp.Expr]) -> None:
 def duckdb_sql(node: exp.Expr) -> str:
     """The tree as SQL for DuckDB, with every name in quotes."""
     deadline.check()
-    return node.sql("duckdb", identify=True, comments=False)
+    return rendered(node, "duckdb", identify=True, comments=False)
+
+
+def rendered(node: exp.Expr, dialect: str, **options: Any) -> str:
+    """The tree as SQL. The generator changes a tree, so that it gets a copy, which is unlinked."""
+    copy = node.copy()
+    text: str = copy.sql(dialect, copy=False, **options)
+    unlink([copy])
+    return text
 
 
 def as_type(node: exp.Expr, kind: str | exp.DataType) -> exp.Cast:

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 from tallyveil import deadline
 from tallyveil.cache import Cache
 from tallyveil.rewriter.resolve.record_queries import is_aggregate
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position
+from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position, unlink
 from tallyveil.rewriter.sql.parameters import PARAMETERS, count, parameter_number
 from tallyveil.rewriter.sql.statement_text import Dialect, Piece, parse_query, split
 from tallyveil.rewriter.sql.timestamps import asks_the_time
@@ -165,11 +165,13 @@ def _known_shape(masked: _Masked, dialect: Dialect) -> Shape | None:
 
 def _new_shape(masked: _Masked, dialect: Dialect, tree: exp.Expr) -> Shape | None:
     """The statement's shape, or None if a statement with the same marks has other holes."""
+    linked = tree.copy()
     starts = {
-        node.meta_get("start") for node in tree.find_all(exp.Literal) if _is_hole(node, dialect)
+        node.meta_get("start") for node in linked.find_all(exp.Literal) if _is_hole(node, dialect)
     }
-    parameters = list(tree.find_all(*PARAMETERS))
+    parameters = list(linked.find_all(*PARAMETERS))
     fixed = {parameter_number(node) for node in parameters if not _is_hole(node, dialect)}
+    unlink([linked])
     holes = (
         tuple(number for number, start in enumerate(masked.starts) if start in starts),
         tuple(sorted({parameter_number(node) for node in parameters} - fixed)),

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, StatementError
+from tallyveil.rewriter.sql.nodes import unlink
 
 __all__ = ["PARSER_FAILURES", "SecondParser", "disagreement", "nodes", "sign_refusal", "string_at"]
 
@@ -73,10 +74,13 @@ def disagreement(
 
     ``read`` is what the second parser reads in ``sql``, ``tree`` what sqlglot does.
     """
+    copy = _copy(tree)
     try:
-        other = parser.parse(parser.render(_copy(tree)))
+        other = parser.parse(parser.render(copy))
     except (SQLSyntaxError, *PARSER_FAILURES):
         return _refusal(None)
+    finally:
+        unlink([copy])
     deadline.check()
     node = _difference(parser, read, other)
     if node is None:

@@ -26,6 +26,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.known_functions import refuse_other_functions, refuse_other_numbers
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.duckdb_parser import DuckDBParser
+from tallyveil.rewriter.sql.nodes import unlink
 from tallyveil.rewriter.sql.postgres_parser import PostgresParser, calls
 from tallyveil.rewriter.sql.second_parser import (
     PARSER_FAILURES,
@@ -164,7 +165,8 @@ def _numbered(text: str, tokens: list[Token]) -> str:
 
 
 def parse_query(sql: str, dialect: Dialect, piece: Piece | None = None) -> exp.Expr:
-    """The syntax tree of one query, whose ``piece`` this is. It is shared: copy it to change it.
+    """The syntax tree of one query, whose ``piece`` this is. It is shared and
+    without links to parents: copy it to change it, or to follow them.
 
     Raises:
         SQLSyntaxError: with the position of the first mistake.
@@ -230,6 +232,7 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         select_functions(tree)
     balance(tree)
     deadline.check()
+    unlink([tree])  # a copy has links of its own
     return tree
 
 
