@@ -114,17 +114,22 @@ def test_half_a_message_is_silence(sessions: Sessions) -> None:
         assert client.until("E")[-1][1]["C"] == "57P05"
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
+@pytest.mark.parametrize(("encrypted", "seconds"), [(False, 0.3), (True, 3.0)])
 def test_who_does_not_read_is_dropped(
-    sessions: Sessions, tls: Tls, caplog: pytest.LogCaptureFixture, encrypted: bool
+    sessions: Sessions,
+    tls: Tls,
+    caplog: pytest.LogCaptureFixture,
+    encrypted: bool,
+    seconds: float,
 ) -> None:
+    """The handshake is read in time, even on a machine that does other work."""
     caplog.set_level("INFO", "tallyveil")
-    with serving(sessions, send_timeout=0.3, tls=tls) as port, RawClient(port) as client:
+    with serving(sessions, send_timeout=seconds, tls=tls) as port, RawClient(port) as client:
         if encrypted:
             ask_for_tls(client)
         client.start()
         client.send(m.Query(b"select wide(50000)"))
-        assert sessions.last.closed.wait(10)
+        assert sessions.last.closed.wait(30)
     assert "dropped" in caplog.text
 
 
