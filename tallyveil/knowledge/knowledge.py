@@ -347,9 +347,10 @@ class Knowledge:
             return state, state.recorded
 
     def _add(self, bought: Bought) -> None:
-        """Read the recorded purchase, and prepare many columns now: otherwise the next statement
-        would have to wait for that."""
+        """Read the recorded purchase, and prepare many columns or rows now: otherwise the next
+        statement would have to wait for that."""
         state, _ = self._learned()
+        state.settle()
         columns = len(bought.values)
         for place in range(columns if columns > _FEW else 0):
             prepared(state.seed, [state.answer(state.of_charge(bought.charge_id, place)).column])

@@ -93,6 +93,11 @@ class State:
             if answer.law is not None and column.height:
                 self.relevance.add(number, column, answer.law.variance)
 
+    def settle(self) -> None:
+        """Index the rows of columns that have many. Any thread may call it."""
+        self._exact_holding.settle()
+        self._holding.settle()
+
     def written(self) -> tuple[Arrays, RowIndex]:
         """The arrays computed from the releases so far, and a copy of the index of rows, which
         takes longer to write: `resume` needs both."""
@@ -223,10 +228,6 @@ class State:
     def has_multiples(self, numbers: Iterable[int]) -> bool:
         """Whether any of these columns has rows that are not primitive."""
         return not self._multiples.isdisjoint(numbers)
-
-    def is_drawn_together(self, number: int) -> bool:
-        """Whether this is a recorded column whose noise was drawn together."""
-        return number in self._drawn
 
     def drawn_rows(self, number: int) -> DrawnRows | None:
         """The answers of a recorded column's rows if their noise was drawn together, else None."""

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
+from tallyveil.locks import Rank, ranked_lock
 
 __all__ = ["RowIndex"]
 
-_FEW: Final = 4  # keys
+_FEW: Final = 4  # keys, or columns
 _MANY: Final = 4_096
 _HALF: Final = 8  # bytes
 
@@ -31,6 +32,9 @@ _Halves: TypeAlias = npt.NDArray[np.uint64]
 class RowIndex:
     """Column numbers by row key. The columns it starts with are in arrays, sorted by the first
     halves of the keys; later ones are in a dictionary. Threads may share it, but only one may add.
+
+    Columns of many rows wait until `settle` puts them into the dictionary, since that takes a while
+    and whoever adds them holds a lock. `find` searches those that wait one by one.
     """
 
     def __init__(self, numbers: IntArray | None = None, halves: _Halves | None = None) -> None:
@@ -46,9 +50,26 @@ class RowIndex:
         self._sets: dict[int, _Numbers] = {0: ()}
         self._keys_in = dict[int, int]()
         self._next_set = 0
+        self._waiting: list[tuple[int, Sequence[bytes]]] = []
+        self._settling = ranked_lock(Rank.LEAF)
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
         """Add the keys of column ``number``. Numbers must ascend."""
+        if len(keys) <= _MANY and not self._waiting:
+            with self._settling:
+                self._index(number, keys)
+        else:
+            self._waiting.append((number, keys))
+
+    def settle(self) -> None:
+        """Put the columns that wait into the dictionary."""
+        while self._waiting:
+            with self._settling:
+                if self._waiting:  # no other thread has settled it meanwhile
+                    self._index(*self._waiting[0])
+                    del self._waiting[0]
+
+    def _index(self, number: int, keys: Sequence[bytes]) -> None:
         extended = dict[int, int]()
         for some in deadline.portions(keys):
             once = dict.fromkeys(some)
@@ -81,6 +102,25 @@ class RowIndex:
 
     def find(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
         """The columns that contain each key's row, in ascending order; None if no key has any."""
+        if len(self._waiting) > _FEW:
+            self.settle()
+        waiting = tuple(self._waiting)  # before the rest is read: some may be settled meanwhile
+        found = self._settled(keys)
+        for number, own in waiting:
+            if own == keys:
+                which = [True] * len(keys)
+            else:
+                held = deadline.distinct(own) if len(keys) > _FEW else own
+                which = [key in held for key in keys]
+            if any(which):
+                found = [
+                    (*numbers, number) if has and number not in numbers else numbers
+                    for numbers, has in zip(found or [()] * len(keys), which, strict=True)
+                ]
+        return found
+
+    def _settled(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
+        """As `find`, without the columns that wait."""
         none = all(map(self._set_of.keys().isdisjoint, deadline.portions(keys)))
         found = None if none else self._later(keys)
         if not len(self._numbers) or keys is self._absent or not self._may_start_with(keys):
@@ -114,10 +154,11 @@ class RowIndex:
         return False
 
     def copy(self) -> RowIndex:
-        """A copy, which takes little time."""
+        """A copy, which takes little time, to be written."""
+        self.settle()
         result = copy.copy(self)
         result._set_of, result._sets = self._set_of.copy(), self._sets.copy()
-        result._keys_in = self._keys_in.copy()
+        result._keys_in, result._waiting = self._keys_in.copy(), []
         return result
 
     def written(self) -> tuple[IntArray, _Halves]:
