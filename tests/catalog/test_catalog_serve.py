@@ -45,7 +45,7 @@ def serving(policy: Path, *options: str, **variables: str) -> Iterator[str]:
     with start(FORKING + TALLYVEIL, *arguments, env=environment, **pipes) as process:
         assert process.stdout is not None
         try:
-            found = re.search(r"psql (postgresql://\S+)", process.stdout.readline())
+            found = re.search(r"psql '?(postgresql://[^'\s]+)", process.stdout.readline())
             assert found is not None
             yield found[1]
             process.send_signal(signal.SIGTERM)
