@@ -127,13 +127,17 @@ class State:
         self.derivations += 1
         by, at, basis = derivation.by, derivation.at, derivation.basis
         alone = {by: basis} if at is None else {by: basis, at: basis}
-        for row in derivation.rows:  # rows without another basis share one object
+        # Rows with the same bases before have the same after, and share one object.
+        others: dict[int, tuple[Mapping[Criterion, Basis], Mapping[Criterion, Basis]]] = {}
+        for row in derivation.rows:
             before = self._bases.get(row)
             if before is None:
                 self._bases[row] = alone
                 continue
-            others = [one for one in before.items() if one[0] not in alone]
-            self._bases[row] = dict(others[len(alone) - _BASES :]) | alone
+            if id(before) not in others:
+                left = [one for one in before.items() if one[0] not in alone]
+                others[id(before)] = before, dict(left[len(alone) - _BASES :]) | alone
+            self._bases[row] = others[id(before)][1]
 
     @property
     def has_bases(self) -> bool:
