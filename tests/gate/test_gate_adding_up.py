@@ -12,58 +12,9 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.inference import DiscreteLaplaceLaw
-from tests.gate.asking import Connect, ask
+from tests.gate.asking import Connect
 
-ENDS = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high FROM person"
-GROUPS_AND_TOTAL = f"SELECT sex, {ENDS} GROUP BY sex UNION ALL SELECT 'all', {ENDS} ORDER BY sex"
-FILTERS = (
-    "SELECT count(*) FILTER (WHERE sex = 'F') AS f, count(*) FILTER (WHERE sex <> 'F') AS m,"
-    " count(*) AS n FROM person WHERE age < 40"
-)
 ROLLUP = "SELECT state, sex, count(*) FROM person GROUP BY ROLLUP (state, sex)"
-BEFORE = (
-    "SELECT sex, count(*) FROM person WHERE age < 30 GROUP BY sex",
-    "SELECT sex, count(*) FROM person WHERE age >= 30 GROUP BY sex",
-    "SELECT state, count(*) FROM person GROUP BY state",
-    "SELECT count(*) FROM person WHERE sex = 'F' AND age < 40",
-)
-
-
-def groups_agree(connection: tallyveil.Connection) -> None:
-    rows = {sex: rest for sex, *rest in connection.execute(GROUPS_AND_TOTAL).fetchall()}
-    total = rows.pop("all")
-    assert sum(n for n, _, _ in rows.values()) == total[0]
-    assert all(low <= n <= high for n, low, high in [*rows.values(), total])
-
-
-def filters_agree(connection: tallyveil.Connection) -> None:
-    [(f, m, n)] = connection.execute(FILTERS).fetchall()
-    assert f + m == n
-
-
-def rollup_agrees(connection: tallyveil.Connection) -> None:
-    rows = connection.execute(ROLLUP).fetchall()
-    [total] = [n for state, sex, n in rows if (state, sex) == (None, None) and n > 1000]
-    cells = [n for state, sex, n in rows if sex is not None]
-    assert sum(cells) == total
-
-
-@pytest.mark.parametrize("agree", [groups_agree, filters_agree, rollup_agrees])
-@pytest.mark.parametrize("answers", ["auto", "history"])
-def test_groups_and_their_total_agree(
-    connect: Connect, agree: Callable[[tallyveil.Connection], None], answers: str
-) -> None:
-    connection = connect(budget={"epsilon": 100})
-    agree(connection)
-    for number, statement in enumerate(BEFORE):
-        connection.execute(f"SET dp.epsilon = 0.{number + 1}")
-        connection.execute(statement)
-    connection.execute(f"SET dp.source = {answers}")
-    agree(connection)
-    connection.execute("SET dp.source = auto")
-    connection.execute("SET dp.half_width = 12")
-    agree(connection)
 
 
 def test_groups_and_their_total_agree_where_a_part_of_one_group_is_asked_too(
@@ -158,26 +109,6 @@ def test_sums_agree_with_what_public_counts_say_of_them(tmp_path: Path, value: s
             assert sum(n for of, own, n in rows if (of, own) == ("both", a)) == total
 
 
-def test_they_are_the_same_again_and_after_a_restart(connect: Connect) -> None:
-    connection = connect(budget={"epsilon": 100})
-    connection.execute(BEFORE[0])
-    statements = (GROUPS_AND_TOTAL, FILTERS)
-    first = [connection.execute(statement).fetchall() for statement in statements]
-    for _ in range(2):
-        assert [connection.execute(statement).fetchall() for statement in statements] == first
-        connection.close()
-        connection = connect(budget={"epsilon": 100})
-
-
-def test_the_total_is_known_better_than_by_itself(connect: Connect) -> None:
-    connection = connect(budget={"epsilon": 100})
-    rows = {sex: rest for sex, *rest in connection.execute(GROUPS_AND_TOTAL).fetchall()}
-    alone = DiscreteLaplaceLaw(20.0).half_width(0.95)  # each half of the statement costs half
-    for n, low, high in rows.values():
-        assert max(n - low, high - n) <= alone
-    assert rows["all"][2] - rows["all"][0] < alone
-
-
 @pytest.fixture
 def exact(tmp_path: Path) -> Callable[[], tallyveil.Connection]:
     """Where the number of records is public."""
@@ -197,48 +128,6 @@ def exact(tmp_path: Path) -> Callable[[], tallyveil.Connection]:
         {"tables": {"person": declared}, "defaults": {"epsilon": 0.1}}, base=tmp_path
     )
     return lambda: tallyveil.connect(policy, source=source)
-
-
-def test_a_public_total_is_known_exactly_and_free(exact: Callable[[], Any]) -> None:
-    connection = exact()
-    total = "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person"
-    assert ask(connection, total, source="history") == [(3000, 3000, 3000)]
-    assert ask(connection, "SELECT 2 * count(*) FROM person", source="auto") == [(6000,)]
-    assert connection.execute("SELECT * FROM dp.history").fetchall() == []
-    connection.close()
-
-
-def test_what_a_public_total_and_an_answer_determine_is_free(exact: Callable[[], Any]) -> None:
-    connection = exact()
-    one, other = (
-        f"SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n) FROM person WHERE {where}"
-        for where in ("day >= 3", "day < 3 OR day IS NULL")
-    )
-    [(n, low, high)] = connection.execute(one).fetchall()
-    spent = connection.budget()[0]["spent"]
-    for _ in range(2):
-        assert connection.execute(other).fetchall() == [(3000 - n, 3000 - high, 3000 - low)]
-        assert connection.budget()[0]["spent"] == spent
-        connection.close()
-        connection = exact()
-    connection.close()
-
-
-def test_groups_add_up_to_a_public_total(exact: Callable[[], Any]) -> None:
-    connection = exact()
-    sql = "SELECT day, count(*) AS n FROM person GROUP BY day UNION ALL SELECT -1, count(*)"
-    rows = dict(connection.execute(f"{sql} FROM person").fetchall())
-    assert rows.pop(-1) == 3000 == sum(rows.values())
-    # Knowing their sum makes each of eight groups better known than by itself.
-    connection.execute("SET dp.source = history")
-    deviations = connection.execute(
-        "SELECT dp_stddev(n) FROM (SELECT day, count(*) AS n FROM person GROUP BY day)"
-    ).fetchall()
-    alone = DiscreteLaplaceLaw(20.0).variance ** 0.5
-    assert len(deviations) == 8
-    for (deviation,) in deviations:
-        assert deviation == pytest.approx(alone * (1 - 1 / 8) ** 0.5, rel=1e-6)
-    connection.close()
 
 
 @pytest.mark.parametrize("answers", ["auto", "history"])
@@ -261,19 +150,3 @@ def test_multiples_of_a_count_agree_where_none_divides_all(
         counts = {Fraction(int(n), c if sex == "F" else 1) for n, c in pairs}
         assert len(counts) == 1
         assert min(counts) * math.gcd(*factors) % 1 == 0
-
-
-@pytest.mark.parametrize(("some", "rest"), [(0, 3), (-1, 1), (7, 4)])
-def test_a_sum_agrees_with_the_disjoint_rows_it_is_made_from(
-    connect: Connect, some: int, rest: int
-) -> None:
-    connection = connect(budget={"epsilon": 100})
-    for age in range(10, 40, 5):
-        [(women, men, every, weighted)] = ask(
-            connection,
-            "SELECT count(*) FILTER (WHERE sex = 'F'), count(*) FILTER (WHERE sex <> 'F'),"
-            f" count(*), sum(CASE sex WHEN 'F' THEN {some} ELSE {rest} END)"
-            f" FROM person WHERE age < {age}",
-        )
-        assert women + men == every
-        assert some * women + rest * men == weighted

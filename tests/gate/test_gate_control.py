@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -48,59 +47,6 @@ def refused(connection: tallyveil.Connection, sql: str) -> tallyveil.TallyveilEr
     assert caught.value.sqlstate == "42501"
     assert spent(connection) == before
     return caught.value
-
-
-def test_what_is_allowed_is_told_and_free_to_find_out(controlled: Connect) -> None:
-    connection = controlled()
-    connection.execute("SET dp.half_width = 4")
-    error = refused(connection, WOMEN)
-    assert error.message == (
-        'the inference control of table "person" does not allow this: a count would be known to'
-        " less than ±5 at 95 %"
-    )
-    assert "SET dp.half_width to at least 5, at 95 %" in str(error.hint)
-    assert "It would be refused: the inference control" in connection.explain(WOMEN)
-    connection.execute("SET dp.half_width = 5")
-    assert "refused" not in connection.explain(WOMEN)
-    [(n, low, high)] = connection.execute(WOMEN).fetchall()
-    assert (n - low, high - n) == (5, 5)
-    cost = spent(connection)
-    assert connection.execute(WOMEN).fetchall() == [(n, low, high)]
-    assert spent(connection) == cost
-
-
-def test_a_cost_is_looked_at_as_well(controlled: Connect) -> None:
-    connection = controlled(confidence=0.9)
-    connection.execute("SET dp.epsilon = 2")
-    assert "±5 at 90 %" in refused(connection, WOMEN).message
-    ask(connection, WOMEN, epsilon=0.3)
-
-
-def test_asking_again_does_not_average_it_out(controlled: Connect) -> None:
-    connection = controlled()
-    ask(connection, WOMEN, half_width=6)
-    connection.execute("SET dp.source = fresh")
-    error = refused(connection, WOMEN)
-    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(error.hint))
-    assert hint is not None
-    assert float(hint[1]) > 6
-    cost = spent(connection)
-    ask(connection, WOMEN, half_width=hint[1])
-    assert spent(connection) > cost
-    [(_, low, high)] = ask(connection, WOMEN, source="history")
-    assert 9 <= high - low <= 11
-
-
-def test_an_earlier_answer_can_be_topped_up_to_the_limit(controlled: Connect) -> None:
-    connection = controlled()
-    ask(connection, WOMEN, half_width=8)
-    connection.execute("SET dp.half_width = 4")
-    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
-    assert hint is not None
-    assert float(hint[1]) == pytest.approx(5, rel=0.02)
-    cost = spent(connection)
-    ask(connection, WOMEN, half_width=hint[1])
-    assert spent(connection) > cost
 
 
 def verdict(connection: tallyveil.Connection, sql: str) -> str | None:
@@ -147,58 +93,6 @@ def test_people_make_no_difference(
     assert the_verdicts(controlled()) == full
     assert any("inference control" in verdict for verdict in full)
     assert not all("inference control" in verdict for verdict in full)
-
-
-def test_a_dashboard_is_topped_up_until_the_limit(controlled: Connect) -> None:
-    connection = controlled()
-    charts = ("SELECT sex, count(*) FROM person GROUP BY sex", WHOLE)
-    answered = []
-    for half in (60, 20, 10, 7, 5, 4):
-        connection.execute(f"SET dp.half_width = {half}")
-        for number, chart in enumerate(charts):
-            if verdict(connection, chart) is None:
-                answered.append((half, number))
-    assert {half for half, number in answered if number == 0} >= {60, 20}
-    assert min(half for half, _ in answered) >= 5
-    cost = spent(connection)
-    connection.execute("SET dp.source = history")
-    for chart in charts:
-        assert None not in connection.execute(chart).fetchall()[0]
-    assert spent(connection) == cost
-
-
-def test_large_groups_pass_but_not_what_is_between_them(controlled: Connect) -> None:
-    connection = controlled(min_count=1000)
-    old = f"{WHOLE} WHERE age <> 3"
-    connection.execute("SET dp.half_width = 30")
-    for sql in (WHOLE, old):
-        connection.execute(sql)
-    [(_, low, high)] = ask(connection, WHOLE, half_width=2)
-    assert high - low <= 4
-    assert "a count of less than 1,000 would be known" in refused(connection, old).message
-    refused(connection, f"{WHOLE} WHERE age = 3")
-
-
-def test_nobody_is_large_before_anything_is_known(controlled: Connect) -> None:
-    connection = controlled(min_count=1)
-    connection.execute("SET dp.half_width = 2")
-    refused(connection, WHOLE)
-
-
-def test_a_sum_counts_in_what_one_record_moves_it(controlled: Connect) -> None:
-    connection = controlled()
-    twice = "SELECT sum(CASE WHEN sex = 'F' THEN 2 ELSE 0 END) FROM person"
-    connection.execute("SET dp.half_width = 9")
-    hint = refused(connection, twice).hint
-    assert "SET dp.half_width to at least 10, at 95 %" in str(hint)
-    ask(connection, twice, half_width=10)
-
-
-def test_groups_of_nobody_are_no_matter(controlled: Connect) -> None:
-    connection = controlled()
-    connection.execute("SET dp.half_width = 4")
-    half = "SELECT sex, count(*) FILTER (WHERE sex <> 'M') FROM person GROUP BY sex"
-    assert "at least 5" in str(refused(connection, half).hint)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -284,39 +178,6 @@ def test_what_was_sold_before_the_rule_stays_but_gets_no_sharper(
     assert str(refused(connection, WOMEN).hint).startswith("SET dp.source = history")
     ask(connection, f"{WHOLE} WHERE sex = 'M'", source="auto", half_width=8)
     assert len(connection.execute("SELECT * FROM dp.history").fetchall()) == 2
-
-
-def test_a_release_in_rho(connect: Connect) -> None:
-    budget = {"rho": 100, "delta": 1e-9}
-    connection = connect({"rho": 0.005}, budget=budget, inference_control=LIMIT)
-    connection.execute(WOMEN)
-    connection.execute("SET dp.rho = 1")
-    hint = re.search(r"dp.half_width to at least ([\d.]+)", str(refused(connection, WOMEN).hint))
-    assert hint is not None
-    assert math.isclose(float(hint[1]), 5, rel_tol=0.02)
-    ask(connection, WOMEN, half_width=hint[1])
-
-
-def test_mechanisms_with_a_public_range_have_no_part(connect: Connect) -> None:
-    connection = connect(inference_control=LIMIT, count_range=20)
-    connection.execute("SET dp.mechanism = 'fair(n=20)'")
-    with pytest.raises(tallyveil.TallyveilError, match="not among the mechanisms"):
-        connection.execute(WOMEN)
-    connection.execute("SET dp.mechanism = auto")
-    assert "by laplace" in connection.explain(WOMEN)
-    with pytest.raises(tallyveil.PolicyError, match="inference_control needs additive noise"):
-        connect(inference_control=LIMIT, mechanisms=["laplace", "fair"])
-
-
-def test_the_limit_is_the_least_that_is_sold(controlled: Connect) -> None:
-    """The half-width is the law's own: the scale just below the limit is refused."""
-    connection = controlled()
-    scale = DiscreteLaplaceLaw.scale_for_half_width(4, 0.95)
-    connection.execute(f"SET dp.epsilon = {1 / scale:.12f}")
-    refused(connection, WOMEN)
-    assert DiscreteLaplaceLaw(scale * 1.001).half_width(0.95) == 5
-    connection.execute(f"SET dp.epsilon = {1 / (scale * 1.001):.12f}")
-    connection.execute(WOMEN)
 
 
 def test_other_answers_do_not_push_the_row_s_own_out_of_sight(
