@@ -14,7 +14,6 @@ from tallyveil.gate.settings import Settings
 from tallyveil.gate.settings.parameters import WITHOUT_EFFECT
 from tallyveil.gate.settings.postgres import FIXED, KEPT
 from tallyveil.policy import Defaults
-from tests.gate.asking import Connect
 
 DURATIONS = [
     "0", "1000", "5s", "5 s", "500ms", "1500", "90s", "2min", "1h", "25h", "1d", "1.5s", " 7 ",
@@ -160,14 +159,3 @@ def test_the_guide_says_of_each_setting_what_it_does() -> None:
     table = re.findall(r"^\| `([a-z_]+)` \| .+ \| .+ \|$", guide, re.MULTILINE)
     block = {f"transaction_{mode}" for mode in BLOCK}
     assert set(table) == KEPT.keys() - WITHOUT_EFFECT.keys() | block
-
-
-def test_messages_below_the_clients_level_are_not_sent(connect: Connect) -> None:
-    connection = connect()
-    sql = "SELECT count(*) FROM person"
-    assert connection.execute(sql).notices
-    connection.execute("SET client_min_messages = warning")
-    assert connection.execute(sql).notices == ()
-    assert connection.execute("SET TRANSACTION READ ONLY").notices
-    connection.execute("SET client_min_messages = error")
-    assert connection.execute("SET TRANSACTION READ ONLY").notices == ()

@@ -12,7 +12,7 @@ import pytest
 
 import tallyveil
 from tallyveil.accountant.budgets.filters import Filters
-from tallyveil.errors import BudgetExceeded, FeatureNotSupported, LedgerMismatch, PolicyError
+from tallyveil.errors import BudgetExceeded, LedgerMismatch, PolicyError
 from tests.gate.asking import Connect, ask, spent
 from tests.pairs import pairs
 
@@ -29,92 +29,6 @@ def refused(connect: Connect, *sql: str, **table: Any) -> str:
         connect(**invariants(*sql) | table)
     (mistake,) = found.value.mistakes
     return mistake
-
-
-EXACT: dict[str, set[tuple[Any, ...]]] = {
-    BY_STATE: set(STATES.items()),
-    "SELECT count(*) FROM person": {(3000,)},
-    "SELECT count(*) FROM person WHERE state IN ('AL', 'WY')": {(2000,)},
-    "SELECT sum(CASE WHEN state = 'AL' THEN 2 ELSE -1 END) FROM person": {(0,)},
-    "SELECT count(*) FILTER (state = 'AK') * 3 - count(*) FROM person": {(0,)},
-    "SELECT count(*), count(*) FILTER (WHERE state = 'AL') FROM person": {(3000, 1000)},
-    "SELECT count(*) AS n, dp_interval_low(n), dp_interval_high(n), dp_stddev(n)"
-    " FROM person WHERE state = 'AL'": {(1000, 1000, 1000, 0.0)},
-}
-
-
-@pytest.mark.parametrize("sql", ["sum(0) FROM person", "count(*) FROM person WHERE state = 'TX'"])
-def test_a_count_of_nobody_gives_nothing_away(connect: Connect, sql: str) -> None:
-    connection = connect(**invariants(f"SELECT {sql}"))
-    listed = connection.execute("SELECT counted, value FROM dp.invariants").fetchall()
-    assert ("no record", 0) in listed
-    assert connection.execute(f"SELECT {sql}").fetchall() in ([(0,)], [(None,)])
-    assert connection.execute("SELECT count(*) FROM person WHERE age < 30").fetchall()
-
-
-@pytest.mark.parametrize("answers", ["auto", "history", "fresh"])
-def test_what_follows_is_exact_and_free(connect: Connect, answers: str) -> None:
-    connection = connect(**invariants(BY_STATE))
-    connection.execute(f"SET dp.source = {answers}")
-    for sql, expected in EXACT.items():
-        assert set(connection.execute(sql).fetchall()) == expected
-        assert connection.notices[0].message.startswith("exact, from public facts; free")
-        explained = connection.explain(sql)
-        assert "Cost: nothing" in explained
-        assert "exact, from public facts" in explained
-    assert connection.budget()[0]["spent"] == 0
-    assert connection.execute("SELECT * FROM dp.history").fetchall() == []
-
-
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "'truncated_geometric(n=50)'"])
-def test_whatever_the_mechanism(connect: Connect, mechanism: str) -> None:
-    budget = {"epsilon": 1.0, "delta": 1e-9}
-    connection = connect(**invariants(BY_STATE), budget=budget)
-    assert dict(ask(connection, BY_STATE, mechanism=mechanism)) == STATES
-
-
-def test_what_does_not_follow_has_noise(connect: Connect) -> None:
-    connection = connect(**invariants(BY_STATE))
-    connection.execute("SET dp.source = history")
-    sql = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
-    assert connection.execute(sql).fetchall() == [(None,)]
-    connection.execute("SET dp.source = auto")
-    sql = "SELECT dp_interval_low(n) < n FROM (SELECT count(*) AS n FROM person WHERE age < 40)"
-    low = sql.replace("dp_interval_low(n) < n", "*")
-    connection.execute(low)
-    assert connection.budget()[0]["spent"] > 0
-
-
-def test_nearly_is_not_exact(connect: Connect) -> None:
-    """To eleven digits the second row is the first one, divided by 10¹²."""
-    weights = "CASE state WHEN 'AL' THEN 1000000000000 WHEN 'AK' THEN 1000000000001 ELSE 0 END"
-    connection = connect(**invariants(f"SELECT sum({weights}) FROM person"))
-    connection.execute("SET dp.source = history")
-    both = "SELECT count(*) FROM person WHERE state IN ('AL', 'AK')"
-    assert connection.execute(both).fetchall() == [(None,)]
-    assert connection.execute(f"SELECT sum({weights}) FROM person").fetchone() == (
-        1000 * (10**12 + 10**12 + 1),
-    )
-
-
-def test_two_margins_and_what_lies_between(connect: Connect) -> None:
-    by_sex = "SELECT sex, count(*) FROM person GROUP BY sex"
-    connection = connect(**invariants(BY_STATE, by_sex))
-    assert dict(connection.execute(by_sex).fetchall()) == {"F": 1500, "M": 1500, "other": 0}
-    sum_of_both = (
-        "SELECT sum(CASE WHEN state = 'AL' THEN 1 ELSE 0 END + CASE WHEN sex = 'F' THEN 1 ELSE 0"
-        " END) FROM person"
-    )
-    assert connection.execute(sum_of_both).fetchall() == [(2500,)]
-    connection.execute("SET dp.source = history")
-    both = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
-    assert connection.execute(both).fetchall() == [(None,)]
-    assert connection.budget()[0]["spent"] == 0
-    cells = ask(connection, "SELECT state, sex, count(*) FROM person GROUP BY 1, 2", source="auto")
-    for state, total in STATES.items():
-        assert sum(n for own, _, n in cells if own == state) == total
-    for sex, total in (("F", 1500), ("M", 1500), ("other", 0)):
-        assert sum(n for _, own, n in cells if own == sex) == total
 
 
 ADDING_UP = (
@@ -204,31 +118,6 @@ def test_fresh_intervals_are_those_of_what_is_told(connect: Connect) -> None:
         assert 3.9 * deviation < high - low < 4.4 * deviation
 
 
-def test_they_are_listed_with_their_values(connect: Connect) -> None:
-    connection = connect(**invariants("SELECT count(*) FROM person WHERE sex = 'F'"))
-    assert connection.execute("SELECT * FROM dp.invariants").fetchall() == [
-        ("person", "SELECT count(*) FROM person", "all records", 3000.0),
-        ("person", "SELECT count(*) FROM person WHERE sex = 'F'", "sex = 'F'", 1500.0),
-    ]
-
-
-def test_the_guarantee_is_said_with_the_first_answer(connect: Connect) -> None:
-    said = (
-        "for any two tables that agree on the invariants and differ in one record's value, the"
-        " probability of any answers differs by a factor of at most exp(1); the invariants are"
-        " exact and have no protection"
-    )
-    connection = connect(**invariants(BY_STATE))
-    first = "SELECT count(*) FROM person WHERE age < 40"
-    connection.execute(first)
-    assert [n.message for n in connection.notices if "invariants" in n.message] == [
-        f"person: {said}"
-    ]
-    connection.execute(first)
-    assert not [n for n in connection.notices if said in n.message]
-    assert connection.execute("SELECT guarantee FROM dp.budget").fetchall() == [(said,)]
-
-
 def test_invariants_of_another_table_with_the_same_records_are_said(
     source: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
@@ -261,16 +150,6 @@ def test_invariants_of_another_table_with_the_same_records_are_said(
     )
     assert "also those of person, which may" in said["half"]
     assert said["other"].startswith("for any two tables that differ in the presence of one record,")
-
-
-def test_moved_records_are_counted_where_the_total_is_open(connect: Connect) -> None:
-    women = "SELECT count(*) FROM person WHERE sex = 'F'"
-    connection = connect(neighbours="add_remove", invariants=[{"sql": women}])
-    assert connection.execute(women).fetchall() == [(1500,)]
-    ((said,),) = connection.execute("SELECT guarantee FROM dp.budget").fetchall()
-    assert "differ in n records (one added or removed counts 1, one changed 2)" in said
-    assert "at most exp(n 1)" in said
-    assert ask(connection, "SELECT count(*) FROM person", source="history") == [(None,)]
 
 
 @pytest.mark.parametrize(
@@ -307,20 +186,6 @@ def test_what_is_no_linear_count_is_refused_at_its_place(
     assert says in mistake
     if character is not None:
         assert f", character {character}:" in mistake
-
-
-def test_a_known_total_takes_the_relation_that_keeps_it(connect: Connect) -> None:
-    mistake = refused(connect, BY_STATE, neighbours="add_remove")
-    assert "tables.person.invariants: " in mistake
-    assert 'expected neighbours = "replace"' in mistake
-
-
-def test_everything_exact_is_refused(connect: Connect) -> None:
-    attributes = {"sex": {"values": ["F", "M"], "other": True}}
-    mistake = refused(
-        connect, "SELECT sex, count(*) FROM person GROUP BY sex", attributes=attributes
-    )
-    assert "they determine all 3 cells" in mistake
 
 
 @pytest.fixture
@@ -366,15 +231,6 @@ def test_an_invariant_may_come_later_and_stays(
     assert BY_STATE in str(found.value.hint)
     finer = "SELECT state, sex, count(*) FROM person GROUP BY state, sex"
     assert dict(connect(**invariants(finer)).execute(BY_STATE).fetchall()) == STATES
-
-
-def test_what_was_refused_was_not_published(
-    people: duckdb.DuckDBPyConnection, connect: Connect
-) -> None:
-    refused(connect, "SELECT state, count(*) FROM person WHERE age > 90 GROUP BY state")
-    assert connect(neighbours="replace").execute("SELECT count(*) FROM person").fetchall() == [
-        (3003,)
-    ]
 
 
 def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
@@ -425,85 +281,8 @@ def test_counts_of_a_public_table(source: duckdb.DuckDBPyConnection, tmp_path: P
     connection.close()
 
 
-def test_every_mistake_at_once(connect: Connect) -> None:
-    with pytest.raises(PolicyError) as found:
-        connect(**invariants("SELECT avg(age) FROM person", "SELECT count(*) FROM nowhere"))
-    assert len(found.value.mistakes) == 2
-
-
-def test_a_charge_is_that_of_the_rows_as_they_are_asked(connect: Connect) -> None:
-    """What exchanging a record costs, whichever tables agree on the invariants."""
-    connection = connect(**invariants(BY_STATE))
-    connection.execute("SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'")
-    assert connection.budget()[0]["spent"] == pytest.approx(0.1)
-
-
 WOMEN = "SELECT sex, count(*) FROM person WHERE sex <> 'other' GROUP BY sex"
 OLD = "SELECT count(*) FROM person WHERE sex = 'F' AND age {}"
-
-
-def test_a_cell_of_a_known_group_costs_half_and_says_why(connect: Connect) -> None:
-    """The noise is that of the row as asked, and so is its interval."""
-    declared = {"neighbours": "add_remove", "invariants": [{"sql": WOMEN}]}
-    connection = connect(**declared)
-    explained = connection.explain(OLD.format("< 40"))
-    assert "sensitivity 1 (add_remove), scale 10" in explained
-    assert "charged as a translate by exact counts, sensitivity 0.5" in explained
-    assert f"Saved by invariants of person: epsilon 0.05, by {WOMEN}" in explained
-    assert "Cost: epsilon 0.05 of person's budget" in explained
-    sql = OLD.format("< 40").replace("count(*)", "count(*) AS n, dp_stddev(n)")
-    ((_, deviation),) = connection.execute(sql).fetchall()
-    assert deviation == pytest.approx(14.1, abs=0.1)
-    assert spent(connection) == pytest.approx(0.05)
-    connection.close()
-    again = connect(**declared)
-    assert spent(again) == pytest.approx(0.05)
-    again.execute(sql)
-    assert spent(again) == pytest.approx(0.05)
-
-
-def test_a_translate_is_taken_where_it_serves_the_ledger(connect: Connect) -> None:
-    """All groups of a known total cost no less as translates, and cells of a group that nothing is
-    known of cost what they do."""
-    connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
-    plain = "SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age"
-    assert "translate" not in connection.explain(plain)
-    connection.execute(plain)
-    assert spent(connection) == pytest.approx(0.1)
-    other = "SELECT count(*) FROM person WHERE sex = 'other' AND age < 30"
-    assert "translate" not in connection.explain(other)
-
-
-def test_cells_of_two_margins_cost_half_of_an_exchange(connect: Connect) -> None:
-    by_sex = "SELECT sex, count(*) FROM person GROUP BY sex"
-    connection = connect(**invariants(BY_STATE, by_sex))
-    sql = "SELECT count(*) FROM person WHERE state = 'AL' AND sex = 'F'"
-    explained = connection.explain(sql)
-    assert "charged as a translate by exact counts, sensitivity 0.5" in explained
-    assert f"by {BY_STATE}; {by_sex}" in explained
-    connection.execute(sql)
-    assert spent(connection) == pytest.approx(0.05)
-
-
-def test_groups_cost_less_in_rho(connect: Connect) -> None:
-    """Of 101 groups of a known total each is 1/101 less, as the smallest ball around them is."""
-    budget = {"rho": 1.0, "delta": 1e-6}
-    connection = connect(
-        neighbours="add_remove", invariants=[{"sql": WOMEN}], budget=budget, defaults={"rho": 0.01}
-    )
-    connection.execute("SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age")
-    assert spent(connection) == pytest.approx(0.01 * (1 - 1 / 101), rel=1e-4)
-
-
-def test_a_share_is_charged_what_the_table_is(connect: Connect) -> None:
-    connection = connect(
-        neighbours="add_remove",
-        invariants=[{"sql": WOMEN}],
-        analysts={"ann": {"budget": {"epsilon": 0.05}}},
-        user="ann",
-    )
-    connection.execute(OLD.format("< 40"))
-    assert spent(connection) == pytest.approx(0.05)
 
 
 def test_thousands_of_groups_under_exact_totals_take_little_longer(
@@ -534,32 +313,6 @@ def test_thousands_of_groups_under_exact_totals_take_little_longer(
     assert least[1] < 4 * least[0]
 
 
-def test_many_cells_of_a_group_cost_what_they_do_without_translates(connect: Connect) -> None:
-    """Each alone costs every cell of the group half. Before one is refused, those before it are
-    charged as they were asked, which is what each cell costs; so it is after a restart."""
-    declared = {
-        "neighbours": "add_remove",
-        "invariants": [{"sql": WOMEN}],
-        "budget": {"epsilon": 0.15},
-    }
-    connection = connect(**declared)
-    costs = []
-    for age in range(10):
-        connection.execute(OLD.format(f"= {age}"))
-        costs.append(spent(connection))
-    assert costs[:4] == pytest.approx([0.05, 0.1, 0.15, 0.1])
-    assert max(costs) <= 0.15
-    ask(connection, OLD.format("= 3"), source="fresh")
-    with pytest.raises(BudgetExceeded):
-        connection.execute(OLD.format("= 3"))
-    before = spent(connection)
-    readings = connection.execute("SELECT spent FROM dp.history").fetchall()
-    connection.close()
-    again = connect(**declared)
-    assert spent(again) == before <= 0.15
-    assert again.execute("SELECT spent FROM dp.history").fetchall() == readings
-
-
 def test_translates_are_given_up_without_working_out_earlier_charges(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -588,29 +341,6 @@ def test_translates_are_given_up_without_working_out_earlier_charges(
     with pytest.raises(BudgetExceeded):
         ask(buyer, OLD.format("= 40"), epsilon=2.5, source="fresh")
     assert len(composed) <= 10
-
-
-def test_giving_up_translates_is_held_to_all_shares(connect: Connect) -> None:
-    """What one analyst bought as translates is not charged as it was asked if that takes more than
-    the analyst has."""
-    shares = {name: {"budget": {"epsilon": 0.11}} for name in ("ann", "bob")}
-    declared = {
-        "neighbours": "add_remove",
-        "invariants": [{"sql": WOMEN}],
-        "budget": {"epsilon": 0.2},
-        "analysts": shares,
-    }
-    ann = connect(user="ann", **declared)
-    for age in ("< 30", "< 31"):
-        ann.execute(OLD.format(age))
-    assert spent(ann) == pytest.approx(0.1)
-    ann.close()
-    bob = connect(user="bob", **declared)
-    for age in ("= 40", "= 41"):
-        bob.execute(OLD.format(age))
-    assert spent(bob) == pytest.approx(0.2)
-    with pytest.raises(BudgetExceeded):
-        bob.execute(OLD.format("= 42"))
 
 
 @pytest.mark.parametrize("sizes", [(12, 20, 20), (5, 100, 200)])
@@ -682,52 +412,6 @@ def test_known_totals_refuse_no_sum_of_large_values(connect: Connect, largest: i
     assert 0 < costs[1] <= costs[0]
 
 
-def test_projected_charges_the_rows_and_extended_their_projection(connect: Connect) -> None:
-    """Of n groups of a known total extended noise costs 1 − 1/n of it: their trace falls from n − 1
-    to (n − 1)²/n. What is told is the same, and agrees with the total in either."""
-    declared = {
-        "neighbours": "add_remove",
-        "invariants": [{"sql": WOMEN}],
-        "budget": {"rho": 1.0, "delta": 1e-6},
-        "defaults": {"rho": 0.01},
-    }
-    connection = connect(**declared)
-    connection.execute("SET dp.source = fresh")
-    sql = "SELECT age, count(*) FROM person WHERE sex = 'F' GROUP BY age"
-    costs, before = {}, 0.0
-    for mechanism in ("projected", "extended"):
-        assert ask(connection, "SHOW dp.mechanism", mechanism=mechanism) == [(mechanism,)]
-        explained = connection.explain(sql)
-        assert ("charged as a translate" in explained) == (mechanism == "extended")
-        assert sum(n for _, n in connection.execute(sql).fetchall()) == 1500
-        costs[mechanism], before = spent(connection) - before, spent(connection)
-    assert costs["projected"] == pytest.approx(0.01)
-    assert costs["extended"] == pytest.approx(0.01 * (1 - 1 / 101), rel=1e-4)
-
-
-def test_projected_keeps_the_price_of_a_cell(connect: Connect) -> None:
-    connection = connect(neighbours="add_remove", invariants=[{"sql": WOMEN}])
-    ask(connection, OLD.format("< 40"), mechanism="projected")
-    assert spent(connection) == pytest.approx(0.1)
-    connection.execute("SET dp.mechanism = extended")
-    with pytest.raises(FeatureNotSupported, match="gaussian"):
-        connection.execute(OLD.format("< 50"))
-
-
-@pytest.mark.parametrize(
-    "mechanism", ["projected", "extended", "optimal", "imaged", "conditioned", "knorm"]
-)
-def test_without_exact_counts_there_is_nothing_to_project_on(
-    connect: Connect, mechanism: str
-) -> None:
-    budget = {"rho": 1.0, "delta": 1e-6}
-    connection = connect(budget=budget, defaults={"rho": 0.01})
-    connection.execute(f"SET dp.mechanism = {mechanism}")
-    with pytest.raises(FeatureNotSupported, match='table "person" has none'):
-        connection.execute(OLD.format("< 40"))
-    assert spent(connection) == 0
-
-
 WITHIN_SUMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "groups that each state is spread over": (
         (BY_STATE,),
@@ -778,34 +462,6 @@ def test_rows_add_up_to_a_total_that_follows(
             counts = rows[0][1:] if case == "columns in place of groups" else [r[-1] for r in rows]
             assert sum(counts) == 3000
             assert not nonnegative or min(counts) >= 0
-
-
-def test_rows_that_nothing_ties_are_not_said_to_miss_sums(connect: Connect) -> None:
-    connection = connect(**invariants(BY_STATE))
-    for sql in (
-        "SELECT state, count(*) FROM person WHERE sex = 'F' GROUP BY 1",
-        "SELECT state, count(*) FROM person WHERE sex = 'F' GROUP BY ROLLUP (1)",
-        "SELECT state, count(*) FROM person WHERE age < 30 GROUP BY 1",
-    ):
-        connection.execute(sql)
-        assert connection.notices[0].hint is None
-
-
-@pytest.mark.parametrize("nonnegative", [False, True])
-@pytest.mark.parametrize("answers", ["auto", "fresh"])
-def test_a_margin_that_follows_is_met_beside_a_key_that_is_open(
-    connect: Connect, answers: str, nonnegative: bool
-) -> None:
-    published = "SELECT state, sex, count(*) FROM person GROUP BY 1, 2"
-    connection = connect({"epsilon": 0.05, "nonnegative": nonnegative}, **invariants(published))
-    for now in (answers, "history"):
-        connection.execute(f"SET dp.source = {now}")
-        for key, totals in (("state", STATES), ("sex", {"F": 1500, "M": 1500, "other": 0})):
-            found = dict.fromkeys(totals, 0)
-            sql = f"SELECT {key}, age, count(*) FROM person GROUP BY 1, 2"
-            for own, _, count in connection.execute(sql).fetchall():
-                found[own] += count
-            assert found == totals
 
 
 def test_many_groups_agree_with_their_totals(tmp_path: Path) -> None:

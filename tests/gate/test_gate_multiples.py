@@ -16,7 +16,9 @@ import duckdb
 import pytest
 
 import tallyveil
+from tallyveil.gate import Gate
 from tests.gate.asking import ask, spent
+from tests.gate.many_sessions import PATIENCE
 from tests.pairs import pairs
 
 GROUPS = 2_100  # more rows than are estimated jointly
@@ -48,7 +50,8 @@ def opened(tmp_path: Path) -> Iterator[Connect]:
             "tables": {"person": own},
             "defaults": {measure: 0.1},
         }
-        held.append(tallyveil.connect(tallyveil.parse_policy(policy, base=tmp_path), source=source))
+        gate = Gate(tallyveil.parse_policy(policy, base=tmp_path), source, time_limit=PATIENCE)
+        held.append(tallyveil.Connection(gate))
         return held[-1]
 
     yield make
@@ -228,31 +231,6 @@ def test_what_is_forecast_is_charged(opened: Connect, setting: tuple[str, object
         [cost] = [line for line in lines if line.startswith("Cost: ")]
         forecast = 0.0 if cost == "Cost: nothing" else float(cost.split()[2])
         assert charged <= forecast + 1e-9  # other records may have been charged more before
-
-
-def test_explain_and_notice_count_a_row_and_its_multiples_once(opened: Connect) -> None:
-    connection = opened()
-    sql = "SELECT a, count(*), sum(a) FROM person GROUP BY a"
-    lines = connection.explain(sql).splitlines()
-    assert (
-        "  aggregate 2: 3 rows, 2 non-zero coefficients, sensitivity 2 (add_remove), multiples of"
-        " other rows, interval ±60 at 95 % or better" in lines
-    )
-    assert "Known from history: 1 row, interval ±0 at 95 % or better; to buy: 3" in lines
-    cursor = connection.execute(sql)
-    # The sum over a = 0 is exact.
-    assert cursor.notices[0].message.startswith(
-        "cost epsilon 0.1 for 3 of the 4 different numbers in the result, the others are free;"
-        " interval ±30 for counts, ±0 to ±60 for sums of values up to 2 at 95 %"
-    )
-    cursor = connection.execute("SELECT count(*), sum(2) FROM person WHERE d = 1")
-    assert cursor.notices[0].message.startswith(
-        "cost epsilon 0.1; interval ±30 for counts, ±60 for sums of values up to 2 at 95 %"
-    )
-    connection.execute("SET dp.source = history")
-    cursor = connection.execute("SELECT count(*), sum(-3) FROM person WHERE b = 1 AND d = 1")
-    assert cursor.notices[0].hint is not None
-    assert cursor.notices[0].hint.startswith("NULL: earlier answers do not determine it.")
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "laplace", "imaged", "projected", "conditioned"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-import re
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import tallyveil
-from tests.gate.asking import Connect, ask
+from tests.gate.asking import Connect
 
 
 def test_db_api(connect: Connect) -> None:
@@ -232,44 +231,6 @@ def test_a_refusal_in_a_notebook_is_the_callers_line_and_the_message(connect: Co
     assert others == [f"FeatureNotSupported: {refused.value}"]
 
 
-def test_intervals_of_counts_and_of_sums_are_reported_apart(connect: Connect) -> None:
-    """In the same noise a sum's interval is wider by the largest value of a record, here 99."""
-    connection = connect()
-    sql = "SELECT count(*), count(*) FILTER (WHERE sex = 'F') FROM person"
-    assert " for " not in connection.execute(sql).notices[0].message.split(" at 95 %")[0]
-    both = connection.execute("SELECT count(*), sum(age) FROM person WHERE state = 'AL'")
-    found = re.search(
-        r"±(\S+) for counts, ±(\S+) for sums of values up to 99 at", (both.notices[0].message)
-    )
-    assert found is not None
-    assert float(found[2]) == pytest.approx(99 * float(found[1]), rel=0.05)
-
-
-def test_one_statement_at_a_time(connect: Connect) -> None:
-    with pytest.raises(tallyveil.Error, match="one statement"):
-        connect().execute("SELECT count(*) FROM person; SELECT 1")
-
-
-def test_the_user_named_spends_their_share(connect: Connect) -> None:
-    shares = {"alice": {"budget": {"epsilon": 0.1}}}
-    count = "SELECT count(*) FROM person WHERE age < {}"
-    with connect(analysts=shares, user="alice") as alice:
-        alice.execute(count.format(20))
-        with pytest.raises(tallyveil.BudgetExceeded, match='the share of analyst "alice"'):
-            alice.execute(count.format(30))
-        assert [(row["analyst"], row["remaining"]) for row in alice.budget()] == [
-            (None, 0.9),
-            ("alice", 0.0),
-        ]
-        assert alice.execute("SELECT current_user").fetchone() == ("alice",)
-    # Who is not named is who runs this, and has no share; and knows what alice bought.
-    with connect(analysts=shares) as custodian:
-        with pytest.raises(tallyveil.BudgetExceeded, match="has no share"):
-            custodian.execute(count.format(40))
-        cursor = custodian.execute(count.format(20))
-        assert cursor.notices[0].message.startswith("answered from history, free")
-
-
 def test_closed_is_closed(connect: Connect) -> None:
     connection = connect()
     connection.close()
@@ -307,31 +268,6 @@ def test_without_a_source_the_policy_must_name_one(tmp_path: Path) -> None:
     )
     with pytest.raises(tallyveil.Error, match="source"):
         tallyveil.connect(policy)
-
-
-def test_another_policy_does_not_open_the_ledger(connect: Connect) -> None:
-    connect().execute("SELECT count(*) FROM person")
-    with pytest.raises(tallyveil.Error) as caught:
-        connect(attributes={"age": {"range": [0, 50]}})
-    assert caught.value.sqlstate == "55000"
-    # A larger budget is no other table.
-    assert connect(budget={"epsilon": 2.0}).budget()[0]["remaining"] == pytest.approx(1.9)
-
-
-def test_a_refusal_says_what_the_rest_of_the_share_buys(connect: Connect) -> None:
-    question = (
-        "SELECT n, dp_interval_low(n), dp_interval_high(n)"
-        " FROM (SELECT count(*) AS n FROM person) AS t"
-    )
-    shares = {"alice": {"budget": {"epsilon": 0.2}}}
-    with connect(analysts=shares, user="alice") as alice:
-        alice.execute("SET dp.half_width = 5")
-        with pytest.raises(tallyveil.BudgetExceeded) as caught:
-            alice.execute(question)
-        promised = "SET dp.epsilon to at most 0.2, which buys ±15 at 95 %"
-        assert promised in (caught.value.hint or "")
-        n, low, high = ask(alice, question, epsilon=0.2)[0]
-        assert (n - low, high - n) == (15, 15)
 
 
 _DAY = dt.date(2020, 1, 2)

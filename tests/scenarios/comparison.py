@@ -42,6 +42,8 @@ def _cell(value: Any) -> str:
     match value:
         case None:
             return "NULL"
+        case "":
+            return "''"
         case bool():
             return "true" if value else "false"
         case list():
