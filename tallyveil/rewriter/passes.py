@@ -33,6 +33,7 @@ from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.top_n_join import pick_groups
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
 from tallyveil.rewriter.query_plan import Caution, Plan
+from tallyveil.rewriter.resolve.bound import OF_TYPE_NAME, Bound
 from tallyveil.rewriter.resolve.catalog_names import (
     Catalog,
     forget_databases,
@@ -55,13 +56,6 @@ from tallyveil.rewriter.resolve.record_queries import (
     is_listing,
     reads_records,
     refuse_counted_listings,
-)
-from tallyveil.rewriter.resolve.scope import (
-    OF_TYPE_NAME,
-    Lineage,
-    NameColumns,
-    ResultTypes,
-    Scope,
 )
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check, refuse_type_lookups
@@ -90,6 +84,7 @@ class Draft:
     dialect: Dialect
     catalog: Catalog
     spelled: Mapping[str, str]
+    bound: Bound
 
 
 @dataclass
@@ -207,13 +202,6 @@ def _is_item_alone(node: exp.Expr, tree: exp.Expr) -> bool:
     return item.parent is tree and isinstance(tree, exp.Select) and clauses == {"expressions"}
 
 
-def _find_names(planning: Planning) -> None:
-    """Find the result's columns of PostgreSQL's type name, which DuckDB lacks."""
-    marked = any(node.meta_get(OF_TYPE_NAME) for node in planning.tree.find_all(exp.Literal))
-    if marked and planning.dialect == "postgres":
-        planning.names = NameColumns(planning.catalog).among(planning.tree)
-
-
 def _resolve_tables(planning: Planning) -> None:
     """Resolve tables, and once more if protected tables were replaced by empty ones."""
     tree, catalog = planning.tree, planning.catalog
@@ -223,13 +211,21 @@ def _resolve_tables(planning: Planning) -> None:
         resolve_tables(tree, catalog)
 
 
+def _bind(planning: Planning) -> None:
+    """Find what each column of the result is, of those that DuckDB's types do not show."""
+    planning.bound.refuse_wide(planning.tree)
+    result = planning.bound.result(planning.tree)
+    if planning.dialect == "postgres":
+        planning.names = frozenset(n for n, (_, facts) in enumerate(result) if facts.names)
+    if has_zones(planning.tree):
+        with_zone = [n if facts.declared == "TIMESTAMPTZ" else "" for n, facts in result]
+        planning.with_zone = with_zone
+
+
 def _fold_timestamps(planning: Planning) -> None:
-    tree, outputs = planning.tree, ResultTypes(planning.catalog, planning.dialect)
-    if has_zones(tree):
-        planning.with_zone = outputs.with_zone(tree)
-    zone = planning.cursor.time_zone
-    source_type_of = Scope(planning.catalog).type_of
-    fold_timestamps(tree, planning.now, zone, outputs.type_of, source_type_of, planning.dialect)
+    bound, zone = planning.bound, planning.cursor.time_zone
+    types = bound.declared_type_of, bound.type_of
+    fold_timestamps(planning.tree, planning.now, zone, *types, planning.dialect)
 
 
 def _zone_outputs(planning: Planning) -> None:
@@ -239,16 +235,15 @@ def _zone_outputs(planning: Planning) -> None:
 
 def _translate(planning: Planning) -> None:
     """Translate PostgreSQL's SQL: the statement, or only its views if it is in DuckDB's."""
-    tree, scope = planning.tree, Scope(planning.catalog)
-    scope.refuse_wide(tree)
-    for part in [tree] if planning.dialect == "postgres" else expanded_views(tree):
-        translate(part, scope)
+    whole = planning.dialect == "postgres"
+    for part in [planning.tree] if whole else expanded_views(planning.tree):
+        translate(part, planning.bound)
 
 
 def _check_above(planning: Planning) -> None:
     catalog, cursor = planning.catalog, planning.cursor
     planning.cautions = check_above(
-        planning.tree, Lineage(catalog), catalog.domains, cursor.constant, cursor.time_zone
+        planning.tree, planning.bound, catalog.domains, cursor.constant, cursor.time_zone
     )
 
 
@@ -287,9 +282,10 @@ def _blocks(planning: Planning) -> list[Block]:
             f"the limit is {MAX_BLOCKS}",
             hint="GROUP BY the values in which they differ, or use several statements.",
         )
-    catalog, cursor = planning.catalog, planning.cursor
-    lineage = Lineage(catalog)
-    return [read_block(s, FromClause(catalog, cursor), cursor.constant, lineage) for s in found]
+    catalog, cursor, bound = planning.catalog, planning.cursor, planning.bound
+    return [
+        read_block(s, FromClause(catalog, cursor, bound), cursor.constant, bound) for s in found
+    ]
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
@@ -325,18 +321,18 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
-    _find_names,
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
+    _bind,
     _fold_timestamps,
     _translate,
     lambda planning: bound_texts(planning.tree),
     lambda planning: refuse_counted_listings(planning.tree),
-    lambda planning: pick_groups(planning.tree, planning.catalog),
+    lambda planning: pick_groups(planning.tree, planning.bound),
     _check_above,
     _read_public,
-    lambda planning: add_interval_columns(planning.tree, planning.catalog),
+    lambda planning: add_interval_columns(planning.tree, planning.bound),
     _plan_blocks,
     lambda planning: null_on_zero(
         planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.planned)

@@ -21,9 +21,9 @@ from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
 from tallyveil.rewriter.query_plan import Plan
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.catalog_names import Catalog, resolve_tables
 from tallyveil.rewriter.resolve.definitions import read_views
-from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.nodes import unlink
 from tallyveil.rewriter.sql.query import Shape
@@ -67,7 +67,7 @@ class Rewriter:
         if not parameters.count(draft.tree):
             return tuple(kind or "VARCHAR" for kind in declared)
         resolve_tables(draft.tree, self._catalog)
-        return parameters.infer(draft.tree, Scope(self._catalog).type_of, declared)
+        return parameters.infer(draft.tree, draft.bound.type_of, declared)
 
     def plan(
         self,
@@ -132,17 +132,19 @@ class Rewriter:
 
     def _parsed(
         self, sql: str, dialect: Dialect
-    ) -> tuple[exp.Expr, str, Dialect, Catalog, Mapping[str, str]]:
+    ) -> tuple[exp.Expr, str, Dialect, Catalog, Mapping[str, str], Bound]:
         """The fields of a draft, with a copy of the parsed tree."""
         tree = parse_query(sql, dialect)
         deadline.check()
-        return tree.copy(), sql, dialect, self._catalog, self._spelled
+        bound = Bound(self._catalog, dialect)
+        return tree.copy(), sql, dialect, self._catalog, self._spelled, bound
 
 
 def _run(passes: Sequence[Callable[[D], None]], draft: D) -> D:
     for change in passes:
         deadline.check()
         change(draft)
+        draft.bound.forget_facts()
     return draft
 
 

@@ -27,10 +27,9 @@ from sqlglot import exp
 
 from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.private.linear import is_constant
 from tallyveil.rewriter.resolve.record_queries import OUTER
 from tallyveil.rewriter.sql.naming import written_name
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position, visit
+from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, is_constant, position, visit
 from tallyveil.rewriter.sql.time_zones import is_utc
 
 __all__ = ["CELLS", "check_cells", "comparisons", "standing_in"]

@@ -229,8 +229,13 @@ def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.D
         return pa.float64()
     if pa.types.is_decimal(kind) and kind.scale > 0:
         return pa.decimal128(38, kind.scale)
-    types = Types(domain)
-    summed = (types(total.this) for total in coefficient.find_all(exp.Sum))
+
+    def type_of(node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Column):
+            return domain[node.name].sql_type if node.table == RECORD else None
+        return None if isinstance(node, exp.Query) else static_type(node, type_of)
+
+    summed = (type_of(total.this) for total in coefficient.find_all(exp.Sum))
     return WIDE if any(found in ("BIGINT", *NUMERICS) for found in summed) else pa.int64()
 
 

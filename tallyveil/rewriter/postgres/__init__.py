@@ -1,6 +1,6 @@
 """Translation from PostgreSQL's SQL to DuckDB's: each construct is translated exactly, or refused.
 
-Each file has the rules of one topic. A rule takes a node and the statement's `Scope`. It returns
+Each file has the rules of one topic. A rule takes a node and the statement's `Bound`. It returns
 the node's replacement for DuckDB, or None to keep the node, or raises.
 """
 

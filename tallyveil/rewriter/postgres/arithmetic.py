@@ -12,8 +12,9 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedFunction
-from tallyveil.rewriter.postgres.topic import Rules, each, takes
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.postgres.topic import Rules, each, need_family, takes
+from tallyveil.rewriter.resolve.bound import Bound
+from tallyveil.rewriter.resolve.record_queries import at_record_level
 from tallyveil.rewriter.sql.nodes import as_type, call, function_name
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, postgres_type
 from tallyveil.rewriter.sql.vocabulary import AGGREGATES
@@ -21,10 +22,10 @@ from tallyveil.rewriter.sql.vocabulary import AGGREGATES
 __all__ = ["MACROS", "RULES", "refuse_inexact"]
 
 
-def divide(node: exp.Div, scope: Scope) -> exp.Expr:
+def divide(node: exp.Div, bound: Bound) -> exp.Expr:
     """DuckDB's ``//`` raises on zero; it truncates integers and divides doubles as they are."""
     left, right = node.this, node.expression
-    kinds = scope.type_of(left), scope.type_of(right)
+    kinds = bound.type_of(left), bound.type_of(right)
     if "INTERVAL" in kinds:
         raise FeatureNotSupported(
             "dividing an interval is not answered",
@@ -49,36 +50,36 @@ def _scaled(left: exp.Expr, right: exp.Expr, kind: str | None) -> tuple[exp.Expr
     return scaled, exp.Literal.number(divisor)
 
 
-def divide_whole(node: exp.IntDiv, scope: Scope) -> None:
+def divide_whole(node: exp.IntDiv, bound: Bound) -> None:
     """Allow ``div(a, b)`` of integers only: of numerics it is a truncated quotient."""
-    kinds = scope.type_of(node.this), scope.type_of(node.expression)
+    kinds = bound.type_of(node.this), bound.type_of(node.expression)
     if not all(kind in INTEGERS for kind in kinds):
         raise FeatureNotSupported(
             "div of numbers that are not integers is not answered", hint="Write trunc(a / b)."
         )
 
 
-def exact_operands(node: exp.Expr, scope: Scope) -> None:
+def exact_operands(node: exp.Expr, bound: Bound) -> None:
     """Refuse arithmetic on a quotient whose last digit could decide."""
-    if scope.type_of(node) == "INEXACT":
+    if bound.type_of(node) == "INEXACT":
         name = function_name(node) if isinstance(node, exp.Func) else None
-        refuse_inexact(node, scope, name)
+        refuse_inexact(node, bound, name)
 
 
-def remainder(node: exp.Mod, scope: Scope) -> None:
+def remainder(node: exp.Mod, bound: Bound) -> None:
     """PostgreSQL has no remainder of double precision."""
-    if "DOUBLE" in (scope.type_of(node.this), scope.type_of(node.expression)):
+    if "DOUBLE" in (bound.type_of(node.this), bound.type_of(node.expression)):
         raise UndefinedFunction(
             "mod of double precision does not exist",
             hint="Cast the number to numeric(p, s) or to bigint.",
         )
 
 
-def round_half(node: exp.Round, scope: Scope) -> exp.Expr | None:
-    kind = scope.type_of(node.this)
+def round_half(node: exp.Round, bound: Bound) -> exp.Expr | None:
+    kind = bound.type_of(node.this)
     if node.args.get("decimals") is not None:
-        _to_decimals(node, kind, scope)
-    elif kind is None and scope.at_record_level(node):
+        _to_decimals(node, kind, bound)
+    elif kind is None and at_record_level(node):
         raise FeatureNotSupported(
             "round of a value of unknown type is not answered",
             hint="Cast it: numeric(p, s) rounds halves away from zero, double precision to even.",
@@ -88,12 +89,12 @@ def round_half(node: exp.Round, scope: Scope) -> exp.Expr | None:
     return None
 
 
-def truncate(node: exp.Trunc, scope: Scope) -> None:
+def truncate(node: exp.Trunc, bound: Bound) -> None:
     if node.args.get("decimals") is not None:
-        _to_decimals(node, scope.type_of(node.this), scope)
+        _to_decimals(node, bound.type_of(node.this), bound)
 
 
-def _to_decimals(node: exp.Func, kind: str | None, scope: Scope) -> None:
+def _to_decimals(node: exp.Func, kind: str | None, bound: Bound) -> None:
     name = function_name(node)
     if kind == "DOUBLE":
         raise UndefinedFunction(
@@ -102,16 +103,16 @@ def _to_decimals(node: exp.Func, kind: str | None, scope: Scope) -> None:
         )
     if kind is not None and kind not in (*INTEGERS, *NUMERICS):
         raise UndefinedFunction(f"{name} takes a number, not a {postgres_type(kind)}")
-    if scope.type_of(node) == "INEXACT":
-        refuse_inexact(node, scope)
+    if bound.type_of(node) == "INEXACT":
+        refuse_inexact(node, bound)
 
 
-def guard(node: exp.Func, scope: Scope) -> exp.Expr | None:
+def guard(node: exp.Func, bound: Bound) -> exp.Expr | None:
     """Raise, as PostgreSQL does, if a root, a power or a logarithm has no value. DuckDB returns NaN
     or infinity, which compare as greater than every number. Over noisy rows DuckDB's values stay:
     noise may make arguments that no true value would.
     """
-    if not scope.at_record_level(node):
+    if not at_record_level(node):
         return None
     second = node.args.get("expression")
     if isinstance(node, exp.Log) and second is not None:
@@ -128,11 +129,11 @@ _GUARDED: Final = {
 }  # fmt: skip
 
 
-def refuse_inexact(node: exp.Expr, scope: Scope, function: str | None = None) -> None:
+def refuse_inexact(node: exp.Expr, bound: Bound, function: str | None = None) -> None:
     """Raise FeatureNotSupported unless the value is one of noisy rows: there an error in the last
     digit of a quotient changes the answer by as much, and decides which records count nowhere.
     """
-    if scope.at_record_level(node):
+    if at_record_level(node):
         raise FeatureNotSupported(
             "arithmetic on a numeric quotient is not answered where its last digit could decide",
             hint="Divide last, or in double precision: (a * 3)::float8 / b."
@@ -141,9 +142,9 @@ def refuse_inexact(node: exp.Expr, scope: Scope, function: str | None = None) ->
         )
 
 
-def _root(node: exp.Sqrt, scope: Scope) -> None:
+def _root(node: exp.Sqrt, bound: Bound) -> None:
     if not is_literal_text(node.this):
-        scope.need_family(node, node.this, ("number",), "Give it a number.")
+        need_family(node, node.this, ("number",), "Give it a number.", bound)
 
 
 # DuckDB adds up booleans, and reads numbers from texts.

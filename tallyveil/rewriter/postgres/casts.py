@@ -20,7 +20,7 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.arithmetic import refuse_inexact
 from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, postgres_type
 from tallyveil.truth import TRUTH_TEXTS, truth
@@ -68,28 +68,28 @@ _SOURCES: Final = {
 SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
 
 
-def cast(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+def cast(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     kind = node.to.this
     if kind in _PADDED_TYPES:
         raise _refusal(node, "pads or truncates values", "Use varchar(n) or text.")
     rule = _BY_TYPE.get(kind)
     if rule is None or (kind is exp.DType.DOUBLE and node.to.expressions):
         raise _refusal(node, "has another precision in DuckDB", "Use double precision or bigint.")
-    return rule(node, scope)
+    return rule(node, bound)
 
 
-def _to_moment(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+def _to_moment(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     kind = node.to.this
-    if kind in _TIMESTAMPS and _hides_a_day(node, scope):
+    if kind in _TIMESTAMPS and _hides_a_day(node, bound):
         value: exp.Expr = node.this
         return value
-    _need_source(node, scope)
+    _need_source(node, bound)
     if kind in _MOMENTS:
         check_time_text(node.this, _MOMENTS[kind])
     return None
 
 
-def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
+def _hides_a_day(node: exp.Cast, bound: Bound) -> bool:
     """Whether it casts a timestamp to a timestamp, where it is compared or a part of it is used.
     Such a cast would hide that only the day of a column is known."""
     around = node.parent
@@ -98,10 +98,10 @@ def _hides_a_day(node: exp.Cast, scope: Scope) -> bool:
     if isinstance(around, exp.Cast) and around.to.this is not exp.DType.DATE:
         return False
     suffices = isinstance(around, _DAY_SUFFICES)
-    return suffices and not node.to.expressions and scope.type_of(node.this) == "TIMESTAMP"
+    return suffices and not node.to.expressions and bound.type_of(node.this) == "TIMESTAMP"
 
 
-def _to_double(node: exp.Cast, scope: Scope) -> None:
+def _to_double(node: exp.Cast, bound: Bound) -> None:
     """DuckDB reads a text beyond the largest double as infinity, and one too small as 0."""
     text = node.this.name if isinstance(node.this, exp.Literal) else ""
     if not node.this.is_string or _FLOAT.fullmatch(text) is None:
@@ -111,8 +111,8 @@ def _to_double(node: exp.Cast, scope: Scope) -> None:
         raise NumericValueOutOfRange(f'"{text}" is out of range for type double precision')
 
 
-def _need_source(node: exp.Cast, scope: Scope) -> None:
-    source, sources = scope.type_of(node.this), _SOURCES.get(node.to.this)
+def _need_source(node: exp.Cast, bound: Bound) -> None:
+    source, sources = bound.type_of(node.this), _SOURCES.get(node.to.this)
     if source is not None and sources is not None and source not in sources:
         raise CannotCoerce(
             f"cannot cast type {postgres_type(source)} to {node.to.sql('postgres').lower()}"
@@ -125,8 +125,8 @@ def _refusal(node: exp.Cast, why: str, hint: str) -> FeatureNotSupported:
     )
 
 
-def _to_text(node: exp.Cast, scope: Scope) -> exp.Expr | None:
-    kind = scope.type_of(node.this)
+def _to_text(node: exp.Cast, bound: Bound) -> exp.Expr | None:
+    kind = bound.type_of(node.this)
     if kind is not None and kind not in SPELLED_ALIKE and kind != "BOOLEAN":
         raise FeatureNotSupported(
             f"{postgres_type(kind)} as text is not answered: PostgreSQL and DuckDB write it "
@@ -164,9 +164,9 @@ def _check_digits(node: exp.Cast) -> None:
         )
 
 
-def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+def _to_integer(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     """A numeric rounds halves away from zero, a double to even; a text must be an integer."""
-    operand, kind = node.this, scope.type_of(node.this)
+    operand, kind = node.this, bound.type_of(node.this)
     if kind in NUMERICS:
         return as_type(exp.Round(this=operand), node.to)
     if kind != "VARCHAR":
@@ -183,9 +183,9 @@ def _to_integer(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     return None
 
 
-def _to_truth(node: exp.Cast, scope: Scope) -> exp.Expr | None:
-    _need_source(node, scope)
-    if scope.type_of(node.this) != "VARCHAR":
+def _to_truth(node: exp.Cast, bound: Bound) -> exp.Expr | None:
+    _need_source(node, bound)
+    if bound.type_of(node.this) != "VARCHAR":
         return None
     if not node.this.unnest().is_string:
         return call("__pg_truth", node.this)
@@ -210,13 +210,13 @@ def read_truth(node: exp.Expr) -> None:
     literal.set("this", str(value).lower())
 
 
-def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
+def _to_numeric(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     """numeric without precision keeps all digits; DuckDB's DECIMAL would keep three."""
-    operand, kind = node.this, scope.type_of(node.this)
+    operand, kind = node.this, bound.type_of(node.this)
     if node.to.expressions:
         _check_digits(node)
-        if scope.type_of(node) == "INEXACT":
-            refuse_inexact(node, scope)
+        if bound.type_of(node) == "INEXACT":
+            refuse_inexact(node, bound)
         return None
     if kind in INTEGERS:
         digits = 19 if kind == "BIGINT" else 10
@@ -235,7 +235,7 @@ def _to_numeric(node: exp.Cast, scope: Scope) -> exp.Expr | None:
     )
 
 
-_BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Scope], exp.Expr | None]]] = {
+_BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Bound], exp.Expr | None]]] = {
     **dict.fromkeys((exp.DType.TEXT, exp.DType.VARCHAR), _to_text),
     **dict.fromkeys(_INTEGER_TYPES, _to_integer),
     **dict.fromkeys((*_MOMENTS, exp.DType.TIME, exp.DType.INTERVAL, exp.DType.ARRAY), _to_moment),

@@ -23,7 +23,7 @@ from tallyveil.quoting import array_elements
 from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
 from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 from tallyveil.rewriter.sql.types import INTEGERS, family, is_literal_text, postgres_type
 
@@ -33,11 +33,11 @@ __all__ = ["RULES"]
 _LONGEST: Final = 38  # digits of an exact number in DuckDB
 
 
-def compare(node: exp.Expr, scope: Scope) -> None:
+def compare(node: exp.Expr, bound: Bound) -> None:
     """Check two sides, the ends of BETWEEN, or the values of IN."""
     operands = [node.args.get(name) for name in ("this", "expression", "low", "high")]
     parts = [*(operand for operand in operands if operand is not None), *node.expressions]
-    _one_family(parts, scope)
+    _one_family(parts, bound)
     for part in parts:
         inner = part.unnest()
         literal = inner.this.unnest() if isinstance(inner, exp.Neg) else inner
@@ -45,19 +45,19 @@ def compare(node: exp.Expr, scope: Scope) -> None:
             literal.set("this", _without_exponent(literal.this))
 
 
-def choice(node: exp.Func, scope: Scope) -> None:
-    _one_family([node.this, *node.expressions], scope)
+def choice(node: exp.Func, bound: Bound) -> None:
+    _one_family([node.this, *node.expressions], bound)
 
 
-def case(node: exp.Case, scope: Scope) -> None:
+def case(node: exp.Case, bound: Bound) -> None:
     branches = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
-    _one_family([*branches, *([default] if default is not None else [])], scope)
+    _one_family([*branches, *([default] if default is not None else [])], bound)
     if node.this is not None:
-        _one_family([node.this, *(branch.this for branch in node.args["ifs"])], scope)
+        _one_family([node.this, *(branch.this for branch in node.args["ifs"])], bound)
 
 
-def is_test(node: exp.Is, scope: Scope) -> None:
+def is_test(node: exp.Is, bound: Bound) -> None:
     if not isinstance(node.expression.unnest(), exp.Null | exp.Boolean):
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN")
 
@@ -65,7 +65,7 @@ def is_test(node: exp.Is, scope: Scope) -> None:
 _GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
 
 
-def row(node: exp.Tuple, scope: Scope) -> None:
+def row(node: exp.Tuple, bound: Bound) -> None:
     """DuckDB compares rows as wholes; PostgreSQL's comparison with a NULL inside is NULL."""
     if isinstance(node.parent, exp.Predicate):
         rows = (one for one in node.parent.iter_expressions() if isinstance(one, exp.Tuple))
@@ -86,8 +86,8 @@ def _without_exponent(number: str) -> str:
     return plain if len(plain) <= _LONGEST else number
 
 
-def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
-    kinds = [scope.type_of(part) for part in parts if not is_literal_text(part)]
+def _one_family(parts: Sequence[exp.Expr], bound: Bound) -> None:
+    kinds = [bound.type_of(part) for part in parts if not is_literal_text(part)]
     families = {family(kind) for kind in kinds} - {None}
     if len(families) > 1:
         names = sorted({postgres_type(kind) for kind in kinds if kind})
@@ -111,7 +111,7 @@ def _one_family(parts: Sequence[exp.Expr], scope: Scope) -> None:
             read_truth(part)
 
 
-def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
+def any_element(node: exp.Any, bound: Bound) -> exp.Expr | None:
     """``x = ANY ('{…}')``, with or without a cast, as drivers write a list."""
     wanted = node.this.unnest()
     inner = wanted.this if isinstance(wanted, exp.Cast) else wanted
@@ -122,7 +122,7 @@ def any_element(node: exp.Any, scope: Scope) -> exp.Expr | None:
     else:
         comparison = node.parent
         beside = comparison.this if comparison is not None else None
-        kind = exp.DataType.build(f"{scope.type_of(beside) or 'VARCHAR'}[]", dialect="duckdb")
+        kind = exp.DataType.build(f"{bound.type_of(beside) or 'VARCHAR'}[]", dialect="duckdb")
     values = exp.Array(expressions=_elements(inner))
     return exp.Any(this=exp.paren(exp.cast(values, kind.copy())))
 

@@ -12,47 +12,47 @@ from sqlglot import exp
 from tallyveil.errors import DatatypeMismatch
 from tallyveil.rewriter.postgres.casts import read_truth
 from tallyveil.rewriter.postgres.topic import Rules, each
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.types import is_literal_text, postgres_type
 
 __all__ = ["RULES"]
 
 
-def clause(node: exp.Expr, scope: Scope) -> None:
+def clause(node: exp.Expr, bound: Bound) -> None:
     """WHERE, HAVING or NOT."""
     word = "FILTER" if isinstance(node.parent, exp.Filter) else node.key.upper()
-    _require(node.this, word, scope)
+    _require(node.this, word, bound)
 
 
-def connector(node: exp.Connector, scope: Scope) -> None:
+def connector(node: exp.Connector, bound: Bound) -> None:
     for side in (node.this, node.expression):
-        _require(side, node.key.upper(), scope)
+        _require(side, node.key.upper(), bound)
 
 
-def case(node: exp.Case, scope: Scope) -> None:
+def case(node: exp.Case, bound: Bound) -> None:
     if node.this is None:
         for branch in node.args["ifs"]:
-            _require(branch.this, "CASE/WHEN", scope)
+            _require(branch.this, "CASE/WHEN", bound)
 
 
-def join(node: exp.Join, scope: Scope) -> None:
+def join(node: exp.Join, bound: Bound) -> None:
     if node.args.get("on") is not None:
-        _require(node.args["on"], "JOIN/ON", scope)
+        _require(node.args["on"], "JOIN/ON", bound)
 
 
-def truth_test(node: exp.Is, scope: Scope) -> None:
+def truth_test(node: exp.Is, bound: Bound) -> None:
     value = node.expression.unnest()
     if isinstance(value, exp.Boolean):
-        _require(node.this, f"IS {str(value.this).upper()}", scope)
+        _require(node.this, f"IS {str(value.this).upper()}", bound)
 
 
-def _require(condition: exp.Expr, clause: str, scope: Scope) -> None:
+def _require(condition: exp.Expr, clause: str, bound: Bound) -> None:
     """Raise DatatypeMismatch if the condition is known to be of another type."""
     if is_literal_text(condition):
         read_truth(condition)
         return
-    kind = scope.type_of(condition)
+    kind = bound.type_of(condition)
     if kind not in (None, "BOOLEAN"):
         raise DatatypeMismatch(
             f"argument of {clause} must be type boolean, not type {postgres_type(kind)}",

@@ -15,8 +15,8 @@ from tallyveil.errors import (
     InvalidDatetimeFormat,
     InvalidTimeZoneDisplacement,
 )
-from tallyveil.rewriter.postgres.topic import Rules, each
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.postgres.topic import Rules, each, need_family
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql import time_zones as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import postgres_type
@@ -38,8 +38,8 @@ _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
 
 
-def extract(node: exp.Extract, scope: Scope) -> None:
-    part, kind = node.this.name.lower(), scope.type_of(node.expression)
+def extract(node: exp.Extract, bound: Bound) -> None:
+    part, kind = node.this.name.lower(), bound.type_of(node.expression)
     parts = _DATE_PARTS | _TIME_PARTS if kind in ("TIMESTAMP", "TIMESTAMPTZ") else _DATE_PARTS
     if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", None):
         raise FeatureNotSupported(
@@ -48,16 +48,16 @@ def extract(node: exp.Extract, scope: Scope) -> None:
         )
 
 
-def make_date(node: exp.Anonymous, scope: Scope) -> None:
+def make_date(node: exp.Anonymous, bound: Bound) -> None:
     """PostgreSQL has no year 0, and DuckDB counts the years before it otherwise."""
     if function_name(node) == "make_date":
         year = call("__pg_year", node.expressions[0])
         node.set("expressions", [year, *node.expressions[1:]])
 
 
-def truncate(node: exp.Func, scope: Scope) -> None:
+def truncate(node: exp.Func, bound: Bound) -> None:
     unit = node.args["unit"].name.lower()
-    timed = scope.type_of(node.this) in ("DATE", "TIMESTAMP")
+    timed = bound.type_of(node.this) in ("DATE", "TIMESTAMP")
     units = _UNITS | _TIME_UNITS if timed else _UNITS
     if unit not in units:
         raise FeatureNotSupported(
@@ -65,12 +65,12 @@ def truncate(node: exp.Func, scope: Scope) -> None:
         )
 
 
-def to_char(node: exp.TimeToStr, scope: Scope) -> None:
+def to_char(node: exp.TimeToStr, bound: Bound) -> None:
     """to_char of a date or a timestamp, in the formats that DuckDB writes alike."""
     wanted, value = node.args.get("format"), node.this.unnest()
     if isinstance(value, exp.DateTrunc | exp.TimestampTrunc):
         value = value.this  # its type shows whether the result depends on the session's time zone
-    kind = scope.type_of(value)
+    kind = bound.type_of(value)
     if kind not in ("DATE", "TIMESTAMP"):
         raise FeatureNotSupported(
             f"to_char of a {postgres_type(kind)} is not answered",
@@ -87,11 +87,11 @@ def to_char(node: exp.TimeToStr, scope: Scope) -> None:
         )
 
 
-def isfinite(node: exp.Anonymous, scope: Scope) -> None:
+def isfinite(node: exp.Anonymous, bound: Bound) -> None:
     """DuckDB has isfinite of numbers too."""
     if function_name(node) == "isfinite" and node.expressions:
         hint = "Give it a date or a timestamp."
-        scope.need_family(node, node.expressions[0], ("time",), hint)
+        need_family(node, node.expressions[0], ("time",), hint, bound)
 
 
 # Texts that PostgreSQL and DuckDB read alike as a date or a timestamp. DuckDB ignores what follows

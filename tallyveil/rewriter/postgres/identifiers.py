@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.postgres.topic import Rules
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import reads_records
-from tallyveil.rewriter.resolve.scope import Scope
 from tallyveil.rewriter.sql.nodes import ambiguous, is_star
 
 __all__ = ["RULES"]
@@ -18,11 +18,11 @@ __all__ = ["RULES"]
 _HINT = "Choose names that differ in more than upper and lower case."
 
 
-def column(node: exp.Column, scope: Scope) -> exp.Expr | None:
+def column(node: exp.Column, bound: Bound) -> exp.Expr | None:
     """Refuse a column of a subquery or common table, or an alias in ORDER BY or GROUP BY, if
     another one has the same name but for case.
     """
-    names = [name for name in scope.column_names(node) if name.lower() == node.name.lower()]
+    names = [name for name in bound.column_names(node) if name.lower() == node.name.lower()]
     if not node.table:
         item = _item(node, names)
         if item is not None:
@@ -89,8 +89,8 @@ def _refuse_other_item(node: exp.Column, item: exp.Alias) -> None:
         )
 
 
-def relation(node: exp.TableAlias, scope: Scope) -> None:
-    other = scope.relations.setdefault(node.name.lower(), node.name)
+def relation(node: exp.TableAlias, bound: Bound) -> None:
+    other = bound.relations.setdefault(node.name.lower(), node.name)
     if other != node.name:
         raise FeatureNotSupported(
             f'the names "{other}" and "{node.name}" differ only in case', hint=_HINT

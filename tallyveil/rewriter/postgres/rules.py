@@ -16,7 +16,7 @@ from tallyveil.rewriter.postgres import (
     texts,
 )
 from tallyveil.rewriter.postgres.topic import Rule, Rules
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import visit
 
 __all__ = ["MACROS", "translate"]
@@ -40,7 +40,7 @@ def _merged() -> Rules:
 _RULES: Final = _merged()
 
 
-def translate(tree: exp.Expr, scope: Scope) -> None:
+def translate(tree: exp.Expr, bound: Bound) -> None:
     """Translate the statement in place.
 
     Outer nodes come first: a rule sees its node's parts as the analyst wrote them, and puts each
@@ -51,7 +51,7 @@ def translate(tree: exp.Expr, scope: Scope) -> None:
 
     def apply(node: exp.Expr) -> None:
         for rule in _RULES.get(type(node), ()):
-            replacement = rule(node, scope)
+            replacement = rule(node, bound)
             if replacement is not None:
                 node.replace(replacement)
                 break

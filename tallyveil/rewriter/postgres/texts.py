@@ -11,17 +11,18 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.rewriter.postgres.casts import SPELLED_ALIKE
 from tallyveil.rewriter.postgres.topic import Rules, each, takes
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.rewriter.resolve.bound import Bound
+from tallyveil.rewriter.resolve.record_queries import at_record_level
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import postgres_type
 
 __all__ = ["MACROS", "RULES"]
 
 
-def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
+def substring(node: exp.Substring, bound: Bound) -> exp.Expr | None:
     """PostgreSQL counts from a start below 1; DuckDB would count that from the end."""
     start, length = node.args.get("start"), node.args.get("length")
-    if start is None or scope.type_of(start) in ("VARCHAR", None):
+    if start is None or bound.type_of(start) in ("VARCHAR", None):
         raise FeatureNotSupported(
             "substring by a pattern is not answered",
             hint="Give it a start and a length: substring(text, 1, 2).",
@@ -33,7 +34,7 @@ def substring(node: exp.Substring, scope: Scope) -> exp.Expr | None:
     return call("__pg_substring", node.this, start, length)
 
 
-def split_part(node: exp.SplitPart, scope: Scope) -> None:
+def split_part(node: exp.SplitPart, bound: Bound) -> None:
     delimiter, part = node.args.get("delimiter"), node.args.get("part_index")
     number = part.this if isinstance(part, exp.Neg) else part
     if delimiter is None or not delimiter.is_string or not delimiter.this:
@@ -42,25 +43,25 @@ def split_part(node: exp.SplitPart, scope: Scope) -> None:
         raise FeatureNotSupported("split_part takes the number of a part, not 0")
 
 
-def refuse_reverse(node: exp.Reverse, scope: Scope) -> None:
+def refuse_reverse(node: exp.Reverse, bound: Bound) -> None:
     raise FeatureNotSupported(
         "reverse is not answered: composed characters come out differently",
         hint="Use right(text, n).",
     )
 
 
-def join(node: exp.DPipe, scope: Scope) -> None:
-    _spelled_alike(node, [node.this, node.expression], scope, {"BOOLEAN"})
+def join(node: exp.DPipe, bound: Bound) -> None:
+    _spelled_alike(node, [node.this, node.expression], bound, {"BOOLEAN"})
 
 
-def join_all(node: exp.Func, scope: Scope) -> None:
-    _spelled_alike(node, node.expressions, scope, set())
+def join_all(node: exp.Func, bound: Bound) -> None:
+    _spelled_alike(node, node.expressions, bound, set())
 
 
-def _spelled_alike(node: exp.Expr, parts: Sequence[exp.Expr], scope: Scope, also: set[str]) -> None:
+def _spelled_alike(node: exp.Expr, parts: Sequence[exp.Expr], bound: Bound, also: set[str]) -> None:
     for part in parts:
-        kind = scope.type_of(part)
-        known = kind is not None or not scope.at_record_level(node)
+        kind = bound.type_of(part)
+        known = kind is not None or not at_record_level(node)
         if isinstance(part, exp.Null) or (kind is None and known):
             continue
         if kind not in SPELLED_ALIKE and kind not in also:
@@ -85,7 +86,7 @@ _REPEATED: Final = re.compile(rf"(\)?){_COUNT}")
 MAX_REPEATED: Final = 2_000
 
 
-def like(node: exp.Binary, scope: Scope) -> exp.Expr | None:
+def like(node: exp.Binary, bound: Bound) -> exp.Expr | None:
     """In PostgreSQL the backslash escapes unless the statement names another character."""
     if isinstance(node.parent, exp.Escape):
         return None
@@ -96,7 +97,7 @@ def like(node: exp.Binary, scope: Scope) -> exp.Expr | None:
     return exp.Escape(this=copy, expression=exp.Literal.string("\\"))
 
 
-def escape(node: exp.Escape, scope: Scope) -> None:
+def escape(node: exp.Escape, bound: Bound) -> None:
     character = node.expression
     if not character.is_string or len(character.this) != 1:
         raise FeatureNotSupported(
@@ -104,7 +105,7 @@ def escape(node: exp.Escape, scope: Scope) -> None:
         )
 
 
-def regular_expression(node: exp.Expr, scope: Scope) -> exp.Expr:
+def regular_expression(node: exp.Expr, bound: Bound) -> exp.Expr:
     """``~`` finds the pattern anywhere; ``.`` matches a newline too."""
     pattern, flag = node.expression, node.args.get("flag")
     if not pattern.is_string or not _REGULAR.fullmatch(pattern.this):

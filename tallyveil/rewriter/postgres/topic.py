@@ -6,17 +6,20 @@ rules call and DuckDB lacks; `engine.public_database` creates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.resolve.scope import Scope
+from tallyveil.errors import UndefinedFunction
+from tallyveil.rewriter.resolve.bound import Bound
+from tallyveil.rewriter.sql.nodes import function_name
+from tallyveil.rewriter.sql.types import family, postgres_type
 
-__all__ = ["Rule", "Rules", "each", "takes"]
+__all__ = ["Rule", "Rules", "each", "need_family", "takes"]
 
 Rule: TypeAlias = Callable[..., exp.Expr | None]
-"""A function of a node and the statement's `Scope`."""
+"""A function of a node and the statement's `Bound`."""
 
 Rules: TypeAlias = Mapping[type[exp.Expr], tuple[Rule, ...]]
 
@@ -29,7 +32,20 @@ def each(kinds: Iterable[type[exp.Expr]], *rules: Rule) -> Rules:
 def takes(*families: str | None, hint: str) -> Rule:
     """The rule of a function whose argument must be of one of these families."""
 
-    def rule(node: exp.Expr, scope: Scope) -> None:
-        scope.need_family(node, node.this, families, hint)
+    def rule(node: exp.Expr, bound: Bound) -> None:
+        need_family(node, node.this, families, hint, bound)
 
     return rule
+
+
+def need_family(
+    node: exp.Expr, argument: exp.Expr, families: Container[str | None], hint: str, bound: Bound
+) -> None:
+    """Raise UndefinedFunction for an argument of another family. DuckDB would convert it;
+    PostgreSQL has no such function.
+    """
+    kind = bound.type_of(argument)
+    if kind is not None and family(kind) not in families:
+        raise UndefinedFunction(
+            f"function {function_name(node)}({postgres_type(kind)}) does not exist", hint=hint
+        )

@@ -16,8 +16,8 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.cell_checks import CELLS, check_cells
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
 from tallyveil.rewriter.query_plan import Caution
+from tallyveil.rewriter.resolve.bound import Bound, Origin, Origins, picked
 from tallyveil.rewriter.resolve.record_queries import reads_records, sources
-from tallyveil.rewriter.resolve.scope import Lineage, Origin, Origins, holder
 from tallyveil.rewriter.sql.nodes import is_star
 
 __all__ = ["check_above"]
@@ -25,7 +25,7 @@ __all__ = ["check_above"]
 
 def check_above(
     tree: exp.Expr,
-    lineage: Lineage,
+    bound: Bound,
     domains: Mapping[str, Domain],
     constant: Callable[[exp.Expr], Any],
     zone: str,
@@ -36,16 +36,16 @@ def check_above(
 
     Raises BinCut if an expression divides a cell.
     """
-    nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, lineage)]
-    tops = {id(top): top for top in (_whole(node, lineage) for node in nodes)}.values()
+    nodes = [n for select in tree.find_all(exp.Select) for n in _keys(select, bound)]
+    tops = {id(top): top for top in (_whole(node, bound) for node in nodes)}.values()
     for top in tops:
-        origins = lineage.of(top)
-        if origins is not None and len(origins) == 1:
+        origins = bound.of(top).origins
+        if len(origins) == 1:
             top.meta[CELLS] = origins[0]
     found: list[Caution] = []
     for top in tops:
         deadline.check()
-        origins = lineage.of(top) or ()
+        origins = bound.of(top).origins
         for origin in origins:
             if not isinstance(origin, Origin):
                 continue
@@ -53,20 +53,22 @@ def check_above(
             attribute = domain[origin.name]
             check_cells(top, attribute, constant, zone)
             if len(origins) == 1 and len(found) < MAX_CAUTIONS:
-                found += cautions(top, attribute, domain.table, lineage.constants)
+                found += cautions(
+                    top, attribute, domain.table, lambda node: bound.of(node).constants
+                )
     return tuple(dict.fromkeys(found))
 
 
-def _keys(select: exp.Select, lineage: Lineage) -> Iterator[exp.Expr]:
+def _keys(select: exp.Select, bound: Bound) -> Iterator[exp.Expr]:
     """Yield the columns over noisy rows, and the queries in expressions, that may have an
     attribute's values.
     """
     above = not reads_records(select)
-    merged = _merged(select, lineage) if above else []
+    merged = _merged(select, bound) if above else []
     for node in (*_own(select), *merged):
         if not above and not isinstance(node, exp.Query):
             continue
-        if any(isinstance(one, Origin) for one in lineage.of(node) or ()):
+        if any(isinstance(one, Origin) for one in bound.of(node).origins):
             yield node
 
 
@@ -82,13 +84,13 @@ def _own(select: exp.Select) -> Iterator[exp.Expr]:
                 yield node
 
 
-def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:
+def _merged(select: exp.Select, bound: Bound) -> Sequence[exp.Column]:
     """The columns that USING compares. On its left, one column stands for all of the same origins,
     or a chain of joins would give a pair for every two tables.
     """
     found: list[exp.Column] = []
     joins = select.args.get("joins") or ()
-    lefts: dict[str, dict[Origins | None, exp.Expr]] = {
+    lefts: dict[str, dict[Origins, exp.Expr]] = {
         name.name: {} for join in joins for name in join.args.get("using") or ()
     }
     for item in sources(select) if lefts else ():
@@ -102,14 +104,18 @@ def _merged(select: exp.Select, lineage: Lineage) -> Sequence[exp.Column]:
                 comparison.parent = item.parent
                 found += [left, right]
         for called, known in lefts.items():
-            known.setdefault(lineage.in_source(item, called), item)
+            known.setdefault(bound.in_source(item, called).origins, item)
     return found
 
 
-def _whole(node: exp.Expr, lineage: Lineage) -> exp.Expr:
+def _whole(node: exp.Expr, bound: Bound) -> exp.Expr:
     """The largest enclosing expression whose value is the node's, in the same row or another."""
-    origins = lineage.of(node)
-    around = holder(node)
-    while around is not None and lineage.of(around) == origins:
-        node, around = around, holder(around)
-    return node
+    origins = bound.of(node).origins
+    while True:
+        around = node.parent
+        if isinstance(around, exp.If):
+            around = around.parent
+        value = around is not None and any(part is node for part in picked(around))
+        if around is None or not value or bound.of(around).origins != origins:
+            return node
+        node = around

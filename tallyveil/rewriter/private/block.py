@@ -20,11 +20,11 @@ from tallyveil.rewriter.domain.cell_checks import check_cells
 from tallyveil.rewriter.private.grouping import Grouping, grouping
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
 from tallyveil.rewriter.query_plan import Caution
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import RECORD, UNION, DomainSource, Records, own_columns
 from tallyveil.rewriter.resolve.columns import resolve_columns, unaggregated
 from tallyveil.rewriter.resolve.from_clause import FromClause
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, own_nodes
-from tallyveil.rewriter.resolve.scope import Lineage, constants_among
 from tallyveil.rewriter.sql import vocabulary as known
 from tallyveil.rewriter.sql.nodes import conjunction, filtered, function_name, visit
 
@@ -53,11 +53,11 @@ def read_block(
     select: exp.Select,
     from_clause: FromClause,
     constant: Callable[[exp.Expr], Any],
-    lineage: Lineage,
+    bound: Bound,
 ) -> Block:
     """Check one SELECT that reads records and return its record-level parts.
 
-    ``constant`` evaluates a constant expression; ``lineage`` finds constants in VALUES.
+    ``constant`` evaluates a constant expression; ``bound`` has those in VALUES.
 
     Raises:
         FeatureNotSupported: for raw rows, rows of no record or of several, other aggregates.
@@ -77,7 +77,7 @@ def read_block(
     own = [node for node in nodes if isinstance(node, exp.Column)]
     used = {int(column.name[1:]) for column in own if column.table == UNION}
     source = DomainSource(records.branches, sorted(used))
-    constants = _constants(records, lineage)
+    constants = _constants(records, bound)
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
@@ -98,15 +98,15 @@ def read_block(
     )
 
 
-def _constants(records: Records, lineage: Lineage) -> Callable[[exp.Expr], Sequence[exp.Expr]]:
+def _constants(records: Records, bound: Bound) -> Callable[[exp.Expr], Sequence[exp.Expr]]:
     joined = {join.this.alias: join.this for b in records.branches for join in b.joins}
 
     def constants(node: exp.Expr) -> Sequence[exp.Expr]:
         """The constants that an expression stands for, such as a joined column of VALUES."""
         inner = node.unnest()
         if isinstance(inner, exp.Column) and inner.table in joined:
-            return constants_among(lineage.in_source(joined[inner.table], inner.name))
-        return lineage.constants(node)
+            return bound.in_source(joined[inner.table], inner.name).constants
+        return bound.of(node).constants
 
     return constants
 

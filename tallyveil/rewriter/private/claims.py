@@ -19,8 +19,7 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
 )
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
-from tallyveil.rewriter.private.linear import is_constant
-from tallyveil.rewriter.sql.nodes import function_name, position
+from tallyveil.rewriter.sql.nodes import function_name, is_constant, position
 
 __all__ = ["Evaluator", "bounds_of", "claim_ends", "evaluator"]
 

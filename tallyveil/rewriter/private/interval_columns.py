@@ -22,8 +22,7 @@ from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.claims import bounds_of
-from tallyveil.rewriter.resolve.catalog_names import Catalog
-from tallyveil.rewriter.resolve.lookup import Columns, Place, items_for
+from tallyveil.rewriter.resolve.bound import Bound, Place, items_for
 from tallyveil.rewriter.resolve.probes import WITHOUT_ROWS
 from tallyveil.rewriter.resolve.record_queries import (
     aggregates,
@@ -38,13 +37,13 @@ from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 __all__ = ["add_interval_columns"]
 
 
-def add_interval_columns(tree: exp.Expr, catalog: Catalog) -> None:
+def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
     """Replace, in place, every function of an answer above the SELECT that aggregates.
 
     Raises FeatureNotSupported unless its first argument is a column that is one aggregate and its
     other arguments are the same for every row.
     """
-    columns = _IntervalColumns(catalog)
+    columns = _IntervalColumns(bound)
     for function in list(tree.find_all(exp.Anonymous)):
         if function_name(function) in ABOUT_ANSWERS:
             select = function.find_ancestor(exp.Select)
@@ -59,8 +58,8 @@ class _IntervalColumns:
     """The columns that are added to the queries of one statement. Each function of a query's column
     is added to it once."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._columns = Columns(catalog)
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
         self._names: dict[tuple[int, int, str, tuple[exp.Expr, ...]], str] = {}
         self._names_in: dict[int, list[str]] = {}
         self._numbers = count()
@@ -89,7 +88,7 @@ class _IntervalColumns:
 
     def _place_of(self, column: exp.Column, select: exp.Select) -> Place | None:
         """The query in FROM that has the column, and the column's number; None if none has it."""
-        places = self._columns.places(column, select)
+        places = self._bound.places(column, select)
         found = [place for place in places if _query_of(place[0]) is not None]
         if len(found) > 1:
             raise ambiguous(column)
@@ -129,7 +128,7 @@ class _IntervalColumns:
     def _value_in(self, select: exp.Select, number: int, function: exp.Anonymous) -> exp.Expr:
         """The function of a SELECT's column, as an expression of that SELECT: computed where it
         aggregates records, selected from a query in FROM otherwise."""
-        column = self._columns.value(select, number)
+        column = self._bound.value(select, number)
         item = column.unnest() if isinstance(column, exp.Expr) else None
         if reads_records(select):
             if item is None or not any(map(is_aggregate, level_nodes(item))):

@@ -14,9 +14,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.rewriter.sql.nodes import unfiltered
+from tallyveil.rewriter.sql.nodes import is_constant, unfiltered
 
-__all__ = ["Linear", "Term", "is_constant", "linear", "null_on_zero"]
+__all__ = ["Linear", "Term", "linear", "null_on_zero"]
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,6 @@ def _number(node: exp.Expr) -> Fraction | None:
             if left is not None and right is not None:
                 return _COMBINED[type(node)](left, right)
     return None
-
-
-def is_constant(node: exp.Expr) -> bool:
-    """Whether the expression mentions no column, aggregate or query."""
-    varying = (exp.Column, exp.AggFunc, exp.Window, exp.Query)
-    return not any(isinstance(n, varying) for n in node.walk())
 
 
 def _is_total(node: exp.Expr) -> bool:

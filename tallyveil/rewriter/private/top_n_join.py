@@ -18,8 +18,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.resolve.catalog_names import Catalog
-from tallyveil.rewriter.resolve.lookup import Columns
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import aggregates, reads_records
 from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
 
@@ -29,13 +28,13 @@ _Pair: TypeAlias = tuple[exp.Expr, str]
 """A group of the SELECT, and the column of the joined query that it is compared with."""
 
 
-def pick_groups(tree: exp.Expr, catalog: Catalog) -> None:
+def pick_groups(tree: exp.Expr, bound: Bound) -> None:
     """Rewrite each such join as HAVING, in place. Other joins with noisy rows stay unchanged."""
     for select in list(tree.find_all(exp.Select)):
         for join in list(select.args.get("joins") or ()):
             query = join.this.this if isinstance(join.this, exp.Subquery) else None
             if isinstance(query, exp.Select) and aggregates(query) and reads_records(query):
-                pairs = _pairs(select, join, query, catalog)
+                pairs = _pairs(select, join, query, bound)
                 if pairs:
                     _write(select, join, pairs)
 
@@ -58,9 +57,7 @@ def _write(select: exp.Select, join: exp.Join, pairs: Sequence[_Pair]) -> None:
     select.set("having", exp.Having(this=conjunction(conditions)))
 
 
-def _pairs(
-    select: exp.Select, join: exp.Join, query: exp.Select, catalog: Catalog
-) -> Sequence[_Pair]:
+def _pairs(select: exp.Select, join: exp.Join, query: exp.Select, bound: Bound) -> Sequence[_Pair]:
     """The pairs that ON compares; none if the join is of another kind, if the query has no name,
     which DuckDB does not need, or if anything but ON reads, or may read, one of its columns.
     """
@@ -69,11 +66,10 @@ def _pairs(
     on = join.args.get("on")
     if not plain or join.kind not in ("", "INNER") or on is None:
         return ()
-    columns = Columns(catalog)
 
     def is_joined(column: exp.Column) -> list[bool]:
         """For each column it may mean, whether it is the joined query's."""
-        return [source is join.this for source, _ in columns.places(column, select)]
+        return [source is join.this for source, _ in bound.places(column, select)]
 
     def pair(part: exp.Expr) -> _Pair | None:
         sides = (part.expression, part.this) if isinstance(part, exp.EQ) else ()

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import (
     FIELD,
     UNION,
@@ -22,8 +23,6 @@ from tallyveil.rewriter.resolve.branches import (
     own_columns,
     public_queries,
 )
-from tallyveil.rewriter.resolve.catalog_names import Catalog
-from tallyveil.rewriter.resolve.lookup import Columns
 from tallyveil.rewriter.resolve.record_queries import (
     OUTER,
     holds_noise,
@@ -148,7 +147,7 @@ def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
     node.replace(copy if plain else exp.paren(copy, copy=False))
 
 
-def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> list[exp.Column]:
+def mark_outer_columns(part: exp.Expr, records: Records, bound: Bound) -> list[exp.Column]:
     """Mark the columns of the records in queries nested in ``part``.
 
     Returns the columns that neither the query itself nor the records have.
@@ -159,7 +158,7 @@ def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> li
     unknown = []
     for query in public_queries(part):
         found = []
-        for column in _Search(records, catalog).free(query, ()):
+        for column in _Search(records, bound).free(query, ()):
             if _has(records, column):
                 column.meta[OUTER] = True
                 found.append(column)
@@ -172,9 +171,9 @@ def mark_outer_columns(part: exp.Expr, records: Records, catalog: Catalog) -> li
 
 
 class _Search:
-    def __init__(self, records: Records, catalog: Catalog) -> None:
+    def __init__(self, records: Records, bound: Bound) -> None:
         self._records = records
-        self._columns = Columns(catalog)
+        self._bound = bound
 
     def free(self, node: exp.Expr, around: Sequence[exp.Select]) -> Iterator[exp.Column]:
         """Yield the columns below ``node`` that no FROM inside it or ``around`` it has."""
@@ -208,7 +207,7 @@ class _Search:
                 if not in_records:
                     return True
                 raise ambiguous(column, "Write it with the name of its table.")
-            if not all(map(self._columns.are_known, sources(select))):
+            if not all(map(self._bound.are_known, sources(select))):
                 if not in_records:
                     return True
                 raise FeatureNotSupported(
@@ -223,7 +222,7 @@ class _Search:
         tables = sources(select)
         if column.table:
             return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
-        names = (name for table in tables for name in self._columns.names(table))
+        names = (name for table in tables for name in self._bound.names(table))
         return any(name.lower() == column.name.lower() for name in names)
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedTable
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
+from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.columns import mark_outer_columns
@@ -30,9 +31,10 @@ __all__ = ["FromClause"]
 class FromClause:
     """Reads the FROM of one block, with its subqueries."""
 
-    def __init__(self, catalog: Catalog, cursor: PublicCursor) -> None:
+    def __init__(self, catalog: Catalog, cursor: PublicCursor, bound: Bound) -> None:
         self._catalog = catalog
         self._cursor = cursor
+        self._bound = bound
         self._joined = PublicItems(catalog, cursor)
         self._size = Size("the columns of nested queries", "Name each column less often.")
 
@@ -127,14 +129,14 @@ class FromClause:
     def mark(self, select: exp.Select, records: Records) -> None:
         """Mark the records' columns in queries nested in the SELECT's expressions."""
         for part in own_parts(select):
-            mark_outer_columns(part, records, self._catalog)
+            mark_outer_columns(part, records, self._bound)
 
     def check(self, part: exp.Expr, records: Records) -> None:
         """Refuse expressions that combine records, and queries of other than public tables."""
         check_record_level(part)
         for query in public_queries(part):
             refuse_protected(query, query)
-        for column in mark_outer_columns(part, records, self._catalog):
+        for column in mark_outer_columns(part, records, self._bound):
             records.find(column)
 
     # Items of FROM

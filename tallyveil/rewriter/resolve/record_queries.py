@@ -16,10 +16,10 @@ from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfi
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = [
-    "KIND", "OUTER", "Kind", "aggregates", "check_record_level", "common_table", "definition_of",
-    "holds_noise", "holds_records", "is_aggregate", "is_listing", "level_nodes", "mark_records",
-    "outer_columns", "own_nodes", "own_parts", "reads_records", "refuse_counted_listings",
-    "renamed", "sources", "yields_records",
+    "KIND", "OUTER", "Kind", "aggregates", "at_record_level", "check_record_level", "common_table",
+    "definition_of", "holds_noise", "holds_records", "is_aggregate", "is_listing", "level_nodes",
+    "mark_records", "outer_columns", "own_nodes", "own_parts", "reads_records",
+    "refuse_counted_listings", "renamed", "sources", "yields_records",
 ]  # fmt: skip
 
 
@@ -96,6 +96,15 @@ def holds_records(source: exp.Expr) -> bool:
 
 def reads_records(select: exp.Select) -> bool:
     return any(map(holds_records, sources(select)))
+
+
+def at_record_level(node: exp.Expr) -> bool:
+    """Whether the expression is over single records of a protected table, not aggregated.
+
+    Common tables of records must be expanded first (`definitions`).
+    """
+    select = node.find_ancestor(exp.Select)
+    return select is not None and reads_records(select) and node.find(exp.AggFunc) is None
 
 
 def aggregates(select: exp.Select) -> bool:

@@ -16,8 +16,8 @@ from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
     "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
-    "function_name", "is_star", "leaves", "meant", "own_alias", "position", "rendered",
-    "unfiltered", "unlink", "visit", "whole_number",
+    "function_name", "is_constant", "is_star", "leaves", "meant", "own_alias", "position",
+    "rendered", "unfiltered", "unlink", "visit", "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
@@ -76,6 +76,12 @@ def meant(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), names, n=1, cutoff=0.75)
     found = names[near[0]] if near else name
     return "" if found == name else f"Did you mean {found}? "
+
+
+def is_constant(node: exp.Expr) -> bool:
+    """Whether the expression mentions no column, aggregate or query."""
+    varying = (exp.Column, exp.AggFunc, exp.Window, exp.Query)
+    return not any(isinstance(n, varying) for n in node.walk())
 
 
 def is_star(item: exp.Expr) -> bool:
