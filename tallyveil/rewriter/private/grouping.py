@@ -68,29 +68,12 @@ def grouping(select: exp.Select) -> Grouping:
         listed = distinct and not any(is_aggregate(node) for node in own_nodes(select))
         return _numbered([tuple(items) if listed else ()])
     if group.args.get("all"):
-        keys = [i for i in items if not any(map(is_aggregate, level_nodes(i)))]
-        return _numbered([(*keys, *_bare_columns(select.args.get("having"), keys))])
+        keys = (item for item in items if not any(map(is_aggregate, level_nodes(item))))
+        return _numbered([tuple(keys)])
     sets: list[_Set] = [()]
     for part in group.expressions:
         sets = _product(sets, _sets(part, items), group)
     return _numbered(sets)
-
-
-def _bare_columns(having: exp.Having | None, keys: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The columns of HAVING outside aggregates and ``keys``. DuckDB's GROUP BY ALL makes them keys
-    too.
-    """
-
-    def is_key(node: exp.Expr) -> bool:
-        return node.meta_get(FIELD) is not None or isinstance(node, exp.Column)
-
-    if having is None:
-        return []
-    known = frozenset(keys)
-    ends = having.dfs(
-        prune=lambda n: n in known or is_key(n) or is_aggregate(n) or isinstance(n, exp.Query)
-    )
-    return [node for node in ends if is_key(node) and node not in known]
 
 
 def _sets(part: exp.Expr, items: Sequence[exp.Expr]) -> list[_Set]:

@@ -158,72 +158,64 @@ def mark_outer_columns(part: exp.Expr, records: Records, bound: Bound) -> list[e
     unknown = []
     for query in public_queries(part):
         found = []
-        for column in _Search(records, bound).free(query, ()):
-            if _has(records, column):
-                column.meta[OUTER] = True
-                found.append(column)
-            elif not is_resolved(column):
-                unknown.append(column)
+        for node in query.dfs(prune=_is_block):
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                continue
+            if any(_is_inner(node, select, records, bound) for select in _around(node, query)):
+                continue
+            if _has(records, node):
+                node.meta[OUTER] = True
+                found.append(node)
+            elif not is_resolved(node):
+                unknown.append(node)
         _refuse_outer_aggregates(query, found)
         if found and not isinstance(query.parent, exp.Exists):
             _refuse_limits(query)
     return unknown
 
 
-class _Search:
-    def __init__(self, records: Records, bound: Bound) -> None:
-        self._records = records
-        self._bound = bound
+def _is_block(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Select) and reads_records(node)
 
-    def free(self, node: exp.Expr, around: Sequence[exp.Select]) -> Iterator[exp.Column]:
-        """Yield the columns below ``node`` that no FROM inside it or ``around`` it has."""
-        if isinstance(node, exp.Column):
-            if not isinstance(node.this, exp.Star) and not self._is_inner(node, around):
+
+def _around(column: exp.Column, query: exp.Expr) -> Iterator[exp.Select]:
+    """Yield the SELECTs in a query whose FROM a column sees, the innermost first. An item of FROM
+    does not see the others."""
+    node: exp.Expr | None = column
+    in_item = False
+    while node is not None and node is not query.parent:
+        if isinstance(node, exp.Select):
+            if not in_item:
                 yield node
-            return
-        if not isinstance(node, exp.Select):
-            for child in node.iter_expressions():
-                yield from self.free(child, around)
-            return
-        if reads_records(node):
-            return  # a block of its own
-        inside = [node, *around]
-        items = {id(source) for source in sources(node)}
-        for child in node.iter_expressions():
-            if isinstance(child, exp.From | exp.Join):
-                for part in child.iter_expressions():
-                    yield from self.free(part, around if id(part) in items else inside)
-            else:
-                yield from self.free(child, inside)
+            in_item = False
+        elif isinstance(node.parent, exp.From | exp.Join) and node.arg_key == "this":
+            in_item = True
+        node = node.parent
 
-    def _is_inner(self, column: exp.Column, around: Sequence[exp.Select]) -> bool:
-        for select in around:
-            if self._has(select, column):
-                return True
-            if column.table:
-                continue
-            in_records = self._records.knows(column.name)
-            if _names_item(select, column):
-                if not in_records:
-                    return True
-                raise ambiguous(column, "Write it with the name of its table.")
-            if not all(map(self._bound.are_known, sources(select))):
-                if not in_records:
-                    return True
-                raise FeatureNotSupported(
-                    f'it is not clear whether the subquery has a column "{column.name}"',
-                    hint="Write it with the name of its table.",
-                    position=position(column),
-                )
+
+def _is_inner(column: exp.Column, select: exp.Select, records: Records, bound: Bound) -> bool:
+    """Whether the column belongs to a SELECT around it. Names that differ in case only match, since
+    DuckDB would use the inner column.
+    """
+    tables = sources(select)
+    if column.table:
+        return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
+    if any(name.lower() == column.name.lower() for one in tables for name in bound.names(one)):
+        return True
+    in_records = records.knows(column.name)
+    if _names_item(select, column):
+        if in_records:
+            raise ambiguous(column, "Write it with the name of its table.")
+        return True
+    if all(map(bound.are_known, tables)):
         return False
-
-    def _has(self, select: exp.Select, column: exp.Column) -> bool:
-        """Names that differ in case only match, since DuckDB would use the inner column."""
-        tables = sources(select)
-        if column.table:
-            return any(table.alias_or_name.lower() == column.table.lower() for table in tables)
-        names = (name for table in tables for name in self._bound.names(table))
-        return any(name.lower() == column.name.lower() for name in names)
+    if in_records:
+        raise FeatureNotSupported(
+            f'it is not clear whether the subquery has a column "{column.name}"',
+            hint="Write it with the name of its table.",
+            position=position(column),
+        )
+    return True
 
 
 def _names_item(select: exp.Select, column: exp.Column) -> bool:
