@@ -20,7 +20,7 @@ from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.engine.public_cursor import Engine, PublicCursor
 from tallyveil.rewriter.engine.watchdog import Watchdog
-from tallyveil.rewriter.postgres.rules import MACROS
+from tallyveil.rewriter.postgres import MACROS
 from tallyveil.rewriter.sql.size import BOUNDED_REPLACE
 
 __all__ = ["PublicDatabase", "domain_table", "public_table", "relation_name"]

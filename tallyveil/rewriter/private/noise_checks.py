@@ -21,8 +21,9 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.rewriter.private.block import NOISY
-from tallyveil.rewriter.private.null_order import sorted_by
+from tallyveil.rewriter.private.noisy_select import sorted_by
 from tallyveil.rewriter.query_plan import NoiseCheck
+from tallyveil.rewriter.resolve.record_queries import definition_of
 from tallyveil.rewriter.sql.nodes import duckdb_sql, whole_number
 
 __all__ = ["noise_checks"]
@@ -35,13 +36,10 @@ _SOURCES: Final = (exp.Subquery, exp.From, exp.SetOperation, exp.CTE, exp.With)
 
 def noise_checks(tree: exp.Expr) -> tuple[NoiseCheck, ...]:
     """The checks of a statement over noisy rows, after the last pass."""
-    tables: dict[str, exp.CTE | None] = {}
-    for cte in tree.find_all(exp.CTE):
-        tables[cte.alias] = None if cte.alias in tables else cte
-    return (*_ratios(tree, tables), *_rankings(tree, tables))
+    return (*_ratios(tree), *_rankings(tree))
 
 
-def _ratios(tree: exp.Expr, tables: dict[str, exp.CTE | None]) -> Iterator[NoiseCheck]:
+def _ratios(tree: exp.Expr) -> Iterator[NoiseCheck]:
     denominators: dict[int, tuple[exp.Select, dict[exp.Expr, None]]] = {}
     for division, divisor in _divisions(tree):
         node, select = _unwrapped(divisor), division.find_ancestor(exp.Select)
@@ -53,7 +51,7 @@ def _ratios(tree: exp.Expr, tables: dict[str, exp.CTE | None]) -> Iterator[Noise
         if select is not None:
             denominators.setdefault(id(select), (select, {}))[1][node] = None
     for select, nodes in denominators.values():
-        rows = _rows_of(select, tables)
+        rows = _rows_of(select)
         found = [rows.ends(node) for node in nodes] if rows is not None else []
         ends = [pair for pair in found if pair is not None]
         if rows is None or not ends:
@@ -80,13 +78,13 @@ def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             yield function, function.expressions[0]
 
 
-def _rankings(tree: exp.Expr, tables: dict[str, exp.CTE | None]) -> Iterator[NoiseCheck]:
+def _rankings(tree: exp.Expr) -> Iterator[NoiseCheck]:
     for select in tree.find_all(exp.Select):
         order, last = select.args.get("order"), _number(select, "limit")
         before = _number(select, "offset") if select.args.get("offset") else 0
         if order is None or not last or before is None:
             continue
-        rows = _rows_of(select, tables)
+        rows = _rows_of(select)
         if rows is None:
             continue
         part = order.expressions[0].copy()
@@ -162,7 +160,7 @@ class _Rows:
         return None
 
 
-def _rows_of(select: exp.Select, tables: dict[str, exp.CTE | None]) -> _Rows | None:
+def _rows_of(select: exp.Select) -> _Rows | None:
     """The SELECT's rows as a query by itself; None if that is not possible."""
     where, clause = select.args.get("where"), select.args.get("from_")
     if clause is None or any(v for name, v in select.args.items() if name not in _CLAUSES):
@@ -178,12 +176,12 @@ def _rows_of(select: exp.Select, tables: dict[str, exp.CTE | None]) -> _Rows | N
     source = clause.this
     if source.alias == NOISY:
         return _Rows(copy, None) if all(one.table == NOISY for one in conditions) else None
-    query = _query(source, tables)
+    query = _query(source)
     # DuckDB lets WHERE use the names of items, which the copy has not.
     named = {item.alias for item in select.expressions if item.unalias().name != item.alias}
     if query is None or not _stands_alone(select) or named.intersection(c.name for c in conditions):
         return None
-    inner = _rows_of(query, tables)
+    inner = _rows_of(query)
     parts = [query.args.get(name) for name in ("order", "limit", "offset")]
     if inner is None or any(p.find(exp.Query) for p in (*query.expressions, *filter(None, parts))):
         return None
@@ -195,9 +193,9 @@ def _rows_of(select: exp.Select, tables: dict[str, exp.CTE | None]) -> _Rows | N
     return _Rows(copy, inner)
 
 
-def _query(source: exp.Expr, tables: dict[str, exp.CTE | None]) -> exp.Select | None:
+def _query(source: exp.Expr) -> exp.Select | None:
     """The SELECT in FROM, or the common table that is named there."""
-    holder = source if isinstance(source, exp.Subquery) else tables.get(source.name)
+    holder = source if isinstance(source, exp.Subquery) else definition_of(source)
     for named in (source, holder):
         alias = None if named is None else named.args.get("alias")
         if alias is not None and alias.args.get("columns"):

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes
+from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes, sources
 from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, meant, position
 from tallyveil.rewriter.sql.size import Size
 
@@ -268,8 +268,7 @@ def _is_outer(table: str, column: exp.Column) -> bool:
     own = column.parent_select
     around = own.parent_select if own is not None else None
     while around is not None:
-        sources = [around.args.get("from_"), *around.args.get("joins", ())]
-        if any(one is not None and one.this.alias_or_name == table for one in sources):
+        if any(source.alias_or_name == table for source in sources(around)):
             return True
         around = around.parent_select
     return False
