@@ -90,7 +90,8 @@ def factor(
 
     Raises DatatypeMismatch if the values are not numbers.
     """
-    if not _is_number(values.type):
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise DatatypeMismatch(
             "SUM and AVG over records take numbers only",
             hint="Extract a number from the value first.",
@@ -129,12 +130,6 @@ def _factor(
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
     return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
 
 
 def _without_axis(

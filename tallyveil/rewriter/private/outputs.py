@@ -118,7 +118,9 @@ class Outputs:
                 f'column "{node.name}" must appear in GROUP BY or inside an aggregate',
                 position=position(node),
             )
-        return self._children(node)
+        copy = node.copy()
+        self._replace(copy.iter_expressions(), node.iter_expressions())
+        return copy
 
     def _query(self, node: exp.Expr) -> exp.Expr:
         """Rewrite the group keys in a query nested above the aggregation."""
@@ -132,11 +134,6 @@ class Outputs:
             return True
         axes = self._domain.project(attributes_of(_coefficient(form)))
         return self._plain and math.prod(axis.size for axis in axes) > MAX_CELLS
-
-    def _children(self, node: exp.Expr) -> exp.Expr:
-        copy = node.copy()
-        self._replace(copy.iter_expressions(), node.iter_expressions())
-        return copy
 
     def _replace(self, copies: Iterable[exp.Expr], originals: Iterable[exp.Expr]) -> None:
         for copy, original in list(zip(copies, originals, strict=True)):

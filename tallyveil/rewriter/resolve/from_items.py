@@ -51,7 +51,9 @@ class PublicItems:
         refuse_protected(query, written)
         try:
             sql = duckdb_sql(query)
-            described = self._cursor.describe(f"SELECT * FROM {sql}" if _is_item(query) else sql)
+            # A table, VALUES, or a subquery with an alias stands in FROM.
+            item = isinstance(query, exp.Table | exp.Values) or query.alias
+            described = self._cursor.describe(f"SELECT * FROM {sql}" if item else sql)
         except UndefinedColumn as error:
             raise FeatureNotSupported(
                 "a subquery in FROM below the aggregation sees only its own tables",
@@ -78,13 +80,6 @@ def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
             hint="Put the condition on the record's own attributes, or on public tables.",
             position=position(written),
         )
-
-
-def _is_item(query: exp.Expr) -> bool:
-    """Whether it can be an item of FROM as it is: a table, VALUES, or a subquery with an alias."""
-    return isinstance(query, exp.Table | exp.Values) or (
-        isinstance(query, exp.Subquery) and bool(query.alias)
-    )
 
 
 MAX_BRANCHES: Final = 100

@@ -22,14 +22,12 @@ from tallyveil.errors import (
     UndefinedFunction,
 )
 from tallyveil.interval import quantities_of
+from tallyveil.rewriter.sql.nodes import call
 from tallyveil.rewriter.sql.second_parser import nodes, sign_refusal
 
 __all__ = ["Call", "PostgresParser", "calls"]
 
 Node: TypeAlias = dict[str, Any]
-
-# Where something stands, and how a call was written.
-PLACES: Final = frozenset({"location", "stmt_location", "stmt_len", "funcformat"})
 
 # Operators of other databases, with PostgreSQL's.
 _OPERATORS: Final = {"==": "=", "!": "NOT"}
@@ -43,22 +41,59 @@ _HINTS: Final = {
 
 
 class PostgresParser:
-    """PostgreSQL 17's grammar, from libpg_query.
+    """PostgreSQL 17's grammar, from libpg_query. ``places`` says also how a call was written.
 
     Its code recurses: the deepest statement within the limits of `statement_text` takes less than
     2 MB of the thread's stack, of which there are 8 MB on Linux and 16 on macOS.
     """
 
-    places = PLACES
+    places = frozenset({"location", "stmt_location", "stmt_len", "funcformat"})
 
     def parse(self, sql: str) -> list[Node]:
-        return parse(sql)
+        """The statements of a text.
+
+        Raises PostgreSQL's error: SQLSyntaxError with its words and its position, or
+        InvalidEncoding; and StatementTooComplex if the text is nested too deeply.
+        """
+        try:
+            found: list[Node] = pgparse.parse(sql)
+        except pgparse.PGQueryError as error:
+            raise _error(error.message, error.position) from None
+        except UnicodeEncodeError as error:
+            raise InvalidEncoding("the statement is not UTF-8", position=error.start + 1) from None
+        except RecursionError as error:
+            raise StatementTooComplex("the statement is nested too deeply") from error
+        return found
 
     def render(self, tree: exp.Expr) -> str:
-        return _render(tree)
+        """The tree as PostgreSQL's SQL. sqlglot adds casts to some functions, and merges others."""
+        for node in list(tree.find_all(*_MERGED)):
+            written, own = node.meta_get("written"), list(node.iter_expressions())
+            match node, written:
+                case exp.Round(), _:
+                    node.replace(call("round", *own))
+                case exp.Extract(), "date_part":
+                    node.replace(call("date_part", exp.Literal.string(node.name), node.expression))
+                case exp.RegexpLike(), "regexp_like":
+                    node.replace(call("regexp_like", *own))
+                case exp.Median(), _:
+                    node.replace(call("median", *own))
+        return tree.sql("postgres", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
     def plain(self, node: Node) -> Node:
-        return plain(node)
+        """The node, by its usual spelling. Its parts are left as they are."""
+        while len(node) == 1:
+            (kind,) = node
+            rule = _RULES.get(kind)
+            changed = node if rule is None else rule(node[kind])
+            if changed.keys() == node.keys():
+                return changed
+            node = changed
+        if "frameOptions" in node:
+            return {**node, "frameOptions": node["frameOptions"] & ~_BETWEEN}
+        if "typemod" in node and "names" in node:
+            return {**node, "names": _strings(_names(node["names"]))}
+        return node
 
     def place(self, node: Any) -> int | None:
         """Its own place, or else the first of its parts'."""
@@ -96,23 +131,6 @@ class PostgresParser:
         return None
 
 
-def parse(sql: str) -> list[Node]:
-    """The statements of a text.
-
-    Raises PostgreSQL's error: SQLSyntaxError with its words and its position, or InvalidEncoding;
-    and StatementTooComplex if the text is nested too deeply.
-    """
-    try:
-        found: list[Node] = pgparse.parse(sql)
-    except pgparse.PGQueryError as error:
-        raise _error(error.message, error.position) from None
-    except UnicodeEncodeError as error:
-        raise InvalidEncoding("the statement is not UTF-8", position=error.start + 1) from None
-    except RecursionError as error:
-        raise StatementTooComplex("the statement is nested too deeply") from error
-    return found
-
-
 def _error(message: str, position: int) -> StatementError:
     place = position or None
     if message.startswith("memory exhausted"):
@@ -135,10 +153,10 @@ def calls(statements: list[Node], sql: str) -> list[Call]:
     """The calls that are written as name(…), without a schema, in their order."""
     found = list[tuple[int, str, int]]()
     for node in nodes(statements):
-        call = node.get("FuncCall")
-        if call is not None and len(call["funcname"]) == 1:
-            name, count = _names(call["funcname"])[0], len(call.get("args", ()))
-            found.append((call.get("location", 0), name, count))
+        fields = node.get("FuncCall")
+        if fields is not None and len(fields["funcname"]) == 1:
+            name, count = _names(fields["funcname"])[0], len(fields.get("args", ()))
+            found.append((fields.get("location", 0), name, count))
     data, byte, character, read = sql.encode(), 0, 0, list[Call]()
     for location, name, count in sorted(found):
         character += len(data[byte:location].decode())
@@ -147,27 +165,7 @@ def calls(statements: list[Node], sql: str) -> list[Call]:
     return read
 
 
-def _render(tree: exp.Expr) -> str:
-    """The tree as PostgreSQL's SQL. sqlglot adds casts to some functions, and merges others."""
-    for node in list(tree.find_all(*_MERGED)):
-        written, own = node.meta_get("written"), list(node.iter_expressions())
-        match node, written:
-            case exp.Round(), _:
-                node.replace(_named("round", *own))
-            case exp.Extract(), "date_part":
-                node.replace(_named("date_part", exp.Literal.string(node.name), node.expression))
-            case exp.RegexpLike(), "regexp_like":
-                node.replace(_named("regexp_like", *own))
-            case exp.Median(), _:
-                node.replace(_named("median", *own))
-    return tree.sql("postgres", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
-
-
 _MERGED: Final = (exp.Extract, exp.Median, exp.RegexpLike, exp.Round)
-
-
-def _named(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))
 
 
 def _names(parts: list[Node]) -> list[str]:
@@ -188,10 +186,6 @@ _SAME: Final = {
 _WITH_UNIT: Final = frozenset({"date_trunc", "date_part", "extract"})
 
 
-def _call(name: str, *arguments: Any) -> Node:
-    return {"FuncCall": {"funcname": _strings([name]), "args": list(arguments)}}
-
-
 def _function(fields: Node) -> Node:
     names, arguments = _names(fields["funcname"]), fields.get("args", [])
     if len(names) > 1:
@@ -200,7 +194,8 @@ def _function(fields: Node) -> Node:
         case "now", []:
             return {"SQLValueFunction": {"op": "SVFOP_CURRENT_TIMESTAMP", "typmod": -1}}
         case "mod", [left, right]:
-            return _operator("%", left, right)
+            sign = _strings(["%"])
+            return {"A_Expr": {"kind": "AEXPR_OP", "name": sign, "lexpr": left, "rexpr": right}}
         case "current_schema", []:
             return {"SQLValueFunction": {"op": "SVFOP_CURRENT_SCHEMA", "typmod": -1}}
         case name, [unit, *others] if name in _WITH_UNIT and _text(unit) is not None:
@@ -218,10 +213,6 @@ def _text(node: Any) -> str | None:
         case {"A_Const": {"sval": {"sval": str(text)}}}:
             return text
     return None
-
-
-def _operator(sign: str, left: Any, right: Any) -> Node:
-    return {"A_Expr": {"kind": "AEXPR_OP", "name": _strings([sign]), "lexpr": left, "rexpr": right}}
 
 
 def _not(node: Node) -> Node:
@@ -259,7 +250,7 @@ def _expression(fields: Node) -> Node:
         return {"A_Expr": fields}
     operands = [fields[side] for side in ("lexpr", "rexpr") if side in fields]
     if names[0] in _CALLED:
-        return _call(_CALLED[names[0]], *operands)
+        return {"FuncCall": {"funcname": _strings([_CALLED[names[0]]]), "args": operands}}
     return {"A_Expr": fields}
 
 
@@ -345,19 +336,3 @@ _RULES: Final[Mapping[str, Callable[[Node], Node]]] = {
     "SelectStmt": _values,
 }
 _BETWEEN: Final = 0x10  # ROWS 1 PRECEDING is short for BETWEEN 1 PRECEDING AND CURRENT ROW
-
-
-def plain(node: Node) -> Node:
-    """The node, by its usual spelling. Its parts are left as they are."""
-    while len(node) == 1:
-        (kind,) = node
-        rule = _RULES.get(kind)
-        changed = node if rule is None else rule(node[kind])
-        if changed.keys() == node.keys():
-            return changed
-        node = changed
-    if "frameOptions" in node:
-        return {**node, "frameOptions": node["frameOptions"] & ~_BETWEEN}
-    if "typemod" in node and "names" in node:
-        return {**node, "names": _strings(_names(node["names"]))}
-    return node

@@ -224,7 +224,9 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     refuse_other_functions(tree, called)
     refused = disagreement(second, sql, read, tree)
     if refused is not None:
-        _check_copy(tree, dialect)  # which says better what is not supported
+        copy = normalize_identifiers(tree.copy(), dialect=dialect)
+        write_out(copy)
+        check(copy)  # which says better what is not supported
         raise refused
     tree = spell_out_values(tree, dialect)
     if dialect == "postgres":
@@ -234,12 +236,6 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     deadline.check()
     unlink([tree])  # a copy has links of its own
     return tree
-
-
-def _check_copy(tree: exp.Expr, dialect: Dialect) -> None:
-    copy = normalize_identifiers(tree.copy(), dialect=dialect)
-    write_out(copy)
-    check(copy)
 
 
 class _Place(dict[str, Any]):
