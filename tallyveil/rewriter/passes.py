@@ -213,13 +213,15 @@ def _resolve_tables(planning: Planning) -> None:
 
 def _bind(planning: Planning) -> None:
     """Find what each column of the result is, of those that DuckDB's types do not show."""
-    planning.bound.refuse_wide(planning.tree)
-    result = planning.bound.result(planning.tree)
-    if planning.dialect == "postgres":
-        planning.names = frozenset(n for n, (_, facts) in enumerate(result) if facts.names)
-    if has_zones(planning.tree):
-        with_zone = [n if facts.declared == "TIMESTAMPTZ" else "" for n, facts in result]
-        planning.with_zone = with_zone
+    tree, bound = planning.tree, planning.bound
+    bound.refuse_wide(tree)
+    marked = any(node.meta_get(OF_TYPE_NAME) for node in tree.find_all(exp.Literal))
+    if marked and planning.dialect == "postgres":
+        columns = enumerate(bound.result(tree))
+        planning.names = frozenset(number for number, (_, facts) in columns if facts.names)
+    if has_zones(tree):
+        zoned = ((name, facts.declared == "TIMESTAMPTZ") for name, facts in bound.result(tree))
+        planning.with_zone = [name if with_zone else "" for name, with_zone in zoned]
 
 
 def _fold_timestamps(planning: Planning) -> None:
