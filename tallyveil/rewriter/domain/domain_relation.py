@@ -34,10 +34,9 @@ def _relation(component: Component) -> str:
         raise InvalidParameterValue(
             f"the statement combines {cells} cells; the limit is {MAX_CELLS}",
             detail=f"It mentions {_sizes(axes)}.",
-            hint="Mention fewer attributes in one expression: write sum(a) + sum(b) for "
-            "sum(a + b). Instead of a join with a table of keys write attribute IN (SELECT key "
-            "FROM … WHERE …): such conditions, joined by AND, are not combined, nor are group keys "
-            "of different attributes.",
+            hint="Mention fewer attributes in one expression. Instead of a join with a table of "
+            "keys write attribute IN (SELECT key FROM … WHERE …): such conditions, joined by AND, "
+            "are not combined, nor are group keys of different attributes.",
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"

@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -33,7 +32,7 @@ from tallyveil.rewriter.sql.types import NUMERICS
 from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "evaluate", "from_parts"]
+__all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "evaluate", "from_parts"]
 
 
 MAX_GROUPS: Final = 100_000
@@ -230,11 +229,29 @@ def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.D
         return pa.float64()
     if pa.types.is_decimal(kind) and kind.scale > 0:
         return pa.decimal128(38, kind.scale)
-    summed = (_static_type(domain, total.this) for total in coefficient.find_all(exp.Sum))
+
+    def type_of(node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Column):
+            return domain[node.name].sql_type if node.table == RECORD else None
+        return None if isinstance(node, exp.Query) else static_type(node, type_of)
+
+    summed = (type_of(total.this) for total in coefficient.find_all(exp.Sum))
     return WIDE if any(found in ("BIGINT", *NUMERICS) for found in summed) else pa.int64()
 
 
-def _static_type(domain: Domain, node: exp.Expr) -> str | None:
-    if isinstance(node, exp.Column):
-        return domain[node.name].sql_type if node.table == RECORD else None
-    return None if isinstance(node, exp.Query) else static_type(node, partial(_static_type, domain))
+class Types:
+    """The static types of expressions over the domain's attributes, each found once."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._known: dict[int, str | None] = {}
+
+    def __call__(self, node: exp.Expr) -> str | None:
+        if id(node) not in self._known:
+            self._known[id(node)] = self._find(node)
+        return self._known[id(node)]
+
+    def _find(self, node: exp.Expr) -> str | None:
+        if isinstance(node, exp.Column):
+            return self._domain[node.name].sql_type if node.table == RECORD else None
+        return None if isinstance(node, exp.Query) else static_type(node, self)

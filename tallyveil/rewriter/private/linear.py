@@ -84,34 +84,35 @@ def _number(node: exp.Expr) -> Fraction | None:
     return None
 
 
-def linear(node: exp.Expr) -> Linear | None:
-    """Return the node as a linear combination of counts and sums; None if it is not one.
+def _is_total(node: exp.Expr) -> bool:
+    return isinstance(unfiltered(node), exp.Count | exp.Sum)
+
+
+def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> Linear | None:
+    """Return the node as a linear combination of expressions for which ``combines`` holds, such as
+    aggregates; None if it is not one.
 
     Division stays an operation on noisy rows: PostgreSQL's integer division is not linear, and
     dividing by a constant after adding noise gives the same as before.
     """
     if isinstance(node, exp.Paren):
-        return linear(node.this)
+        return linear(node.this, combines)
     if _number(node) is not None:
         return Linear((), ((False, node),))
     if isinstance(node, exp.Neg):
-        inner = linear(node.this)
+        inner = linear(node.this, combines)
         return None if inner is None else -inner
     if isinstance(node, exp.Add | exp.Sub):
-        left, right = linear(node.this), linear(node.expression)
+        left, right = linear(node.this, combines), linear(node.expression, combines)
         if left is None or right is None:
             return None
         return left + (-right if isinstance(node, exp.Sub) else right)
     if isinstance(node, exp.Mul):
         for scale, other in ((node.this, node.expression), (node.expression, node.this)):
-            inner = linear(other) if _number(scale) is not None else None
+            inner = linear(other, combines) if _number(scale) is not None else None
             if inner is not None:
                 return _scaled(scale, inner)
-    return (
-        Linear((Term(False, None, node),), ())
-        if isinstance(unfiltered(node), exp.Count | exp.Sum)
-        else None
-    )
+    return Linear((Term(False, None, node),), ()) if combines(node) else None
 
 
 def _scaled(scale: exp.Expr, inner: Linear) -> Linear:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,12 +16,11 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
-from tallyveil.rewriter.domain.components import attributes_of
-from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, with_filter_of
+from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
 from tallyveil.rewriter.query_plan import Claim
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
@@ -109,7 +107,7 @@ class Outputs:
         if type(unfiltered(node)) in MOMENTS:
             return self._moment(node)
         if is_aggregate(node):
-            return self._output(_single(node))
+            return self._counted(node)
         form = linear(node)
         if form is not None and len(form.terms) > 1 and not self._one_by_one(form):
             return exp.paren(self._output(form))
@@ -128,12 +126,22 @@ class Outputs:
         self._replace(outer_columns(copy), outer_columns(node))
         return copy
 
+    def _counted(self, aggregate: exp.Expr) -> exp.Expr:
+        """A COUNT or SUM, split into parts if it would need too many cells together."""
+        if not self._plain:
+            return self._output(_single(aggregate))
+        first, *others = (
+            self._output(_single(part)) for part in split_total(self._domain, aggregate)
+        )
+        for other in others:
+            first = exp.Add(this=first, expression=other)
+        return exp.paren(first) if others else first
+
     def _one_by_one(self, form: Linear) -> bool:
         """Whether each term is an output: all are needed, or have too many cells together."""
         if all(term.aggregate in self._alone for term in form.terms):
             return True
-        axes = self._domain.project(attributes_of(_coefficient(form)))
-        return self._plain and math.prod(axis.size for axis in axes) > MAX_CELLS
+        return self._plain and has_too_many_cells(self._domain, _coefficient(form))
 
     def _replace(self, copies: Iterable[exp.Expr], originals: Iterable[exp.Expr]) -> None:
         for copy, original in list(zip(copies, originals, strict=True)):
@@ -178,7 +186,7 @@ class Outputs:
         """The `average` of a noisy sum and a noisy count."""
         argument = unfiltered(node).this
         total, count = (
-            self._output(_single(with_filter_of(node, function(this=argument.copy()))))
+            self._counted(with_filter_of(node, function(this=argument.copy())))
             for function in (exp.Sum, exp.Count)
         )
         return average(total, count)
