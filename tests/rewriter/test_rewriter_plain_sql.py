@@ -13,8 +13,10 @@ from tallyveil.errors import (
     FeatureNotSupported,
     InvalidTextRepresentation,
     NumericValueOutOfRange,
+    SQLSyntaxError,
     TallyveilError,
     UndefinedColumn,
+    UndefinedObject,
 )
 from tests.rewriter.listed import listed
 from tests.rewriter.oracles import PostgresOracle, agree
@@ -53,8 +55,18 @@ def test_the_width_of_an_answer_may_be_computed_beside_it(world: World) -> None:
     ("sql", "error", "word"),
     [
         ("select count(*) from person where \"State\" = 'AL'", UndefinedColumn, '"State"'),
-        ("select count(*) over w from person group by sex", FeatureNotSupported, "w"),
-        ("select count(*) over v from person window v as ()", FeatureNotSupported, "v as"),
+        ("select count(*) over w from person group by sex", UndefinedObject, "w"),
+        ("select count(*), rank() over v from person window w as ()", UndefinedObject, "v from"),
+        (
+            "select rank() over x from person window x as (), x as (order by 1)",
+            SQLSyntaxError,
+            "x as (order",
+        ),
+        (
+            "select count(*), rank() over (w order by 1) from person window w as (order by 2)",
+            SQLSyntaxError,
+            "w order",
+        ),
         ("select count(*) from person where born < to_date('x', 'YYYY')", None, "'x'"),
         ("select count(*) from person where born < to_date(state, 'YYYY')", None, "to_date"),
         ("select count(*) from person where born < to_date('1', 'Q')", None, "to_date"),

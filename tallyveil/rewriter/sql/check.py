@@ -81,10 +81,6 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
         "Leave out RECURSIVE if no query reads itself."),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
     (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
-    **dict.fromkeys(
-        ((exp.Select, "windows"), (exp.Window, "alias")),
-        ("a named window", "Write its clauses after each function: OVER (PARTITION BY …)."),
-    ),
     (exp.Join, "method"): ("a NATURAL, POSITIONAL or ASOF join",
         "Write JOIN … USING (…) or JOIN … ON …."),
     (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),

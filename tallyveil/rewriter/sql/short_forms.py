@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import SQLSyntaxError
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name
+from tallyveil.errors import SQLSyntaxError, UndefinedObject
+from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position
 
 __all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", "write_out"]
 
 
 def write_out(tree: exp.Expr) -> None:
-    """Expand SOME, ALL, EXISTS (SELECT FROM …) and date(x), in place.
+    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …) and date(x), in place.
 
     GROUP BY ALL a, b becomes GROUP BY a, b: ALL is the opposite of DISTINCT here.
     """
@@ -23,6 +23,7 @@ def write_out(tree: exp.Expr) -> None:
     for group in tree.find_all(exp.Group):
         if group.args.get("all") and group.expressions:
             group.set("all", None)
+    write_out_windows(tree)
     for exists in tree.find_all(exp.Exists):
         query = exists.this.unnest() if isinstance(exists.this, exp.Subquery) else exists.this
         if isinstance(query, exp.Select) and not query.expressions:
@@ -59,6 +60,63 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
         if word == "all":
             opposite = found.opposite(this=comparison.this, expression=comparison.expression)
             comparison.replace(exp.Not(this=exp.Paren(this=opposite)))
+
+
+def write_out_windows(tree: exp.Expr) -> None:
+    """Replace the names of windows by their definitions in the SELECT's WINDOW clause, in place, as
+    PostgreSQL reads OVER w.
+
+    Raises UndefinedObject if a name has no definition, and SQLSyntaxError if it has two, or if
+    OVER (w …) overrides a clause of it.
+    """
+    defined: dict[int, dict[str, exp.Window]] = {}
+    for select in tree.find_all(exp.Select):
+        named: dict[str, exp.Window] = {}
+        for window in select.args.get("windows") or ():
+            name = window.this.name
+            if name in named:
+                raise SQLSyntaxError(
+                    f'window "{name}" is already defined', position=position(window.this)
+                )
+            _write_out(window, named)
+            named[name] = window
+        select.set("windows", None)
+        defined[id(select)] = named
+    for window in list(tree.find_all(exp.Window)):
+        _write_out(window, defined.get(id(window.parent_select), {}))
+
+
+def _write_out(window: exp.Window, definitions: dict[str, exp.Window]) -> None:
+    """Copy the clauses of the named window. OVER w is that window; OVER (w …) may add an order and
+    a frame that w lacks, if w has no frame.
+    """
+    name = window.args.get("alias")
+    if name is None:
+        return
+    found = definitions.get(name.name)
+    if found is None:
+        raise UndefinedObject(f'window "{name.name}" does not exist', position=position(name))
+    clash = [
+        words
+        for part, words in (("partition_by", "PARTITION BY"), ("order", "ORDER BY"))
+        if window.args.get(part) and (part == "partition_by" or found.args.get(part))
+    ]
+    if clash:
+        raise SQLSyntaxError(
+            f'cannot override {clash[0]} clause of window "{name.name}"', position=position(name)
+        )
+    bare = not (window.args.get("order") or window.args.get("spec"))
+    if found.args.get("spec") and not bare:
+        raise SQLSyntaxError(
+            f'cannot copy window "{name.name}" because it has a frame clause',
+            position=position(name),
+        )
+    window.set("alias", None)
+    window.set("partition_by", [part.copy() for part in found.args.get("partition_by") or ()])
+    for part in ("order", "spec"):
+        inherited = found.args.get(part)
+        if inherited is not None:
+            window.set(part, inherited.copy())
 
 
 def spell_out_values(tree: exp.Expr, dialect: str) -> exp.Expr:
