@@ -49,6 +49,9 @@ SET dp.epsilon = '1e-300';
 SET dp.epsilon = '0.0000000000000000000000000000001';
  ERROR 22023: invalid value for parameter "dp.epsilon": "0.0000000000000000000000000000001"
  HINT: Give a number with at most 20 digits on each side of the point, and an exponent of at most two digits.
+SET dp.epsilon = 0;
+ ERROR 22023: invalid value for parameter "dp.epsilon": "0"
+ HINT: It must be greater than 0 and less than 1e15.
 SET dp.epsilon = '-1';
  ERROR 22023: invalid value for parameter "dp.epsilon": "-1"
  HINT: It must be greater than 0 and less than 1e15.

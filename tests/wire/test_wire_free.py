@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import errors, generators, pq
+from psycopg import generators, pq
 
 SQL = b"SELECT count(*) FROM person WHERE age < 40"
 
@@ -28,38 +28,3 @@ def test_parse_and_describe_cost_nothing(house: Any) -> None:
 def _result(connection: psycopg.Connection[Any]) -> Any:
     (result,) = connection.wait(generators.execute(connection.pgconn))
     return result
-
-
-def test_explain_costs_nothing(house: Any) -> None:
-    with house.connect() as connection:
-        plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {SQL.decode()}"))
-    assert "sensitivity 1 (add_remove)" in plan
-    assert "Cost: epsilon 0.05 of person's budget; 3 remains, 2.95 after" in plan
-    assert house.spent() == 0
-
-
-def test_explain_execute_is_refused_with_what_to_ask_instead(house: Any) -> None:
-    with house.connect() as connection:
-        connection.execute(f"PREPARE counted AS {SQL.decode()}")
-        with pytest.raises(errors.FeatureNotSupported, match="EXPLAIN the query itself") as caught:
-            connection.execute("EXPLAIN EXECUTE counted")
-    assert caught.value.diag.statement_position == "9"
-    assert house.spent() == 0
-
-
-def test_rollback_refunds_nothing(house: Any) -> None:
-    with psycopg.connect(house.dsn) as connection:
-        answer = connection.execute(SQL.decode()).fetchone()
-        connection.rollback()
-        assert house.spent() == pytest.approx(0.05)
-        assert connection.execute(SQL.decode()).fetchone() == answer
-    assert house.spent() == pytest.approx(0.05)
-
-
-def test_a_failed_block_refuses_and_costs_nothing(house: Any) -> None:
-    with psycopg.connect(house.dsn) as connection:
-        with pytest.raises(errors.UndefinedTable):
-            connection.execute("SELECT count(*) FROM nowhere")
-        with pytest.raises(errors.InFailedSqlTransaction):
-            connection.execute(SQL.decode())
-    assert house.spent() == 0
