@@ -143,3 +143,11 @@ SET dp.mechanism = knorm;
 SELECT sex, count(*), count(*) FILTER (WHERE age > 30) FROM person GROUP BY sex;
  ERROR 0A000: knorm cannot answer this about table "person": it needs counts of one set of disjoint groups
  HINT: SET dp.mechanism = imaged, or auto: both agree with the invariants too.
+
+--- A plan is priced before any lock is taken, so that a client waits for its turn under none.
+--@ only = "over the wire"
+
+SET dp.mechanism = conditioned;
+EXPLAIN :groups;
+ …
+ Cost: epsilon 1 of person's budget; 1000 remains, 999 after

@@ -87,7 +87,9 @@ class Pricing:
             columns = encode_charge(charge, self._accounts[charge.table].relation)
             amount = Amount.of(charge.mechanism, charge.sql, columns, sum(charge.heights))
             priced = self._priced[charge] = columns, amount
-        return Priced(charge, self.loss(charge), self.as_asked(charge), *priced)
+        losses = self.loss(charge), self.as_asked(charge)
+        _ = [loss.bound for loss in losses]  # so is what the filters need of them
+        return Priced(charge, *losses, *priced)
 
     def loss(self, charge: Charge) -> Loss:
         """The loss. Raises TallyveilError if the workload does not fit the table's cells."""
