@@ -23,16 +23,17 @@ _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
 _SECRET = re.compile("password|passwd|pwd|secret|token", re.IGNORECASE)
 _PASSWORD = re.compile(
-    rf"""(?<=://)([^\s:/@]*:).*(?=@)|\b((?:{_SECRET.pattern})\s*=\s*|[?&][^\s=&]+=)"""
-    r"""(?:'[^']*'?|"[^"]*"?|[^\s&;'"]+)""",
+    rf"""(?<=//)([^\s:/@]*:).*(?=@)|(?<=//)()[^\s/@]+(?=@)|\b([^\s:/@'"]+:)[^\s/]*(?=@)"""
+    rf"""|\b((?:{_SECRET.pattern})['"]?\s*[=:]\s*|[?&][^\s=&]+=)"""
+    r"""(?:'[^']*'?|"[^"]*"?|[^\s&;'"}]+)""",
     re.IGNORECASE,
 )
 
 
 def without_passwords(text: str) -> str:
-    """Return the text with … in place of passwords in urls and connection strings, and of the
-    values in a url's query."""
-    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", text)
+    """Return the text with … in place of what may be a secret in urls and connection strings:
+    passwords, a user's name alone before @, and the values in a url's query."""
+    return _PASSWORD.sub(lambda found: f"{''.join(filter(None, found.groups()))}…", text)
 
 
 def written(value: Any) -> str:

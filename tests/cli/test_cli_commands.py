@@ -253,6 +253,18 @@ def test_check_says_every_file_that_is_missing(policy: Path, options: list[str])
     assert error["sqlstate"] == "58030"
 
 
+@pytest.mark.parametrize("url", ["//u:hunter2@h/x.parquet", "u:hunter2@h/x.csv"])
+def test_a_missing_file_is_named_without_a_password(tmp_path: Path, url: str) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        f'[source]\nurl = "{url}"\n[tables.t]\nbudget = {{ epsilon = 1.0 }}\n'
+        "[tables.t.attributes]\na = { range = [0, 3] }\n"
+    )
+    found = shell("check", policy, "--source")
+    assert "there is no file" in found.stderr
+    assert "hunter2" not in found.stdout + found.stderr
+
+
 @pytest.mark.parametrize("options", [[], ["--source"]])
 def test_check_says_that_a_view_names_a_table_that_is_missing(
     policy: Path, options: list[str]

@@ -295,6 +295,12 @@ def test_one_mistake_one_message(key: str, value: Any, start: str, says: str) ->
         ("server.users", {"alice": "hunter2"}),
         ("server.password", "hunter2"),
         ("ledger", {"path": "a", "password": "hunter2"}),
+        ("source.url", "u:hunter2@h"),
+        ("source.url", "foo:hunter2@x.zzz"),
+        ("source.url", "//u:hunter2@h/x.avro"),
+        ("source.url", "abfss://hunter2@h/x.avro"),
+        ("source.url", "x.avro {pwd:hunter2}"),
+        ("source.url", '{"token": "hunter2"}'),
     ],
 )
 def test_no_mistake_shows_a_secret(key: str, value: Any) -> None:

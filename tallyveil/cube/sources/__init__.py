@@ -43,8 +43,13 @@ def check_files(policy: Policy) -> None:
         raise _missing(missing)
 
 
+def _shown(file: Source) -> str:
+    """The path, which may be a mistyped url with a password."""
+    return without_passwords(str(file.path))
+
+
 def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
-    first, *others = (f"{key}: there is no file {file.path}" for key, file in files)
+    first, *others = (f"{key}: there is no file {_shown(file)}" for key, file in files)
     return SourceError(
         first,
         detail="\n".join(others) or None,
@@ -108,7 +113,7 @@ def _file(
     except duckdb.Error as error:
         # DuckDB's own message may quote what it found in the file.
         raise SourceError(
-            f"{key}: {file.path} cannot be opened as {file.kind.name} (DuckDB's"
+            f"{key}: {_shown(file)} cannot be opened as {file.kind.name} (DuckDB's"
             f" {type(error).__name__})",
             hint="If this process has the file open already, pass that connection as source.",
         ) from None
