@@ -42,7 +42,7 @@ from tallyveil.rewriter.resolve.catalog_names import (
     refuse_reserved_names,
     resolve_tables,
 )
-from tallyveil.rewriter.resolve.columns import unaggregated
+from tallyveil.rewriter.resolve.columns import refuse_aliases_in_order, unaggregated
 from tallyveil.rewriter.resolve.definitions import (
     expand_views,
     expanded_views,
@@ -238,6 +238,8 @@ def _zone_outputs(planning: Planning) -> None:
 def _translate(planning: Planning) -> None:
     """Translate PostgreSQL's SQL: the statement, or only its views if it is in DuckDB's."""
     whole = planning.dialect == "postgres"
+    if whole:
+        refuse_aliases_in_order(planning.tree, planning.bound)
     for part in [planning.tree] if whole else expanded_views(planning.tree):
         translate(part, planning.bound)
 

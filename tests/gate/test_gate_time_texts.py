@@ -229,6 +229,11 @@ def test_what_stands_before_a_text_is_its_type(
         ("' 9223372036854775808'::bigint", "22003"),
         ("99999.999::numeric(7, 2)", "22003"),
         ("'a' ~ '('", "2201B"),
+        ("'ab' LIKE 'a\\'", "22025"),
+        ("'ab' ILIKE 'A#' ESCAPE '#'", "22025"),
+        ("ntile(0) OVER ()", "22014"),
+        ("'{1,x}'::int[]", "22P02"),
+        ("'{1,2'::int[]", "22P02"),
     ],
 )
 def test_an_error_is_postgresqls(

@@ -110,7 +110,7 @@ SELECT age FROM person;
 SELECT count(DISTINCT age) FROM person;
        ^
  ERROR 0A000: count(DISTINCT …) is not answered: it is not a sum over records
- HINT: Group, then count the groups above a threshold: SELECT count(*) FROM (SELECT attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE n > 10. SELECT DISTINCT attribute lists the declared values, free of charge.
+ HINT: Group, then count the groups whose interval is above 0: SELECT count(*) FROM (SELECT attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE dp_interval_low(n) > 0. SELECT DISTINCT attribute lists the declared values, free of charge.
 SELECT max(age) FROM person;
        ^
  ERROR 0A000: max over records is not answered

@@ -62,8 +62,16 @@ def divide_whole(node: exp.IntDiv, bound: Bound) -> None:
 def exact_operands(node: exp.Expr, bound: Bound) -> None:
     """Refuse arithmetic on a quotient whose last digit could decide."""
     if bound.type_of(node) == "INEXACT":
-        name = function_name(node) if isinstance(node, exp.Func) else None
-        refuse_inexact(node, bound, name)
+        refuse_inexact(node, bound, _in_doubles(node) if isinstance(node, exp.Func) else None)
+
+
+def _in_doubles(node: exp.Func) -> str:
+    """How to write the function in double precision, where PostgreSQL has no log to a base."""
+    if node.args.get("expression") is None:
+        return f"{function_name(node)}(a::float8)"
+    if isinstance(node, exp.Log):
+        return "ln(a::float8) / ln(b::float8) for log(b, a)"
+    return f"{function_name(node)}(a::float8, b::float8)"
 
 
 def remainder(node: exp.Mod, bound: Bound) -> None:
@@ -129,7 +137,7 @@ _GUARDED: Final = {
 }  # fmt: skip
 
 
-def refuse_inexact(node: exp.Expr, bound: Bound, function: str | None = None) -> None:
+def refuse_inexact(node: exp.Expr, bound: Bound, in_doubles: str | None = None) -> None:
     """Raise FeatureNotSupported unless the value is one of noisy rows: there an error in the last
     digit of a quotient changes the answer by as much, and decides which records count nowhere.
     """
@@ -137,8 +145,8 @@ def refuse_inexact(node: exp.Expr, bound: Bound, function: str | None = None) ->
         raise FeatureNotSupported(
             "arithmetic on a numeric quotient is not answered where its last digit could decide",
             hint="Divide last, or in double precision: (a * 3)::float8 / b."
-            if function is None
-            else f"Compute it in double precision: {function}(a::float8).",
+            if in_doubles is None
+            else f"Compute it in double precision: {in_doubles}.",
         )
 
 

@@ -17,6 +17,7 @@ from tallyveil.errors import (
     NumericValueOutOfRange,
     SQLSyntaxError,
 )
+from tallyveil.quoting import array_elements
 from tallyveil.rewriter.postgres.arithmetic import refuse_inexact
 from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules
@@ -25,7 +26,7 @@ from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, postgres_type
 from tallyveil.truth import TRUTH_TEXTS, truth
 
-__all__ = ["MACROS", "RULES", "SPELLED_ALIKE", "WHOLE", "read_truth"]
+__all__ = ["MACROS", "RULES", "SPELLED_ALIKE", "WHOLE", "array_literals", "read_truth"]
 
 # A text that PostgreSQL reads as an integer. DuckDB would round '5.5'.
 WHOLE: Final = re.compile(r"\s*[+-]?[0-9]+\s*")
@@ -193,6 +194,39 @@ def _to_truth(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     return None
 
 
+def _to_array(node: exp.Cast, bound: Bound) -> exp.Expr | None:
+    """DuckDB does not read '{1,2}' as an array. That in ANY has been read with ANY."""
+    literal, element = node.this.unnest(), node.to.expressions[0]
+    if not isinstance(literal, exp.Literal) or not literal.is_string or node.find_ancestor(exp.Any):
+        return None
+    if element.this is exp.DType.DECIMAL and not element.expressions:
+        raise _without_precision()
+    casts = [as_type(one, element.copy()) for one in array_literals(literal, node.to)]
+    array = exp.Array(expressions=[cast(one, bound) or one for one in casts])
+    return as_type(array, node.to.copy())
+
+
+def array_literals(literal: exp.Literal, kind: exp.DataType) -> list[exp.Expr]:
+    """The elements of a text like '{1,2}' that is cast to this type, as texts.
+
+    Raises InvalidTextRepresentation.
+    """
+    try:
+        texts = array_elements(literal.name)
+    except ValueError:
+        raise InvalidTextRepresentation(
+            f"malformed array literal: '{literal.name[:40]}'",
+            hint="Write one dimension, as in '{1,2,3}', and double quotes around an element that "
+            "contains a comma or a brace.",
+            position=position(literal),
+        ) from None
+    if any(element.this in _INTEGER_TYPES for element in kind.expressions):
+        for text in texts:
+            if text is not None and not WHOLE.fullmatch(text):
+                raise InvalidTextRepresentation(f'invalid input syntax for type integer: "{text}"')
+    return [exp.null() if text is None else exp.Literal.string(text) for text in texts]
+
+
 def read_truth(node: exp.Expr) -> None:
     """Rewrite a string constant as true or false, in place: DuckDB reads fewer texts as these than
     PostgreSQL. Raises InvalidTextRepresentation.
@@ -230,7 +264,11 @@ def _to_numeric(node: exp.Cast, bound: Bound) -> exp.Expr | None:
         return exp.Literal.number(literal.this.strip())
     if isinstance(literal, exp.Null):
         return None
-    raise FeatureNotSupported(
+    raise _without_precision()
+
+
+def _without_precision() -> FeatureNotSupported:
+    return FeatureNotSupported(
         "numeric without a precision is not answered here", hint="Write numeric(p, s)."
     )
 
@@ -238,7 +276,8 @@ def _to_numeric(node: exp.Cast, bound: Bound) -> exp.Expr | None:
 _BY_TYPE: Final[Mapping[exp.DType, Callable[[exp.Cast, Bound], exp.Expr | None]]] = {
     **dict.fromkeys((exp.DType.TEXT, exp.DType.VARCHAR), _to_text),
     **dict.fromkeys(_INTEGER_TYPES, _to_integer),
-    **dict.fromkeys((*_MOMENTS, exp.DType.TIME, exp.DType.INTERVAL, exp.DType.ARRAY), _to_moment),
+    **dict.fromkeys((*_MOMENTS, exp.DType.TIME, exp.DType.INTERVAL), _to_moment),
+    exp.DType.ARRAY: _to_array,
     exp.DType.DECIMAL: _to_numeric,
     exp.DType.DOUBLE: _to_double,
     exp.DType.BOOLEAN: _to_truth,

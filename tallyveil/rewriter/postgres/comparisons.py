@@ -18,9 +18,9 @@ from tallyveil.errors import (
     InvalidTextRepresentation,
     SQLSyntaxError,
     UndefinedFunction,
+    WrongObjectType,
 )
-from tallyveil.quoting import array_elements
-from tallyveil.rewriter.postgres.casts import WHOLE, read_truth
+from tallyveil.rewriter.postgres.casts import WHOLE, array_literals, read_truth
 from tallyveil.rewriter.postgres.dates import check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.bound import Bound
@@ -119,25 +119,14 @@ def any_element(node: exp.Any, bound: Bound) -> exp.Expr | None:
         return None
     if isinstance(wanted, exp.Cast):
         kind = wanted.to
+        if kind.this is not exp.DType.ARRAY:
+            raise WrongObjectType("op ANY/ALL (array) requires array on right side")
     else:
         comparison = node.parent
         beside = comparison.this if comparison is not None else None
         kind = exp.DataType.build(f"{bound.type_of(beside) or 'VARCHAR'}[]", dialect="duckdb")
-    values = exp.Array(expressions=_elements(inner))
+    values = exp.Array(expressions=array_literals(inner, kind))
     return exp.Any(this=exp.paren(exp.cast(values, kind.copy())))
-
-
-def _elements(literal: exp.Literal) -> list[exp.Expr]:
-    try:
-        texts = array_elements(literal.name)
-    except ValueError:
-        raise InvalidTextRepresentation(
-            f"malformed array literal: '{literal.name[:40]}'",
-            hint="Write one dimension, as in '{1,2,3}', and double quotes around an element that "
-            "contains a comma or a brace.",
-            position=position(literal),
-        ) from None
-    return [exp.null() if text is None else exp.Literal.string(text) for text in texts]
 
 
 RULES: Final[Rules] = {

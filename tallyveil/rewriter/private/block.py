@@ -65,7 +65,7 @@ def read_block(
     """
     records = from_clause.read(select)
     from_clause.mark(select, records)
-    resolve_columns(select, records)
+    resolve_columns(select, records, bound)
     groups, nodes = grouping(select), own_nodes(select)
     aggregates = [n for n in nodes if isinstance(n, exp.AggFunc) and is_aggregate(n)]
     if not select.args.get("group") and not groups.keys and not aggregates:
@@ -146,9 +146,10 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
     if isinstance(argument, exp.Distinct):
         raise FeatureNotSupported(
             f"{name}(DISTINCT …) is not answered: it is not a sum over records",
-            hint="Group, then count the groups above a threshold: SELECT count(*) FROM (SELECT "
-            "attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE n > 10. SELECT "
-            "DISTINCT attribute lists the declared values, free of charge.",
+            hint="Group, then count the groups whose interval is above 0: SELECT count(*) FROM "
+            "(SELECT attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE "
+            "dp_interval_low(n) > 0. SELECT DISTINCT attribute lists the declared values, free of "
+            "charge.",
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(

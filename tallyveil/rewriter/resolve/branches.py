@@ -18,9 +18,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn, UndefinedTable
+from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes, sources
+from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes
 from tallyveil.rewriter.sql.nodes import ambiguous, as_type, duckdb_sql, meant, position
 from tallyveil.rewriter.sql.size import Size
 
@@ -76,17 +76,10 @@ class Records:
     def find(self, column: exp.Column) -> int:
         """Return the number of the field that a column means.
 
-        Raises UndefinedTable, UndefinedColumn, AmbiguousColumn, FeatureNotSupported.
+        Raises UndefinedTable, UndefinedColumn, AmbiguousColumn.
         """
         table, name = column.table, column.name
         if table and not any(f.table == table for f in self.fields):
-            if _is_outer(table, column):
-                raise FeatureNotSupported(
-                    f'a subquery over records cannot refer to "{table}" of the query around it',
-                    hint="Join the counts of all groups: SELECT r.x, sum(t.n) FROM r JOIN (SELECT"
-                    " a, count(*) AS n FROM … GROUP BY a) AS t ON t.a > r.x GROUP BY r.x.",
-                    position=position(column),
-                )
             raise UndefinedTable(
                 f'missing FROM-clause entry for table "{table}"', position=position(column)
             )
@@ -261,14 +254,3 @@ def typed_constant(value: exp.Expr) -> exp.Expr:
         return exp.cast(value.copy(), "double")
     digits, decimals = len(text.replace(".", "")), len(text.partition(".")[2])
     return as_type(value.copy(), f"decimal({digits}, {decimals})")
-
-
-def _is_outer(table: str, column: exp.Column) -> bool:
-    """Whether a SELECT that encloses the column's own reads a table of this name."""
-    own = column.parent_select
-    around = own.parent_select if own is not None else None
-    while around is not None:
-        if any(source.alias_or_name == table for source in sources(around)):
-            return True
-        around = around.parent_select
-    return False

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, FeatureNotSupported
+from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import (
     FIELD,
@@ -34,7 +34,10 @@ from tallyveil.rewriter.resolve.record_queries import (
 from tallyveil.rewriter.sql.nodes import ambiguous, filtered, function_name, position
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["mark_outer_columns", "resolve_columns", "unaggregated"]
+__all__ = [
+    "mark_outer_columns", "refuse_aliases_in_order", "refuse_enclosing", "resolve_columns",
+    "unaggregated",
+]  # fmt: skip
 
 
 def unaggregated(select: exp.Select) -> FeatureNotSupported:
@@ -59,7 +62,7 @@ def _raw_rows(select: exp.Select) -> FeatureNotSupported:
     )
 
 
-def resolve_columns(select: exp.Select, records: Records) -> None:
+def resolve_columns(select: exp.Select, records: Records, bound: Bound) -> None:
     """Replace every column of the block by its value in FROM, or by the item that it names."""
     items: dict[str, list[exp.Alias]] = {}
     for item in select.expressions:
@@ -69,19 +72,42 @@ def resolve_columns(select: exp.Select, records: Records) -> None:
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise _raw_rows(select)
-            _resolve(node, items, records)
+            _resolve(node, items, records, bound)
     if any(isinstance(item.unalias(), exp.Star) for item in select.expressions):
         raise _raw_rows(select)
 
 
-def _resolve(node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records: Records) -> None:
+def _resolve(
+    node: exp.Column, items: Mapping[str, Sequence[exp.Alias]], records: Records, bound: Bound
+) -> None:
     called = () if node.table or node.meta_get(OUTER) else items.get(node.name, ())
-    item = _item(node, called)
-    if item is None or not _alias_wins(node, records):
+    item = _item(node, called) if called and _alias_wins(node, records) else None
+    if item is None:
+        refuse_enclosing(node, records, bound)
         node.replace(_value(node, records))
     elif not isinstance(node.parent, exp.Ordered):
         # Alone in ORDER BY the name stays: the statement over noisy rows has the item too.
         _replace_alias(node, item, records)
+
+
+def refuse_enclosing(column: exp.Column, records: Records, bound: Bound) -> None:
+    """Raise FeatureNotSupported for a column that only a query around the SELECT has."""
+    table, name = column.table, column.name
+    if any((f.table == table if table else f.name.lower() == name.lower()) for f in records.fields):
+        return
+    own = column.parent_select
+    around = own.parent_select if own is not None else None
+    while around is not None:
+        for source in sources(around):
+            if source.alias_or_name == table if table else name in bound.names(source):
+                raise FeatureNotSupported(
+                    f'a subquery over records cannot refer to "{table or name}" of the query '
+                    "around it",
+                    hint="Join the counts of all groups: SELECT r.x, sum(t.n) FROM r JOIN (SELECT"
+                    " a, count(*) AS n FROM … GROUP BY a) AS t ON t.a > r.x GROUP BY r.x.",
+                    position=position(column),
+                )
+        around = around.parent_select
 
 
 def _value(node: exp.Column, records: Records) -> exp.Expr:
@@ -145,6 +171,30 @@ def _replace_alias(node: exp.Column, item: exp.Expr, records: Records) -> None:
     copy.meta["named"] = True  # a number used by its alias is not a position in the SELECT list
     plain = isinstance(copy, exp.Column | exp.Func | exp.Paren | exp.Literal)
     node.replace(copy if plain else exp.paren(copy, copy=False))
+
+
+def refuse_aliases_in_order(tree: exp.Expr, bound: Bound) -> None:
+    """Raise UndefinedColumn for an alias inside an expression of ORDER BY, as PostgreSQL does.
+    Expressions about answers may use one, as in dp_interval_low(n).
+    """
+    for select in tree.find_all(exp.Select):
+        order = select.args.get("order")
+        if order is None or not all(map(bound.are_known, sources(select))):
+            continue
+        names = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+        for part in order.expressions:
+            nodes = level_nodes(part.this.unnest())
+            if any(function_name(node) in ABOUT_ANSWERS for node in nodes):
+                continue
+            for column in (node for node in nodes[1:] if isinstance(node, exp.Column)):
+                if column.table or column.name not in names or bound.column_names(column):
+                    continue
+                raise UndefinedColumn(
+                    f'column "{column.name}" does not exist',
+                    hint="The name of an item stands alone in ORDER BY. In an expression, write "
+                    f"what {column.name} stands for.",
+                    position=position(column),
+                )
 
 
 def mark_outer_columns(part: exp.Expr, records: Records, bound: Bound) -> list[exp.Column]:

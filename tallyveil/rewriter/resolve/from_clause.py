@@ -13,7 +13,7 @@ from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
 from tallyveil.rewriter.resolve.catalog_names import Catalog
-from tallyveil.rewriter.resolve.columns import mark_outer_columns
+from tallyveil.rewriter.resolve.columns import mark_outer_columns, refuse_enclosing
 from tallyveil.rewriter.resolve.from_items import PublicItems, refuse_protected, unite
 from tallyveil.rewriter.resolve.record_queries import (
     check_record_level,
@@ -137,6 +137,7 @@ class FromClause:
         for query in public_queries(part):
             refuse_protected(query, query)
         for column in mark_outer_columns(part, records, self._bound):
+            refuse_enclosing(column, records, self._bound)
             records.find(column)
 
     # Items of FROM

@@ -34,7 +34,7 @@ _MOST_ROWS: Final = 2**63 - 1
 # Lists of values have no limit but MAX_TOKENS.
 _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
-_NUMBER_INSTEAD: Final = "Write the number in decimal digits: 26."
+_LARGEST_INTEGER: Final = 2**31 - 1  # the bits of a larger number may mean a negative one
 
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.TableSample: ("TABLESAMPLE is not answered",
@@ -51,8 +51,8 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.IgnoreNulls: ("IGNORE NULLS is not answered", None),
     exp.UnicodeString: ("a string with Unicode escapes (U&'…') is not answered",
         "Write the characters themselves, or E'\\u0041'."),
-    exp.BitString: ("bit strings (B'…') are not answered", _NUMBER_INSTEAD),
-    exp.HexString: ("bit strings (X'…') are not answered", _NUMBER_INSTEAD),
+    exp.BitString: ("bit strings (B'…') are not answered", None),
+    exp.HexString: ("bit strings (X'…') are not answered", None),
     **dict.fromkeys(
         (
             exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot,
@@ -60,7 +60,7 @@ _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
         ),
         ("operators on bits are not answered", "Use arithmetic: / and % by powers of 2."),
     ),
-    exp.Pad: ("padding a text is not answered", "Write left(a || '   ', 3) for rpad(a, 3)."),
+    exp.Pad: ("padding a text is not answered", None),
     exp.SimilarTo: ("SIMILAR TO is not answered", "Use LIKE or ~ instead."),
     exp.Star: ("* is answered in count(*) only", "Name the attributes; see dp.attributes."),
 }  # fmt: skip
@@ -327,6 +327,24 @@ def _refusal(node: exp.Expr, where: int | None = None) -> StatementError:
         message = f"{what} is not answered"
     if not isinstance(node.parent, exp.Query | None):
         where = where or position(node) or position(node.parent)
-    if hint is None and isinstance(node, exp.AggFunc):
-        hint = "Over records COUNT, SUM, AVG, VARIANCE and STDDEV are answered."
-    return FeatureNotSupported(message, hint=hint, position=where)
+    return FeatureNotSupported(message, hint=hint or _hint(node), position=where)
+
+
+def _hint(node: exp.Expr) -> str | None:
+    """What to write instead of this node, where that depends on more than its class."""
+    match node:
+        case exp.AggFunc():
+            return "Over records COUNT, SUM, AVG, VARIANCE and STDDEV are answered."
+        case exp.Pad() if node.args.get("is_left"):
+            return (
+                "Write CASE WHEN length(a) < 3 THEN right('   ' || a, 3) ELSE left(a, 3) END "
+                "for lpad(a, 3)."
+            )
+        case exp.Pad():
+            return "Write left(a || '   ', 3) for rpad(a, 3)."
+        case exp.BitString() | exp.HexString():
+            digits = node.name.replace("_", "") or "0"
+            number = int(digits, 2 if isinstance(node, exp.BitString) else 16)
+            shown = f": {number}" if number <= _LARGEST_INTEGER else ""
+            return f"Write the number in decimal digits{shown}."
+    return None

@@ -87,7 +87,10 @@ def _postgres_name(item: exp.Expr, sql: str) -> tuple[str, bool]:
 def _type_name(item: exp.Cast) -> str:
     names = {"INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "DOUBLE": "float8"}
     names |= {"DECIMAL": "numeric", "BOOLEAN": "bool", "FLOAT": "float4", "CHAR": "bpchar"}
-    kind = str(item.to.this.value)
+    element = item.to
+    while element.this is exp.DType.ARRAY and element.expressions:
+        element = element.expressions[0]
+    kind = str(element.this.value)
     return names.get(kind, kind.lower())
 
 

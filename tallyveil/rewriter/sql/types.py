@@ -113,7 +113,7 @@ def element(node: exp.Expr, type_of: TypeOf) -> str | None:
     array = node.this.unnest()
     if isinstance(array, exp.Array):
         return common_type([type_of(item) for item in array.expressions])
-    if isinstance(array, exp.Cast) and array.to.expressions:
+    if isinstance(array, exp.Cast) and array.to.this is exp.DType.ARRAY and array.to.expressions:
         return _cast_type(array.to.expressions[0])
     return None
 
