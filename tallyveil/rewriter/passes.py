@@ -24,6 +24,7 @@ from tallyveil.rewriter.engine.public_database import public_table, relation_nam
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
+from tallyveil.rewriter.private.empty_groups import empty_groups_first
 from tallyveil.rewriter.private.interval_columns import add_interval_columns
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noise_checks import noise_checks
@@ -91,7 +92,8 @@ class Draft:
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
     result's columns with a time zone and the numbers of those of type name, the relations of schema
-    dp it reads, cautions about constants above the aggregation, and its private blocks.
+    dp it reads, cautions about constants above the aggregation and about which groups come
+    ``first``, and its private blocks.
     """
 
     cursor: PublicCursor
@@ -106,6 +108,7 @@ class Planning(Draft):
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
     cautions: tuple[Caution, ...] = ()
+    first: tuple[Caution, ...] = ()
     planned: list[PlannedBlock] = field(default_factory=list)
 
     @property
@@ -119,7 +122,7 @@ class Planning(Draft):
         """The plan, after the last pass."""
         noisy = tuple(table for part in self.planned for table in part.tables)
         below = (c for part in self.planned for c in part.cautions)
-        cautions = dict.fromkeys([*self.cautions, *below])
+        cautions = dict.fromkeys([*self.cautions, *below, *self.first])
         return Plan(
             self.collected.workloads(),
             noisy,
@@ -249,6 +252,7 @@ def _check_above(planning: Planning) -> None:
     planning.cautions = check_above(
         planning.tree, planning.bound, catalog.domains, cursor.constant, cursor.time_zone
     )
+    planning.first = empty_groups_first(planning.tree, planning.bound)
 
 
 def _read_public(planning: Planning) -> None:

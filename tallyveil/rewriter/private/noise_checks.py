@@ -7,31 +7,35 @@ divides by a noisy count, so this is asked of the same noisy rows:
     SELECT count(*) FILTER (WHERE (low <= 0 AND high >= 0 AND low < high)), count(*)
     FROM (SELECT t.low, t.high FROM (SELECT …, __l0 AS low, __u0 AS high FROM …) AS t) AS t
 
-and where ORDER BY a noisy column and LIMIT n pick rows, the intervals of rows n and n + 1 are asked
-for. A denominator or column counts if it is an aggregate itself, here or in queries in FROM whose
-rows are not grouped or joined in between, and no condition contains a query: the check is then a
-query by itself. The queries read public and released numbers only.
+and where ORDER BY a noisy column picks rows with LIMIT n, or with a condition that their row_number
+or rank is at most n, the intervals of rows n and n + 1 are asked for. A denominator or column
+counts if it is an aggregate itself, here or in queries in FROM whose rows are not grouped or joined
+in between, and no condition contains a query: the check is then a query by itself. The queries read
+public and released numbers only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
 from tallyveil.rewriter.private.block import NOISY
-from tallyveil.rewriter.private.noisy_select import sorted_by
 from tallyveil.rewriter.query_plan import NoiseCheck
 from tallyveil.rewriter.resolve.record_queries import definition_of
-from tallyveil.rewriter.sql.nodes import duckdb_sql, whole_number
+from tallyveil.rewriter.sql.nodes import duckdb_sql, is_star, whole_number
 
 __all__ = ["noise_checks"]
 
 _DIVISIONS: Final = (exp.Div, exp.IntDiv, exp.Mod)
 _CLAUSES: Final = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_"})
 _WRAPPERS: Final = (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)
+_RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _SOURCES: Final = (exp.Subquery, exp.From, exp.SetOperation, exp.CTE, exp.With)
+
+_Top: TypeAlias = tuple[exp.Select, exp.Expr, int, int]
+"""A SELECT, the first key that sorts its rows, the number of rows left out, and of those shown."""
 
 
 def noise_checks(tree: exp.Expr) -> tuple[NoiseCheck, ...]:
@@ -40,7 +44,7 @@ def noise_checks(tree: exp.Expr) -> tuple[NoiseCheck, ...]:
 
 
 def _ratios(tree: exp.Expr) -> Iterator[NoiseCheck]:
-    denominators: dict[int, tuple[exp.Select, dict[exp.Expr, None]]] = {}
+    denominators: dict[int, tuple[exp.Select, dict[exp.Expr, bool]]] = {}
     for division, divisor in _divisions(tree):
         node, select = _unwrapped(divisor), division.find_ancestor(exp.Select)
         if isinstance(node, exp.Subquery):
@@ -49,24 +53,39 @@ def _ratios(tree: exp.Expr) -> Iterator[NoiseCheck]:
                 continue
             node = select.expressions[0].unalias()
         if select is not None:
-            denominators.setdefault(id(select), (select, {}))[1][node] = None
+            nodes = denominators.setdefault(id(select), (select, {}))[1]
+            nodes[node] = nodes.get(node, False) or _is_infinite(division)
     for select, nodes in denominators.values():
         rows = _rows_of(select)
-        found = [rows.ends(node) for node in nodes] if rows is not None else []
-        ends = [pair for pair in found if pair is not None]
-        if rows is None or not ends:
+        if rows is None:
             continue
         columns, around = [], []
-        for number, (low, high) in enumerate(ends):
-            names = f"__low{number}", f"__high{number}"
-            columns += [exp.alias_(end, name) for end, name in zip((low, high), names, strict=True)]
-            around.append(f"({names[0]} <= 0 AND {names[1]} >= 0 AND {names[0]} < {names[1]})")
+        for number, (node, infinite) in enumerate(nodes.items()):
+            ends = rows.ends(node)
+            if ends is None:
+                continue
+            low, high = f"__low{number}", f"__high{number}"
+            columns += [exp.alias_(end, name) for end, name in zip(ends, (low, high), strict=True)]
+            noise = "" if infinite else f" AND {low} < {high}"
+            around.append(f"({low} <= 0 AND {high} >= 0{noise})")
+        if not columns:
+            continue
         rows.select.set("expressions", columns)
         shown = duckdb_sql(rows.select)
         yield NoiseCheck(
             "ratio",
             f"SELECT count(*) FILTER (WHERE {' OR '.join(around)}), count(*) FROM ({shown}) AS t",
         )
+
+
+def _is_infinite(division: exp.Expr) -> bool:
+    """Whether the quotient by an exact 0 is infinite or NaN, and not NULL."""
+    if not isinstance(division, exp.Div):
+        return False
+    divisor, branch = division.expression, division.parent
+    while isinstance(divisor, exp.Paren | exp.Cast):
+        divisor = divisor.this
+    return not (isinstance(divisor, exp.Nullif) or isinstance(branch, exp.If))
 
 
 def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
@@ -80,24 +99,71 @@ def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 def _rankings(tree: exp.Expr) -> Iterator[NoiseCheck]:
     for select in tree.find_all(exp.Select):
-        order, last = select.args.get("order"), _number(select, "limit")
-        before = _number(select, "offset") if select.args.get("offset") else 0
-        if order is None or not last or before is None:
-            continue
-        rows = _rows_of(select)
-        if rows is None:
-            continue
-        part = order.expressions[0].copy()
-        by = sorted_by(part.this, select).unalias()
-        ends = rows.ends(_unwrapped(by))
-        if ends is None:
-            continue
-        part.set("this", by.copy())
-        rows.select.set("expressions", [*ends])
-        rows.select.set("order", exp.Order(expressions=[part]))
-        rows.select.set("offset", exp.Offset(expression=exp.Literal.number(before + last - 1)))
-        rows.select.set("limit", exp.Limit(expression=exp.Literal.number(2)))
-        yield NoiseCheck("rank", duckdb_sql(rows.select), before + last)
+        for source, part, before, last in (*_limited(select), *_numbered(select)):
+            rows = _rows_of(source)
+            if rows is None:
+                continue
+            by = rows.sorted_by(part.this) if source is select else part.this
+            ends = rows.ends(_unwrapped(by))
+            if ends is None:
+                continue
+            copy = part.copy()
+            copy.set("this", by.copy())
+            rows.select.set("expressions", [*ends])
+            rows.select.set("order", exp.Order(expressions=[copy]))
+            first = exp.Literal.number(before + last - 1)
+            rows.select.set("offset", exp.Offset(expression=first))
+            rows.select.set("limit", exp.Limit(expression=exp.Literal.number(2)))
+            yield NoiseCheck("rank", duckdb_sql(rows.select), before + last)
+
+
+def _limited(select: exp.Select) -> Iterator[_Top]:
+    """The rows that ORDER BY and LIMIT pick."""
+    order, last = select.args.get("order"), _number(select, "limit")
+    before = _number(select, "offset") if select.args.get("offset") else 0
+    if order is not None and last and before is not None:
+        yield select, order.expressions[0], before, last
+
+
+def _numbered(select: exp.Select) -> Iterator[_Top]:
+    """The rows that a condition on their number in some order picks."""
+    where, clause = select.args.get("where"), select.args.get("from_")
+    if where is None or clause is None or select.args.get("joins"):
+        return
+    inner = where.this.unnest()
+    for condition in inner.flatten() if isinstance(inner, exp.And) else [inner]:
+        name, last = _at_most(condition)
+        query = _query(clause.this) if last else None
+        while query is not None:
+            item = next((one for one in query.expressions if one.alias_or_name == name), None)
+            value = None if item is None else item.unalias().unnest()
+            if isinstance(value, exp.Window):
+                order = value.args.get("order")
+                ranks = isinstance(value.this, _RANKS) and not value.args.get("partition_by")
+                if ranks and order is not None:
+                    yield query, order.expressions[0], 0, last
+                break
+            starred = item is None and any(map(is_star, query.expressions))
+            if not (starred or isinstance(value, exp.Column)) or query.args.get("joins"):
+                break
+            name = name if value is None else value.name
+            below = query.args.get("from_")
+            query = None if below is None else _query(below.this)
+
+
+def _at_most(condition: exp.Expr) -> tuple[str, int]:
+    """A column and the number that it is at most, 0 for a condition of another kind."""
+    column, number = condition.args.get("this"), condition.args.get("expression")
+    if isinstance(condition, exp.Between):
+        number = condition.args["high"]
+    elif isinstance(condition, (exp.GT, exp.GTE)):
+        column, number = number, column
+    elif not isinstance(condition, (exp.LT, exp.LTE, exp.EQ)):
+        return "", 0
+    found = whole_number(number)
+    if not isinstance(column, exp.Column) or found is None:
+        return "", 0
+    return column.name, found - isinstance(condition, (exp.LT, exp.GT))
 
 
 def _number(select: exp.Select, clause: str) -> int | None:
@@ -148,6 +214,30 @@ class _Rows:
             low, high = (exp.column(exp.to_identifier(name, quoted=True)) for name in names)
             self._added[node.name] = low, high
         return self._added[node.name]
+
+    def sorted_by(self, key: exp.Expr) -> exp.Expr:
+        """What a position or an alias in ORDER BY stands for."""
+        number, names = whole_number(key), self.names
+        if number is not None and 0 < number <= len(names):
+            key = exp.column(names[number - 1], quoted=True)
+        if not isinstance(key, exp.Column) or key.table:
+            return key
+        items: list[exp.Expr] = self.select.expressions
+        return next((item.unalias() for item in items if item.alias_or_name == key.name), key)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of the result."""
+        found: list[str] = []
+        for item in self.select.expressions:
+            if is_star(item):
+                star = item.this if isinstance(item, exp.Column) else item
+                without = {one.name for one in star.args.get("except_") or ()}
+                below = [] if self.inner is None else self.inner.names
+                found += [name for name in below if name not in without]
+            else:
+                found.append(item.alias_or_name)
+        return found
 
     def ends_of_column(self, name: str) -> tuple[exp.Expr, exp.Expr] | None:
         """As `ends`, of a column of the result."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sqlglot import exp
 
@@ -14,16 +13,14 @@ from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, evaluate
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
-from tallyveil.rewriter.private.moments import MOMENTS, centring
+from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.private.undeclared import empty_result_caution
 from tallyveil.rewriter.query_plan import Caution, NoisyTable
-from tallyveil.rewriter.sql.nodes import position, unfiltered, unlink
+from tallyveil.rewriter.sql.nodes import unlink
 
-__all__ = ["PlannedBlock", "plan_block", "sorted_by"]
-
-_MAY_BE_NULL: Final[tuple[type[exp.Expr], ...]] = (exp.Avg, *MOMENTS)
+__all__ = ["PlannedBlock", "plan_block"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,6 @@ def plan_block(
     cautions = block.cautions or empty_result_caution(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
     )
-    cautions += _nulls_first(block.select)
     replaced = list(block.select.iter_expressions())
     block.select.set("from_", exp.From(this=_source(tables)))
     block.select.set("joins", None)
@@ -92,7 +88,6 @@ def plan_block(
         block.select.set(clause, value)
     kept = set(map(id, block.select.iter_expressions()))
     unlink(node for node in replaced if id(node) not in kept)
-    cautions += _nulls_first(block.select)
     return PlannedBlock(block, name, outputs, tuple(evaluated), tables, remarks, cautions)
 
 
@@ -153,36 +148,3 @@ def _order(outputs: Outputs, order: exp.Order) -> exp.Order:
             copy.set("this", outputs.rewrite(part.this))
         parts.append(copy)
     return exp.Order(expressions=parts)
-
-
-def _nulls_first(select: exp.Select) -> tuple[Caution, ...]:
-    """A caution if ORDER BY and LIMIT show empty groups first: an average is NULL where the noisy
-    count is not positive, and PostgreSQL sorts NULLs before all values in descending order.
-    """
-    order = select.args.get("order")
-    if order is None or not (select.args.get("limit") or select.args.get("fetch")):
-        return ()
-    for part in order.expressions:
-        node = sorted_by(part.this, select)
-        average = any(isinstance(unfiltered(one), _MAY_BE_NULL) for one in node.walk())
-        if part.args.get("nulls_first") and average and not node.find(exp.Coalesce):
-            return (
-                Caution(
-                    "ORDER BY puts groups without an average first",
-                    detail="An average is NULL where the noisy count is not positive,"
-                    " and NULL comes before all values in this order.",
-                    hint="Add NULLS LAST after the column in ORDER BY.",
-                    position=position(part.this),
-                ),
-            )
-    return ()
-
-
-def sorted_by(node: exp.Expr, select: exp.Select) -> exp.Expr:
-    """The item that a position or an alias in ORDER BY stands for."""
-    items: list[exp.Expr] = select.expressions
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return items[int(node.this) - 1]
-    if isinstance(node, exp.Column) and not node.table:
-        return next((item for item in items if item.alias == node.name), node)
-    return node

@@ -115,13 +115,42 @@ class Bound:
     def value(self, select: exp.Select, number: int) -> exp.Expr | Place | None:
         """The SELECT's column of that number: an expression, or for ``*`` its place in FROM."""
         columns = self._columns(select)
-        if number >= len(columns):
+        if not 0 <= number < len(columns):
             return None
         found = columns[number][1]
         if isinstance(found, tuple):
             return found
         item: exp.Expr = select.expressions[found]
         return item.unalias()
+
+    def written(self, query: exp.Expr, number: int) -> list[exp.Expr]:
+        """The expressions that a query's column is: one for each side of a UNION, and none for a
+        column of a table."""
+        found: list[exp.Expr] = []
+        for side in leaves(query):
+            value = self.value(side, number) if isinstance(side, exp.Select) else None
+            if isinstance(value, tuple):
+                found += self._written_in(*value)
+            elif value is not None:
+                found.append(value)
+        return found
+
+    def named(self, column: exp.Column) -> list[exp.Expr]:
+        """As `written`, of the column of a query in FROM, or the item, that a name means."""
+        select = column.find_ancestor(exp.Select)
+        while select is not None:
+            for place in self.places(column, select):
+                return self._written_in(*place)
+            if not column.table:
+                for item in select.expressions:
+                    if isinstance(item, exp.Alias) and item.alias == column.name:
+                        return [item.this]
+            select = _enclosing(select)
+        return []
+
+    def _written_in(self, source: exp.Expr, number: int) -> list[exp.Expr]:
+        definition = definition_of(source)
+        return self.written(source if definition is None else definition.this, number)
 
     def names(self, source: exp.Expr) -> list[str]:
         """The names of the columns of an item of FROM, as it renames them.
