@@ -166,7 +166,7 @@ def compare(
         beside = found[systems[0].name, ONE] if sql == ONE else found[system.name, ONE]
         ratios = {
             "x_per_second": round(one["per_second"] / beside["per_second"], 3),
-            "x_p99": round(one["p99_ms"] / beside["p99_ms"], 2),
+            "x_p99": round(one["p99_ms"] / beside["p99_ms"], 2) if beside["p99_ms"] else None,
             # The system counts in hundredths of a second, of which a short run may use none.
             "x_cpu": round(one["cpu_us"] / beside["cpu_us"], 2) if beside["cpu_us"] else None,
         }

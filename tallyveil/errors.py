@@ -42,7 +42,9 @@ __all__ = [
     "InvalidCursorDefinition",
     "InvalidDatetimeFormat",
     "InvalidEncoding",
+    "InvalidEscapeSequence",
     "InvalidLimit",
+    "InvalidNtile",
     "InvalidOffset",
     "InvalidParameterValue",
     "InvalidRegularExpression",
@@ -70,6 +72,7 @@ __all__ = [
     "UndefinedTable",
     "UnprovenPrivacy",
     "WindowingError",
+    "WrongObjectType",
     "positions_from",
 ]
 

@@ -118,6 +118,7 @@ class _Values:
 
     def empty(self, node: exp.Expr) -> _Empty:
         if id(node) not in self._empty:
+            self._empty[id(node)] = _NEITHER  # a name that refers to itself is refused later
             self._empty[id(node)] = self._found(node)
         return self._empty[id(node)]
 
@@ -168,6 +169,7 @@ class _Values:
     def noisy(self, node: exp.Expr) -> bool:
         """Whether it depends on an aggregate over the records of a group, not of all groups."""
         if id(node) not in self._noisy:
+            self._noisy[id(node)] = False
             self._noisy[id(node)] = self._depends(node)
         return self._noisy[id(node)]
 
