@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from tallyveil.knowledge.system import ANY_KINDS, WRITTEN_OUT, System
 from tallyveil.workload.workload import Column
 
 __all__ = ["Remade"]
+
+_PARTS: Final = 16
+"""Blocks of the rows of one basis. A cache keeps only one value of more than an eighth of it."""
 
 
 class Remade:
@@ -47,16 +51,16 @@ class Remade:
         keys = [(column.row_keys[row], content_at(column, row), basis) for row, basis in pairs]
         found = self._found.find_all(keys)
         missing: dict[Basis, list[int]] = {}
-        for (row, basis), estimate in zip(pairs, found, strict=True):
-            if estimate is None:
-                missing.setdefault(basis, []).append(row)
-        if not missing:
-            return found
-        for basis, rows in missing.items():
-            self._derive(column.take(np.array(rows, dtype=np.int64)), basis)
-        return self._found.find_all(keys)
+        for place, (_, basis) in enumerate(pairs):
+            if found[place] is None:
+                missing.setdefault(basis, []).append(place)
+        for basis, places in missing.items():
+            rows = np.array([pairs[place][0] for place in places], dtype=np.int64)
+            for place, one in zip(places, self._derive(column.take(rows), basis), strict=True):
+                found[place] = one
+        return found
 
-    def _derive(self, part: Column, basis: Basis) -> None:
+    def _derive(self, part: Column, basis: Basis) -> list[Estimate | None]:
         """Make the estimates of some rows from ``basis`` again, and cache them."""
         if basis.parts:
             estimates = [self._summed(basis, *row) for row in part.named_rows]
@@ -66,6 +70,7 @@ class Remade:
         self._found.put(
             basis, {key: (content, one) for (key, content), one in every if one is not None}
         )
+        return estimates
 
     def _summed(self, basis: Basis, key: bytes, content: int) -> Estimate | None:
         """The estimate of the row of this key and content as the sum of the basis's parts; None if
@@ -169,26 +174,35 @@ class _Block:
 
 
 class _Found:
-    """A cache of estimates by basis and row key, for all multiples of a row. Thread-safe."""
+    """A cache of estimates by basis and row key, for all multiples of a row. Thread-safe.
+
+    The rows of one basis are in several blocks, so that none of many rows is too large to keep.
+    """
 
     def __init__(self) -> None:
-        self._cache: Cache[_Block] = Cache(20_000, 1 << 28, lambda _, block: block.size)
+        self._cache: Cache[_Block] = Cache(200_000, 1 << 28, lambda _, block: block.size)
 
     def put(self, basis: Basis, rows: Mapping[bytes, tuple[int, Estimate]]) -> None:
-        before = self._cache.find(basis)
-        if before is not None:
-            rows = {key: row for key, row in rows.items() if key not in before.places}
-        if rows:
-            block = _Block.of(rows)
-            self._cache.put(basis, block if before is None else before.extended(block))
+        parts: dict[int, dict[bytes, tuple[int, Estimate]]] = {}
+        for key, row in rows.items():
+            parts.setdefault(key[0] % _PARTS, {})[key] = row
+        for part, own in parts.items():
+            before = self._cache.find((part, basis))
+            if before is not None:
+                own = {key: row for key, row in own.items() if key not in before.places}
+            if own:
+                block = _Block.of(own)
+                block = block if before is None else before.extended(block)
+                self._cache.put((part, basis), block)
 
     def find_all(self, rows: Sequence[tuple[bytes, int, Basis]]) -> list[Estimate | None]:
         """The estimate for each row's key, content and basis, or None."""
-        blocks: dict[int, _Block | None] = {}  # by identity, since a basis may be long
+        blocks: dict[tuple[int, int], _Block | None] = {}  # by identity: a basis may be long
         found = list[Estimate | None]()
         for key, content, basis in rows:
-            if id(basis) not in blocks:
-                blocks[id(basis)] = self._cache.find(basis)
-            block = blocks[id(basis)]
+            part = key[0] % _PARTS
+            if (part, id(basis)) not in blocks:
+                blocks[part, id(basis)] = self._cache.find((part, basis))
+            block = blocks[part, id(basis)]
             found.append(None if block is None else block.find(key, content))
         return found

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from tallyveil.accountant import ROW_BYTES, Basis, Derivation, Part, encode_column
+from tallyveil.cache import Cache
 from tallyveil.inference import DiscreteLaplaceLaw, Solved
 from tallyveil.knowledge import Aim, Answers
 from tallyveil.knowledge.answers.estimate import Estimate
+from tallyveil.knowledge.remade import Remade
 from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import System
@@ -75,6 +77,25 @@ def test_an_estimate_from_very_many_answers_takes_bounded_memory_to_make_again(
     assert [*Reported(state).at_least(column, Answers.unknown(1), aim)] == [None]
     assert len(entries) == 1
     assert 200_000 < entries[0] <= 2_000_000
+
+
+@pytest.mark.parametrize("room", [1 << 28, 1])
+def test_what_is_made_again_needs_no_cache(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """Otherwise an interval could be wider than it was, where much was reported."""
+    state, ones = State(1), np.eye(6, dtype=np.int64)
+    groups, total = Column((factor(ones, ["a"]),)), Column((factor([ones.sum(axis=0)], ["a"]),))
+    for number, column in enumerate((groups, total, groups)):
+        state.learn(release(number, column))
+    remade, two = Remade(state), (Basis((0, 1)), Basis((1, 2)))
+    monkeypatch.setattr(remade._found, "_cache", Cache(1_000, room, lambda _, block: block.size))
+    pairs = [(row, basis) for row in range(6) for basis in two]
+    found = [remade.estimates(groups, pairs) for _ in range(2)]
+    for made in found:
+        alone = [remade.make(groups, basis, 1_000)[row] for row, basis in pairs]
+        assert [one and (one.value, one.variance) for one in made] == [
+            one and (one.value, one.variance) for one in alone
+        ]
+        assert None not in made
 
 
 def test_a_sum_is_made_again_from_its_parts() -> None:

@@ -51,6 +51,18 @@ def test_many_columns_of_one_key_share_no_memory_with_what_they_replace() -> Non
     assert len(index._sets) == 2
 
 
+def test_a_wide_column_that_nobody_settles_is_settled_by_those_who_look() -> None:
+    """As where another process sold it."""
+    wide = tuple(key(n) for n in range(row_index._MANY + 1))
+    index = RowIndex()
+    index.add(0, wide)
+    for _ in range(row_index._LOOKS):
+        assert index.find((wide[7],)) == [(0,)]
+        assert index._waiting
+    assert index.find((wide[7],)) == [(0,)]
+    assert not index._waiting
+
+
 def test_threads_find_while_another_adds_and_settles() -> None:
     """A column is found from when it was added, once, however far it is settled."""
     wide = tuple(key(n) for n in range(row_index._MANY + 1))

@@ -22,6 +22,7 @@ __all__ = ["RowIndex"]
 
 _FEW: Final = 4  # keys, or columns
 _MANY: Final = 4_096
+_LOOKS: Final = 16  # searches of columns that wait, after which it takes less time to settle them
 _HALF: Final = 8  # bytes
 
 _Numbers: TypeAlias = tuple[int, ...]
@@ -34,7 +35,8 @@ class RowIndex:
     halves of the keys; later ones are in a dictionary. Threads may share it, but only one may add.
 
     Columns of many rows wait until `settle` puts them into the dictionary, since that takes a while
-    and whoever adds them holds a lock. `find` searches those that wait one by one.
+    and whoever adds them holds a lock. `find` searches those that wait one by one, and settles them
+    itself if nobody has for long, as where another process sold them.
     """
 
     def __init__(self, numbers: IntArray | None = None, halves: _Halves | None = None) -> None:
@@ -51,6 +53,7 @@ class RowIndex:
         self._keys_in = dict[int, int]()
         self._next_set = 0
         self._waiting: list[tuple[int, Sequence[bytes]]] = []
+        self._looks = 0
         self._settling = ranked_lock(Rank.LEAF)
 
     def add(self, number: int, keys: Sequence[bytes]) -> None:
@@ -68,6 +71,7 @@ class RowIndex:
                 if self._waiting:  # no other thread has settled it meanwhile
                     self._index(*self._waiting[0])
                     del self._waiting[0]
+        self._looks = 0
 
     def _index(self, number: int, keys: Sequence[bytes]) -> None:
         extended = dict[int, int]()
@@ -102,8 +106,10 @@ class RowIndex:
 
     def find(self, keys: Sequence[bytes]) -> list[_Numbers] | None:
         """The columns that contain each key's row, in ascending order; None if no key has any."""
-        if len(self._waiting) > _FEW:
-            self.settle()
+        if self._waiting:
+            self._looks += 1  # about: other threads look too
+            if len(self._waiting) > _FEW or self._looks > _LOOKS:
+                self.settle()
         waiting = tuple(self._waiting)  # before the rest is read: some may be settled meanwhile
         found = self._settled(keys)
         for number, own in waiting:

@@ -137,16 +137,24 @@ class Bound:
 
     def named(self, column: exp.Column) -> list[exp.Expr]:
         """As `written`, of the column of a query in FROM, or the item, that a name means."""
+        meant = self._meant(column)
+        if isinstance(meant, tuple):
+            return self._written_in(*meant)
+        return [] if meant is None else [meant]
+
+    def _meant(self, column: exp.Column) -> Place | exp.Expr | None:
+        """The innermost place in FROM, or item of a SELECT, that has the column's name."""
         select = column.find_ancestor(exp.Select)
         while select is not None:
             for place in self.places(column, select):
-                return self._written_in(*place)
+                return place
             if not column.table:
                 for item in select.expressions:
                     if isinstance(item, exp.Alias) and item.alias == column.name:
-                        return [item.this]
+                        meant: exp.Expr = item.this
+                        return meant
             select = _enclosing(select)
-        return []
+        return None
 
     def _written_in(self, source: exp.Expr, number: int) -> list[exp.Expr]:
         definition = definition_of(source)
@@ -259,7 +267,8 @@ class Bound:
 
     def _found(self, node: exp.Expr) -> Facts:
         if isinstance(node, exp.Column):
-            return self._column(node)
+            meant = self._meant(node)
+            return self._in_place(*meant) if isinstance(meant, tuple) else self.of(meant)
         if isinstance(node, exp.Query):
             return self._output(node, 0)
         declared = static_type(node, self.declared_type_of)
@@ -276,18 +285,6 @@ class Bound:
             origins = ()
         names = bool(node.meta_get(OF_TYPE_NAME))
         return Facts(static_type(node, self.type_of), declared, origins, names)
-
-    def _column(self, column: exp.Column) -> Facts:
-        select = column.find_ancestor(exp.Select)
-        while select is not None:
-            for place in self.places(column, select):
-                return self._in_place(*place)
-            if not column.table:
-                for item in select.expressions:
-                    if isinstance(item, exp.Alias) and item.alias == column.name:
-                        return self.of(item.this)
-            select = _enclosing(select)
-        return Facts()
 
     def _in_place(self, source: exp.Expr, number: int) -> Facts:
         definition = definition_of(source)
