@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -12,7 +12,12 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.accountant import Quote, TableQuote
 from tallyveil.deadline import Deadline
-from tallyveil.errors import FeatureNotSupported, StatementError, positions_from
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidParameterValue,
+    StatementError,
+    positions_from,
+)
 from tallyveil.gate.answering import Answering
 from tallyveil.gate.commands import described_columns, parse_piece, shown_columns
 from tallyveil.gate.explaining import as_rows, explanation, plan_columns
@@ -129,9 +134,14 @@ class GateSession:
 
     def by_number(self, sql: str, parameters: Parameters) -> tuple[str, Sequence[Any]]:
         """The statement with its parameters numbered, if their values are given by name."""
-        if not isinstance(parameters, Mapping):
-            return sql, parameters
-        return by_number(sql, parameters, self._planner.dialect)
+        if isinstance(parameters, Mapping):
+            return by_number(sql, parameters, self._planner.dialect)
+        if isinstance(parameters, str | bytes) or not isinstance(parameters, Iterable):
+            raise InvalidParameterValue(
+                f"parameters are given as {type(parameters).__name__}",
+                hint="Give a list of values, such as [30], or a mapping of names to values.",
+            )
+        return sql, tuple(parameters)
 
     def explain(self, statement: Statement) -> tuple[list[str], list[TableQuote]]:
         """The lines of EXPLAIN for a query, and what it would cost. For the shell."""

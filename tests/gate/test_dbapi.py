@@ -150,6 +150,13 @@ def test_a_text_is_no_parameter_whatever_it_holds(connect: Connect) -> None:
     assert found == [("Cooper's", text)]
 
 
+@pytest.mark.parametrize("given", [3, "3", b"3", None])
+def test_parameters_are_values_in_a_list_or_by_name(connect: Connect, given: Any) -> None:
+    for ask in (connect().execute, connect().sql):
+        with pytest.raises(tallyveil.Error, match=f"given as {type(given).__name__}"):
+            ask("SELECT count(*) FROM person WHERE age > $1", given)
+
+
 def test_a_closed_connection_closes_its_cursors(connect: Connect) -> None:
     connection = connect()
     cursor = connection.cursor()
