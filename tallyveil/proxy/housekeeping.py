@@ -2,10 +2,10 @@
 
 A full collection visits all objects and stops every thread meanwhile. Python by itself would make
 one within a statement, whoever's that is. So this module makes them instead, each before there is
-much to visit: in steps while heavy statements run, and once when they have ended. What each leaves
-is set aside, as is what existed when the server began to listen: most of it lives long, such as the
-history of each table. Collections visit it again only when twice as much is set aside as was in use
-the last time, since some of it may have become garbage.
+much to visit: in steps while long statements run, and once when heavy ones have ended. What each
+leaves is set aside, as is what existed when the server began to listen: most of it lives long, such
+as the history of each table. Collections visit it again only when twice as much is set aside as was
+in use the last time, since some of it may have become garbage.
 
 Then it asks the C library, which keeps freed memory for later, to return it. At its start the
 thread imports modules that some statements need and most shell commands do not.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -31,14 +32,18 @@ __all__ = ["Housekeeping", "beside_long", "short_pauses"]
 DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
 
+LOOK: Final = 0.05
+"""Seconds between two looks while long statements run. One of many sums makes 300,000 objects in
+0.3 seconds, to visit which would take 50 to 150 ms (`bench.fairness`)."""
+
 EVERY: Final = 60.0
 """Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
 
-STEP: Final = 4
-GROWN: Final = 20_000
-"""The collections of the middle generation, each after 7,000 new objects, after which the oldest is
-measured while heavy statements run; and the new objects there after which they are collected. Where
-there are fewer, statements leave little behind."""
+STEP: Final = 6
+"""The collections of the middle generation after which the oldest is collected while long
+statements run. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot
+be counted: whoever lists them holds tuples that other threads are about to fill, which then fail
+with a SystemError."""
 
 ASIDE: Final = 1_000_000
 """The objects set aside before any are visited again; the next time it is twice the objects that
@@ -89,11 +94,13 @@ def beside_long(long: bool) -> None:
 
 
 class Housekeeping:
-    """A thread that tidies up after heavy statements. ``busy()`` returns whether one is running."""
+    """A thread that collects garbage beside long statements and tidies up after heavy ones.
+    ``busy()`` returns whether a long statement is running."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
         self._busy = busy
-        self._due = threading.Event()
+        self._due = True
+        self._woken = threading.Event()
         self._closed = threading.Event()
         self._aside, self._most_aside = 0, ASIDE
         self._thread = threading.Thread(target=self._run, name="tallyveil-housekeeping")
@@ -103,55 +110,58 @@ class Housekeeping:
         keep_freed()
         self._thread.start()
 
+    def watch(self) -> None:
+        """A statement has become long, and may make many objects."""
+        self._woken.set()
+
     def due(self) -> None:
-        """Request a run: a heavy statement has ended, or much memory was freed."""
-        self._due.set()
+        """Request to tidy up: a heavy statement has ended, or much memory was freed."""
+        self._due = True
+        self._woken.set()
 
     def close(self) -> None:
         self._closed.set()
-        self._due.set()
+        self._woken.set()
 
     def _run(self) -> None:
         for module in LATER:
             importlib.import_module(module)
         gc.freeze()  # modules stay as long as what existed at the start
         while not self._closed.is_set():
-            self._due.wait(EVERY)
-            self._due.clear()
-            waited = 0.0
-            while not self._closed.wait(DELAY) and self._active() and waited < EVERY:
-                waited += DELAY
-                if gc.get_count()[2] >= STEP and _old() >= GROWN:
+            timely = self._woken.wait(EVERY)
+            self._woken.clear()
+            waited = idle = 0.0
+            while idle < DELAY and waited < EVERY and not self._closed.wait(LOOK):
+                idle = 0.0 if self._active() else idle + LOOK
+                waited += LOOK
+                if gc.get_count()[2] >= STEP:
                     self._collect()
             if self._closed.is_set():
                 return
-            if gc.get_count()[2]:
-                self._collect()
-            give_back()
+            if self._due or not timely or waited >= EVERY:
+                self._due = False
+                if gc.get_count()[2]:
+                    self._collect()
+                give_back()
 
     def _collect(self) -> None:
         if self._aside >= self._most_aside:
-            self._aside = gc.get_freeze_count()  # some were freed with the last reference to them
+            self._aside = gc.get_freeze_count()  # the sum so far is of upper bounds
         every = self._aside >= self._most_aside
         if every:
             gc.unfreeze()
+        new = gc.get_count()[2] * math.prod(gc.get_threshold()[:2])
         gc.collect()
-        left = _old()
         gc.freeze()
-        self._aside = left if every else self._aside + left
+        self._aside = gc.get_freeze_count() if every else self._aside + new
         if every:
-            self._most_aside = max(ASIDE, 2 * left)
+            self._most_aside = max(ASIDE, 2 * self._aside)
 
     def _active(self) -> bool:
-        """Whether a heavy statement is running, or has ended since the last call."""
-        busy, ended = self._busy(), self._due.is_set()
-        self._due.clear()
-        return busy or ended
-
-
-def _old() -> int:
-    """The number of objects in the oldest generation, without those set aside."""
-    return len(gc.get_objects(generation=2))
+        """Whether a long statement is running, or has begun or ended since the last call."""
+        busy, woken = self._busy(), self._woken.is_set()
+        self._woken.clear()
+        return busy or woken
 
 
 def give_back() -> None:

@@ -71,9 +71,9 @@ class Turns:
         self._used: dict[str, tuple[float, float]] = {}
 
     @property
-    def heavy(self) -> bool:
-        """Whether a heavy statement is running."""
-        return self._heavy > 0
+    def long(self) -> bool:
+        """Whether a long statement is running; heavy ones are long."""
+        return self._long > 0
 
     def begin(self, analyst: str) -> Turn:
         """Begin a turn: the calling thread works for ``analyst`` from now on."""

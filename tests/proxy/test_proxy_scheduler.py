@@ -228,6 +228,7 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
     monkeypatch.setattr(gc, "collect", lambda: collected.append(None))
     monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 1))
     monkeypatch.setattr(housekeeping, "DELAY", 0.001)
+    monkeypatch.setattr(housekeeping, "LOOK", 0.001)
     monkeypatch.setattr(housekeeping, "give_back", given)
     keeper = housekeeping.Housekeeping(busy)
     keeper.start()
@@ -241,62 +242,66 @@ def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.Monke
     assert len(collected) == 2
 
 
-def test_garbage_is_collected_in_steps_while_heavy_statements_run(
+def test_garbage_is_collected_in_steps_while_long_statements_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each before there is much: to wait for their end would make one collection of all of it."""
-    old, collected, counts = 0, threading.Event(), list[int]()
+    made, collected, counts = 0, threading.Event(), list[int]()
 
     def busy() -> bool:
-        nonlocal old
-        old += housekeeping.GROWN // 4
+        nonlocal made
+        made += 1
         return True
 
     def collect() -> None:
-        nonlocal old
-        counts.append(old)
-        old = 0
+        nonlocal made
+        counts.append(made)
+        made = 0
         if len(counts) == 3:
             collected.set()
 
     monkeypatch.setattr(gc, "collect", collect)
-    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, housekeeping.STEP))
-    monkeypatch.setattr(housekeeping, "_old", lambda: old)
-    monkeypatch.setattr(housekeeping, "DELAY", 0.001)
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, made))
+    monkeypatch.setattr(gc, "get_objects", None)  # it breaks what other threads are making
+    monkeypatch.setattr(housekeeping, "LOOK", 0.001)
     keeper = housekeeping.Housekeeping(busy)
     keeper.start()
-    keeper.due()
+    keeper.watch()
     assert collected.wait(10)
     keeper.close()
-    assert counts[:3] == [housekeeping.GROWN] * 3
+    assert counts[:3] == [housekeeping.STEP] * 3
 
 
 def test_what_collections_leave_is_visited_again_when_there_is_twice_as_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Most of it lives long, but syntax trees that a cache has dropped are garbage."""
-    aside, old, visited = 0, 0, list[int]()
+    """Most of it lives long, but syntax trees that a cache has dropped are garbage. How much there
+    is, is counted only when there may be so much: half of it is less than the bound says."""
+    aside, young, visited = 0, 0, list[int]()
+    collections = housekeeping.ASIDE // 5 // 7_000
 
     def freeze() -> None:
-        nonlocal aside, old
-        aside, old = aside + old, 0
+        nonlocal aside, young
+        aside, young = aside + young, 0
 
     def unfreeze() -> None:
-        nonlocal aside, old
+        nonlocal aside, young
         visited.append(aside)
         # A quarter is garbage.
-        aside, old = 0, old + aside * 3 // 4
+        aside, young = 0, young + aside * 3 // 4
 
     monkeypatch.setattr(gc, "collect", lambda: None)
     monkeypatch.setattr(gc, "freeze", freeze)
     monkeypatch.setattr(gc, "unfreeze", unfreeze)
     monkeypatch.setattr(gc, "get_freeze_count", lambda: aside)
-    monkeypatch.setattr(housekeeping, "_old", lambda: old)
+    monkeypatch.setattr(gc, "get_threshold", lambda: (700, 10, 1 << 30))
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, collections))
+    monkeypatch.setattr(gc, "get_objects", None)
     keeper = housekeeping.Housekeeping(lambda: False)
-    for _ in range(30):
-        old += housekeeping.ASIDE // 5
+    for _ in range(60):
+        young += collections * 3_500
         keeper._collect()
-    assert visited[0] == housekeeping.ASIDE
+    assert 0 <= visited[0] - housekeeping.ASIDE <= collections * 3_500
     assert [after > before for before, after in itertools.pairwise(visited)] == [True, True]
 
 
