@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ _Key: TypeAlias = list[Written]
 
 class AgentPart(Declaration):
     """One agent's part of a release. ``counts`` are the released counts, for ``keys``, the values
-    of ``count_by``. ``fingerprint`` is that of `Counted`: the rest of the part follows from it,
-    except its counts, its agent and its number."""
+    of ``count_by``. ``fingerprint`` is that of `Counted` with the number of the release: the rest of
+    the part follows from it, except its counts and its agent."""
 
     plan: str
     table: str
@@ -42,7 +43,7 @@ class AgentPart(Declaration):
         return cls(
             plan=plan.name,
             table=plan.table,
-            fingerprint=counted.fingerprint,
+            fingerprint=_sealed(counted.fingerprint, number),
             release=number,
             agent=agent,
             agents=list(plan.agents),
@@ -87,7 +88,12 @@ class AgentPart(Declaration):
             raise ValueError
         read = [[json.loads(value) for value in own] for own in values]
         cells = list(zip(self.count_by, read, strict=True))
-        return fingerprint(self.plan, self.table, cells, self.totals, self.scale, self.agents)
+        plan = fingerprint(self.plan, self.table, cells, self.totals, self.scale, self.agents)
+        return _sealed(plan, self.release)
+
+
+def _sealed(plan: str, release: int) -> str:
+    return hashlib.sha256(f"{plan} {release}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,7 @@ def test_a_part_in_which_something_was_changed_is_not_combined(agents: list[Agen
     changes = {
         "plan": "discharges",
         "table": "person",
+        "release": 2,
         "agents": ["north"],
         "count_by": ["band", "sex"],
         "totals": [],
