@@ -22,8 +22,8 @@ _Key: TypeAlias = list[Written]
 
 class AgentPart(Declaration):
     """One agent's part of a release. ``counts`` are the released counts, for ``keys``, the values
-    of ``count_by``. ``fingerprint`` is that of `Counted` with the number of the release: the rest of
-    the part follows from it, except its counts and its agent."""
+    of ``count_by``. ``fingerprint`` is that of `Counted` with the number of the release: the
+    rest of the part follows from it, except its counts and its agent."""
 
     plan: str
     table: str

@@ -71,7 +71,7 @@ def _gate_in_memory(policy: Policy) -> Gate:
     if policy.ledger.exists():
         with closing(Ledger(policy.ledger, create=False)) as ledger:
             secret = ledger.secret
-    in_memory = {"ledger_file": LedgerFile(Path(":memory:"))}
+    in_memory = {"ledger_file": LedgerFile(Path(":memory:")), "cubes": None}
     return Gate(policy.model_copy(update=in_memory), secret=secret)
 
 

@@ -12,12 +12,14 @@ privacy unit are counted.
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.cube_loading import Undeclared, as_read, load_cubes, rows_left_out, undeclared
 from tallyveil.cube.public_tables import check_public, load_public
+from tallyveil.cube.sealed_cubes import SealedCubes
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.sources import Given, check_files, connected
 
 __all__ = [
     "Cube",
     "Given",
+    "SealedCubes",
     "Undeclared",
     "as_read",
     "check_files",

@@ -21,7 +21,16 @@ from tallyveil.accountant import (
     invariants_of,
 )
 from tallyveil.cache import OBJECT, Cache, key_bytes
-from tallyveil.cube import Cube, Given, as_read, connected, load_cubes, load_public, relations_read
+from tallyveil.cube import (
+    Cube,
+    Given,
+    SealedCubes,
+    as_read,
+    connected,
+    load_cubes,
+    load_public,
+    relations_read,
+)
 from tallyveil.errors import PolicyError
 from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
 from tallyveil.gate.deciding.choice import Choice
@@ -144,9 +153,14 @@ class Gate(Shared):
         with connected(policy, source) as given, ExitStack() as opened:
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
-            self.accounts = accounts(policy, relations_read(policy, source))
+            self._sealed: SealedCubes | None = None
+            if policy.cubes is not None and source is None:
+                self._sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
+            kept = {} if self._sealed is None else self._sealed.read_all(policy)
+            known = len(kept) == len(policy.tables)
+            self.accounts = accounts(policy, {} if known else relations_read(policy, source))
             self._budgets = budgets
-            self._load(policy, given, time_limit, opened)
+            self._load(policy, given, kept, time_limit, opened)
             opened.pop_all()
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
         self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
@@ -155,16 +169,23 @@ class Gate(Shared):
         self,
         policy: Policy,
         source: duckdb.DuckDBPyConnection | None,
+        kept: Mapping[str, Cube],
         time_limit: float,
         opened: ExitStack,
     ) -> None:
         # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
-        cubes = load_cubes(policy, source, key=self._ledger.key("rows"))
+        others = {name: table for name, table in policy.tables.items() if name not in kept}
+        to_count = policy.model_copy(update={"tables": others})
+        counted = load_cubes(to_count, source, key=self._ledger.key("rows")) if others else {}
+        cubes = {name: kept.get(name) or counted[name] for name in policy.tables}
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
         self.digests = {name: cube.digest for name, cube in cubes.items()}
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
+        if self._sealed is not None:
+            for name, cube in counted.items():
+                self._sealed.write(policy.tables[name], cube)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)

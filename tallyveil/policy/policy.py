@@ -20,6 +20,7 @@ from tallyveil.policy.tables import PublicTable, Source, Table
 from tallyveil.policy.value_checks import (
     Confidence,
     Epsilon,
+    FilePath,
     HalfWidth,
     LedgerPath,
     MechanismName,
@@ -141,6 +142,9 @@ class Policy(Declaration):
     )
     server: Serving = Field(default_factory=Serving, description="a table [server]")
     catalog: CatalogChoice = Field(default_factory=CatalogChoice, description="a table [catalog]")
+    cubes: FilePath | None = Field(
+        default=None, description='a folder in quotes such as "people.cubes"'
+    )
     ledger_file: LedgerPath = Field(
         default_factory=lambda: {"must_exist": False}, alias="ledger", validate_default=True
     )

@@ -25,7 +25,7 @@ from tallyveil.accountant.store.ledger_records import R, Record
 
 __all__ = ["LedgerAdvanced", "LedgerStore", "Seen", "Snapshot", "Transaction"]
 
-_Purpose: TypeAlias = Literal["data", "rows", "marks"]
+_Purpose: TypeAlias = Literal["data", "rows", "marks", "cubes"]
 
 
 class LedgerAdvanced(Exception):

@@ -1,0 +1,154 @@
+"""What was counted, kept in files that only the ledger's owner can make and read.
+
+A restart and further processes of the same ledger load the counts instead of reading the source
+again. The file of a table has mode 0600 and ends in a keyed digest (BLAKE2b under a key of the
+ledger), so that it is refused if it was changed, or under another ledger. It holds the fingerprint
+of the table's declaration; where that differs, the table is counted, and the ledger decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from tallyveil.arrays import IntArray
+from tallyveil.cube.cube import Cube
+from tallyveil.errors import OutputError, SourceError
+from tallyveil.files import flush
+from tallyveil.policy import Policy, Table
+
+__all__ = ["SealedCubes"]
+
+_BEGINS: Final = b"tallyveil cube 1\n"
+_DIGEST: Final = 32
+_CHUNK: Final = 1 << 20
+_DELETE: Final = "Delete the file: then the table is counted again from its source."
+
+
+class SealedCubes:
+    """The files of one policy in a ``folder``, under the ledger's ``key``."""
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._folder = folder
+        self._key = key
+
+    def read_all(self, policy: Policy) -> dict[str, Cube]:
+        """The cubes that were kept, as `read`."""
+        found = {name: self.read(table) for name, table in policy.tables.items()}
+        return {name: cube for name, cube in found.items() if cube is not None}
+
+    def read(self, table: Table) -> Cube | None:
+        """The cube that was kept for this declaration of the table; None if there is none.
+
+        Raises SourceError if its file cannot be read, may be read by others, was changed, or was
+        made under another ledger.
+        """
+        path = self._path(table)
+        try:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise SourceError(
+                        f"cubes: {path} holds confidential counts, and others may read it",
+                        hint=f"chmod 600 {path}",
+                    )
+                if not self._is_sealed(file):
+                    raise SourceError(
+                        f"cubes: {path} was changed, or was made under another ledger", hint=_DELETE
+                    )
+                return _unpacked(file, table)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SourceError(f"cubes: {path} cannot be read: {error.strerror}") from None
+
+    def write(self, table: Table, cube: Cube) -> None:
+        """Keep the cube. Whoever reads meanwhile finds the file whole, or none.
+
+        Raises OutputError if the file cannot be written.
+        """
+        path = self._path(table)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for left in self._folder.glob(f"{path.name}.*"):
+                left.unlink(missing_ok=True)  # of a process that was killed
+            self._seal(unfinished, _packed(table, cube))
+            try:
+                unfinished.replace(path)
+            except FileNotFoundError:
+                return  # another process writes the same
+            flush(self._folder)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise OutputError(f"cubes: {path} cannot be written: {error.strerror}") from None
+
+    def _path(self, table: Table) -> Path:
+        return self._folder / f"{table.name}.cube"
+
+    def _seal(self, path: Path, parts: Iterator[bytes]) -> None:
+        digest = hashlib.blake2b(key=self._key, digest_size=_DIGEST)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _is_sealed(self, file: BinaryIO) -> bool:
+        digest = hashlib.blake2b(key=self._key, digest_size=_DIGEST)
+        left = os.fstat(file.fileno()).st_size - _DIGEST
+        while left > 0:
+            part = file.read(min(left, _CHUNK))
+            if not part:
+                return False
+            digest.update(part)
+            left -= len(part)
+        found = file.read(_DIGEST)
+        file.seek(0)
+        return hmac.compare_digest(found, digest.digest())
+
+
+def _packed(table: Table, cube: Cube) -> Iterator[bytes]:
+    """A first line, the length of a header, the header as JSON, and the arrays."""
+    arrays = [_small(array) for array in (cube._counts.counts, *cube._counts.codes)]
+    header = {
+        "declaration": table.fingerprint,
+        "truncates": [attribute.truncates for attribute in cube.domain.attributes],
+        "types": [array.dtype.str for array in arrays],
+        "cells": len(arrays[0]),
+    }
+    text = json.dumps(header).encode()
+    yield _BEGINS + len(text).to_bytes(8, "big") + text
+    for array in arrays:
+        yield array.tobytes()
+
+
+def _small(array: IntArray) -> np.ndarray[Any, Any]:
+    largest = int(array.max(initial=0))
+    kinds: Sequence[str] = ("<u1", "<u2", "<u4", "<u8")
+    return array.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
+
+
+def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
+    """The cube in a file whose seal is right."""
+    if file.read(len(_BEGINS)) != _BEGINS:
+        raise SourceError(f"cubes: {file.name} is of another version", hint=_DELETE)
+    header = json.loads(file.read(int.from_bytes(file.read(8), "big")))
+    if header["declaration"] != table.fingerprint:
+        return None
+    counts, *codes = (
+        np.fromfile(file, kind, header["cells"]).astype(np.int64) for kind in header["types"]
+    )
+    attributes = zip(table.domain.attributes, header["truncates"], strict=True)
+    domain = replace(table.domain, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
+    return Cube(domain, tuple(codes), counts)
