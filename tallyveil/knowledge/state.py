@@ -20,6 +20,7 @@ from tallyveil.knowledge.answers.estimate import Criterion
 from tallyveil.knowledge.answers.recorded_answer import noises_of
 from tallyveil.knowledge.recorded.drawn import DrawnRows
 from tallyveil.knowledge.recorded.matrix import COLUMN
+from tallyveil.knowledge.recorded.one_row import MOST, along_one_row
 from tallyveil.knowledge.recorded.relevance import Relevance
 from tallyveil.knowledge.recorded.row_index import RowIndex
 from tallyveil.knowledge.recorded.spans import Spans
@@ -222,10 +223,34 @@ class State:
         known = [spans for spans in (recorded, self._exact_spans) if spans is not None]
         return proves_undetermined(columns, keys_of(columns), known)
 
+    def helpful(self, columns: Sequence[Column], seen: int) -> list[int] | None:
+        """Those of the first ``seen`` recorded columns that can help to estimate the rows, the
+        latest first; None where `one_row` does not tell."""
+
+        def mentioning(axis: str) -> list[tuple[int, Column]] | None:
+            recorded = self.relevance.mentioning(axis, seen, MOST)
+            if recorded is None or not self._drawn.keys().isdisjoint(recorded):
+                return None
+            exact = ((-1 - n, one.column) for n, one in enumerate(self.exact))
+            declared = [(n, column) for n, column in exact if axis in column.axes]
+            return [*((n, self.answer(n).column) for n in recorded), *declared]
+
+        found = along_one_row(columns, mentioning)
+        return None if found is None else sorted((n for n in found if n >= 0), reverse=True)
+
     def relevant(
-        self, same: Sequence[int], columns: Sequence[Column], seen: int, work: int
+        self,
+        same: Sequence[int],
+        columns: Sequence[Column],
+        seen: int,
+        work: int,
+        helpful: Sequence[int] | None,
     ) -> tuple[list[int], Spans]:
-        """As `Relevance.relevant`, where exact rows connect columns too."""
+        """As `Relevance.relevant`, where exact rows connect columns too. If it is known which are
+        ``helpful``, only these, as many as fit."""
+        if helpful is not None:
+            numbers = [*dict.fromkeys((*same, *helpful))]
+            return self.relevance.fitting(numbers, columns, work, COLUMN)
         exact = [one.column for one in self.exact]
         return self.relevance.relevant(same, columns, seen, exact, work, COLUMN)
 

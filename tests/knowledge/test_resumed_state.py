@@ -51,7 +51,7 @@ def said(state: State, asked: Sequence[Column]) -> list[Any]:
         numbers = [n for _, level in near for n in level]
         found += [near, state.holding(columns, seen), state.holding(columns, seen // 2)]
         same = state.holding(columns, seen)
-        found += [state.relevant(same, columns, seen, work)[0] for work in (500, 5_000)]
+        found += [state.relevant(same, columns, seen, work, None)[0] for work in (500, 5_000)]
         for spans in (
             state.relevance.every(columns, seen),
             state.relevance.spans(numbers[:3], columns),

@@ -162,10 +162,24 @@ class Relevance:
             found |= dict.fromkeys(level)
             if len(found) >= most:
                 break
-        numbers = [*found][:most]
-        spans = self._spans(numbers, ranking.spans.cuts)
-        room = spans.room(asked, work, each)
+        return self.fitting([*found][:most], questions, work, each)
+
+    def fitting(
+        self, numbers: list[int], questions: Sequence[Column], work: int, each: int
+    ) -> tuple[list[int], Spans]:
+        """Of the columns with these numbers the first that fit in ``work``, and their spans."""
+        cuts = self._cuts(questions)
+        spans = self._spans(numbers, cuts)
+        room = spans.room(Spans.of_columns(questions, cuts), work, each)
         return numbers[:room], spans.take(slice(room))
+
+    def mentioning(self, axis: str, seen: int, most: int) -> list[int] | None:
+        """The columns below ``seen`` that mention the attribute; None if there are more than
+        ``most``."""
+        kinds = [kind.before(seen) for kind in tuple(self._kinds) if axis in kind.axes]
+        if sum(len(kind.numbers) for kind in kinds) > most:
+            return None
+        return [number for kind in kinds for number in kind.numbers.tolist()]
 
     def narrow(self, questions: Sequence[Column], seen: int, most: int) -> Iterator[list[int]]:
         """Choices of columns below ``seen`` over few attributes only: those of the questions and of

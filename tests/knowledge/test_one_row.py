@@ -1,0 +1,93 @@
+"""Columns that are left out have no weight in the best combination of all columns."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tallyveil.knowledge.recorded.one_row import along_one_row
+from tallyveil.workload.workload import Column, Factor
+
+SIZES = {"a": 3, "b": 2, "c": 3}
+
+
+def factor(random: np.random.Generator, axis: str) -> Factor:
+    """One to three rows over an axis; some constant, some equal to others' rows."""
+    size = SIZES[axis]
+    rows = [[1] * size, [1] + [0] * (size - 1), [2] + [0] * (size - 1), [0, 1] + [1] * (size - 2)]
+    height = int(random.choice([1, 1, 1, 2]))
+    chosen = [rows[n] for n in random.choice(len(rows), height, replace=False)]
+    entries = [(r, c, v) for r, own in enumerate(chosen) for c, v in enumerate(own) if v]
+    arrays = (np.array(one, dtype=np.int64) for one in zip(*entries, strict=True))
+    return Factor((axis,), (size,), height, *arrays)
+
+
+def column(random: np.random.Generator) -> Column:
+    axes = [axis for axis in SIZES if random.random() < 0.45]
+    return Column(tuple(factor(random, axis) for axis in axes))
+
+
+def dense(one: Column) -> np.ndarray:
+    """Its rows over all cells."""
+    found = np.ones((1, 1))
+    by_axis = {own.axes[0]: own for own in one.factors}
+    for axis, size in SIZES.items():
+        own = np.ones((1, size))
+        if axis in by_axis:
+            own = np.zeros((by_axis[axis].height, size))
+            own[by_axis[axis].rows, by_axis[axis].cells] = by_axis[axis].coefficients
+        found = np.kron(found, own)
+    return found
+
+
+def variances(question: np.ndarray, rows: list[np.ndarray], spread: list[float]) -> np.ndarray:
+    """The least variance of each row of the question, infinite for those not determined."""
+    every = np.concatenate([np.zeros((0, question.shape[1])), *rows])
+    each = np.repeat(spread, [len(own) for own in rows])
+    scaled = every / np.sqrt(each)[:, None]
+    inverse = np.linalg.pinv(scaled.T @ scaled)
+    found = np.einsum("ij,jk,ik->i", question, inverse, question)
+    missed = question - question @ np.linalg.pinv(every) @ every if len(every) else question
+    found[np.abs(missed).max(axis=1) > 1e-9] = np.inf
+    return found
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_columns_that_are_left_out_have_no_weight(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    applied = dropped = 0
+    for _ in range(600):
+        questions = [column(random) for _ in range(int(random.choice([1, 1, 2])))]
+        recorded = [column(random) for _ in range(5)]
+        spread = random.uniform(1, 9, len(recorded)).tolist()
+
+        def mentioning(axis: str, recorded: list[Column] = recorded) -> list[tuple[int, Column]]:
+            return [(n, one) for n, one in enumerate(recorded) if axis in one.axes]
+
+        helpful = along_one_row(questions, mentioning)
+        if helpful is None:
+            continue
+        applied += 1
+        dropped += len(recorded) - len(helpful)
+        rows = [dense(one) for one in recorded]
+        asked = np.concatenate([dense(one) for one in questions])
+        every = variances(asked, rows, spread)
+        own = variances(asked, [rows[n] for n in helpful], [spread[n] for n in helpful])
+        assert own == pytest.approx(every, rel=1e-6)
+    assert applied > 30
+    assert dropped > 60
+
+
+def test_the_question_must_tell_values_apart() -> None:
+    """Along an attribute on which it is constant, sums of columns that mention it may help."""
+    ones = Factor(("b",), (2,), 1, *(np.array(n, dtype=np.int64) for n in ([0, 0], [0, 1], [1, 1])))
+    assert along_one_row([Column((ones,))], lambda axis: []) is None
+
+
+def test_too_many_columns_tell_nothing() -> None:
+    random = np.random.default_rng(5)
+    for _ in itertools.repeat(None, 20):
+        assert along_one_row([column(random)], lambda axis: None) is None
+    assert along_one_row([], lambda axis: []) is None
