@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tallyveil.cube.sources import Rows
 from tallyveil.quoting import identifier
 
 __all__ = ["kept_rows", "left_out", "row_hash"]
@@ -61,9 +62,11 @@ def kept_rows(records: str, values: Sequence[str], most: int) -> str:
     return f"SELECT * FROM ({numbered}) QUALIFY {first}"
 
 
-def left_out(origin: str, unit: str, most: int) -> str:
+def left_out(rows: Rows, unit: str, most: int) -> str:
     """The SELECT of how many rows units have, and how many of them are not kept."""
-    units = f"SELECT {unit} AS unit FROM (\n{origin}\n) AS origin"
-    sizes = f"SELECT count(*) AS n FROM ({units}) WHERE unit IS NOT NULL GROUP BY unit"
+    sizes = (
+        f"SELECT {rows.counted()} AS n FROM {rows.relation} AS origin"
+        f" WHERE {unit} IS NOT NULL GROUP BY {unit}"
+    )
     lost = f"greatest(n - {most}, 0)"
     return f"SELECT coalesce(sum(n), 0), coalesce(sum({lost}), 0) FROM ({sizes})"

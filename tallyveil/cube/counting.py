@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,62 +9,62 @@ from tallyveil.cube.bounding import kept_rows, left_out, row_hash
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
+from tallyveil.cube.sources import Rows
 from tallyveil.errors import SourceError
 from tallyveil.policy import Table
-from tallyveil.policy.sql_names import quoted_reference
 from tallyveil.quoting import identifier
 
-__all__ = ["counting", "counting_left_out", "counting_undeclared", "origin", "select_of"]
-
-_SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
-
-# The number of records of a cell's rows, limited to 0 and one too many; values beyond these are
-# reported as errors anyway.
-_WEIGHTED = (
-    f"CAST(least(sum(greatest(least(weight, {MAX_RECORDS + 1}), 0)), {MAX_RECORDS + 1}) AS BIGINT)"
-    " AS n, bool_or(weight IS NULL) AS missing, bool_or(coalesce(weight, 0) < 0) AS negative,"
-    f" bool_or(coalesce(weight, 0) > {MAX_RECORDS}) AS excessive"
-)
+__all__ = ["columns_read", "counting", "counting_left_out", "counting_undeclared"]
 
 
-def origin(table: Table) -> str:
-    """The policy's ``from`` as a SELECT."""
-    return select_of(table.origin)
+def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
+    """The source's columns that are counted: all where a unit's rows are chosen by their hash.
+
+    ``columns`` are the source's columns, lower case, with their DuckDB types.
+
+    Raises SourceError for a column that is missing or of a type that cannot be read.
+    """
+    for axis in range(len(table.columns)):
+        _read(table, axis, columns)
+    if table.privacy_unit.column is not None:
+        _unit(table, columns)
+        return list(columns)
+    if table.count is not None:
+        _weight(table, columns)
+    read = (*table.columns, *([] if table.count is None else [table.count]))
+    return list(dict.fromkeys(name.lower() for name in read))
 
 
-def select_of(text: str) -> str:
-    """The text if it is a SELECT; for a table's name the SELECT of all its rows."""
-    return text if _SELECT.match(text) else f"SELECT * FROM {quoted_reference(text)}"
-
-
-def counting(table: Table, columns: Mapping[str, str], key: bytes) -> tuple[str, dict[str, Any]]:
+def counting(
+    table: Table, columns: Mapping[str, str], key: bytes, rows: Rows
+) -> tuple[str, dict[str, Any]]:
     """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
     Where rows stand for several records, they also return whether some number of records is
     ``missing``, ``negative`` or ``excessive``.
 
-    ``columns`` are the source's columns, lower case, with their DuckDB types.
-
     A privacy unit keeps at most ``max_rows`` of its rows, chosen under ``key`` before they are
     coded (`bounding`). A row whose unit is NULL belongs to no unit and is left out.
 
-    Raises SourceError for a column that is missing or of a type that cannot be read.
+    Raises what `columns_read` does.
     """
     attributes = table.domain.attributes
     reads = [f"{_read(table, axis, columns)} AS v{axis}" for axis in range(len(attributes))]
     codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
     cells = [f"c{axis}" for axis in range(len(attributes))]
     coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
-    kept, counted = [f"{cell} IS NOT NULL" for cell in cells], "count(*) AS n"
+    kept, counted = [f"{cell} IS NOT NULL" for cell in cells], f"{rows.counted()} AS n"
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
         reads.append(f"{_weight(table, columns)} AS weight")
         coded.append("weight")
-        counted = _WEIGHTED
+        counted = _weighted(rows)
+    if rows.number is not None:
+        reads.append(rows.number)
+        coded.append(rows.number)
     if table.privacy_unit.column is not None:
         reads += [f"{_unit(table, columns)} AS unit", f"{row_hash(columns)} AS hash"]
         parameters["key"] = key
-    # Line breaks end a comment at the end of the custodian's SELECT.
-    record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
+    record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     if table.privacy_unit.column is not None:
         values = [f"v{axis}" for axis in range(len(attributes))]
         record = kept_rows(record, values, table.privacy_unit.max_rows)
@@ -76,28 +75,46 @@ def counting(table: Table, columns: Mapping[str, str], key: bytes) -> tuple[str,
     return sql, parameters
 
 
-def counting_left_out(table: Table, columns: Mapping[str, str]) -> str:
+def _weighted(rows: Rows) -> str:
+    """The number of records of a cell's rows, limited to 0 and one too many; values beyond these
+    are reported as errors anyway."""
+    most = MAX_RECORDS + 1
+    weight = f"greatest(least(weight, {most}), 0)"
+    if rows.number is not None:
+        weight = f"CAST({weight} AS HUGEINT) * {rows.number}"
+    return (
+        f"CAST(least(sum({weight}), {most}) AS BIGINT)"
+        " AS n, bool_or(weight IS NULL) AS missing, bool_or(coalesce(weight, 0) < 0) AS negative,"
+        f" bool_or(coalesce(weight, 0) > {MAX_RECORDS}) AS excessive"
+    )
+
+
+def counting_left_out(table: Table, columns: Mapping[str, str], rows: Rows) -> str:
     """SQL that returns how many rows units have, and how many of them ``max_rows`` leaves out."""
-    return left_out(origin(table), _unit(table, columns), table.privacy_unit.max_rows)
+    return left_out(rows, _unit(table, columns), table.privacy_unit.max_rows)
 
 
-def counting_undeclared(table: Table, columns: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def counting_undeclared(
+    table: Table, columns: Mapping[str, str], rows: Rows
+) -> tuple[str, dict[str, Any]]:
     """SQL and parameters that return the number of rows, and for each attribute of how many rows
     the value has no cell, goes to ``other``, or is read as NULL though it is none.
     """
     attributes = table.domain.attributes
     codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
-    reads, counted = [], ["count(*)"]
+    reads, counted = [], [rows.counted()]
+    if rows.number is not None:
+        reads.append(rows.number)
     for axis, (attribute, coding) in enumerate(zip(attributes, codings, strict=True)):
         reads.append(f"{_read(table, axis, columns)} AS v{axis}")
         reads.append(f"{identifier(table.columns[axis])} IS NOT NULL AS given{axis}")
         cell = f"({coding.expression})"
-        counted.append(f"count(*) FILTER (WHERE {cell} IS NULL)")
+        counted.append(rows.counted(f"{cell} IS NULL"))
         other, null = attribute.other_cell, attribute.null_cell
         for special in (other, None if null == other else null):
             number = -1 if special is None else special
-            counted.append(f"count(*) FILTER (WHERE given{axis} AND {cell} = {number})")
-    record = f"SELECT {', '.join(reads)} FROM (\n{origin(table)}\n) AS origin"
+            counted.append(rows.counted(f"given{axis} AND {cell} = {number}"))
+    record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     joins = " ".join(coding.join for coding in codings)
     parameters = {k: v for coding in codings for k, v in coding.parameters.items()}
     return f"SELECT {', '.join(counted)} FROM ({record}) AS record {joins}", parameters

@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 
-from tallyveil.cube.counting import counting, counting_left_out, counting_undeclared, origin
+from tallyveil.cube.counting import (
+    columns_read,
+    counting,
+    counting_left_out,
+    counting_undeclared,
+)
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.sources import opened, reason
+from tallyveil.cube.sources import OpenSource, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
-from tallyveil.policy.mistakes import without_passwords
 
 __all__ = ["Undeclared", "as_read", "load_cubes", "rows_left_out", "undeclared"]
 
@@ -34,11 +38,11 @@ def load_cubes(
 
     Raises SourceError, for the custodian.
     """
-    with opened(policy, source) as cursor:
+    with opened(policy, source) as found:
         if source is not None or (policy.source is not None and policy.source.kind.several):
             for table in policy.tables.values():
-                _check_whole(table, cursor)
-        return {name: _load(table, cursor, key) for name, table in policy.tables.items()}
+                _check_whole(table, found)
+        return {name: _load(table, found, key) for name, table in policy.tables.items()}
 
 
 def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
@@ -46,12 +50,15 @@ def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
     counted. These are exact, confidential numbers, for the custodian alone. Raises SourceError.
     """
     found = {}
-    with opened(policy, None) as cursor:
+    with opened(policy, None) as source:
         for name, table in policy.tables.items():
-            if table.privacy_unit.column is not None:
-                sql = counting_left_out(table, _columns(table, cursor))
-                ((rows, lost),) = cursor.execute(sql).fetchall()
-                found[name] = int(rows), int(lost)
+            unit = table.privacy_unit.column
+            if unit is not None:
+                columns = source.schema(table.origin, table.origin_key)
+                with source.rows(table.origin, [unit], table.origin_key, alike=True) as rows:
+                    sql = counting_left_out(table, columns, rows)
+                    ((number, lost),) = rows.connection.execute(sql).fetchall()
+                found[name] = int(number), int(lost)
     return found
 
 
@@ -69,12 +76,15 @@ def undeclared(policy: Policy) -> dict[str, tuple[int, dict[str, Undeclared]]]:
     attribute. Exact, confidential numbers, for the custodian alone. Raises SourceError.
     """
     found = {}
-    with opened(policy, None) as cursor:
+    with opened(policy, None) as source:
         for name, table in policy.tables.items():
-            sql, parameters = counting_undeclared(table, _columns(table, cursor))
-            ((rows, *counts),) = cursor.execute(sql, parameters).fetchall()
+            columns = source.schema(table.origin, table.origin_key)
+            columns_read(table, columns)
+            with source.rows(table.origin, table.columns, table.origin_key, alike=True) as rows:
+                sql, parameters = counting_undeclared(table, columns, rows)
+                ((number, *counts),) = rows.connection.execute(sql, parameters).fetchall()
             each = (Undeclared(*three) for three in zip(*[iter(counts)] * 3, strict=True))
-            found[name] = rows, dict(zip(table.domain.names, each, strict=True))
+            found[name] = number, dict(zip(table.domain.names, each, strict=True))
     return found
 
 
@@ -87,16 +97,12 @@ def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     return policy.model_copy(update={"tables": tables})
 
 
-def _load(table: Table, cursor: duckdb.DuckDBPyConnection, key: bytes) -> Cube:
-    columns = _columns(table, cursor)
-    sql, parameters = counting(table, columns, key)
-    try:
-        found = cursor.execute(sql, parameters).fetchnumpy()
-    except duckdb.Error as error:
-        raise SourceError(
-            f"tables.{table.name}.from: DuckDB failed to read it ({type(error).__name__})",
-            hint="A SELECT given as from must succeed on every record: use TRY_CAST and TRY.",
-        ) from None
+def _load(table: Table, source: OpenSource, key: bytes) -> Cube:
+    columns = source.schema(table.origin, table.origin_key)
+    read, alike = columns_read(table, columns), table.privacy_unit.column is None
+    with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
+        sql, parameters = counting(table, columns, key, rows)
+        found = rows.connection.execute(sql, parameters).fetchnumpy()
     codes = tuple(
         np.asarray(found[f"c{axis}"], dtype=np.int64) for axis in range(len(table.columns))
     )
@@ -140,38 +146,11 @@ def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
     return replace(table.domain, attributes=attributes)
 
 
-def _check_whole(table: Table, cursor: duckdb.DuckDBPyConnection) -> None:
+def _check_whole(table: Table, source: OpenSource) -> None:
     """Raises SourceError for a view whose number of rows would be published, as it may filter."""
-    if not table.total_public:
-        return
-    name = table.origin.split(".")[-1].strip('"').lower()
-    views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
-    found = cursor.execute(views, [name]).fetchone()
-    if found is not None and found[0]:
+    if table.total_public and source.may_filter(table.origin):
         raise SourceError(
-            f"tables.{table.name}.from: {table.origin} is a view, and may filter: under "
+            f"{table.origin_key}: {table.origin} is a view, and may filter: under "
             'neighbours = "replace" its number of rows would be published exactly',
             hint=f'Write from = "SELECT * FROM {table.origin}": then count(*) has noise.',
         )
-
-
-def _columns(table: Table, cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """The columns of ``from``, lower case as DuckDB matches them, with their types."""
-    try:
-        # In brackets, so that a second statement is a syntax error and does not run.
-        rows = cursor.execute(f"DESCRIBE FROM (\n{origin(table)}\n)").fetchall()
-    except duckdb.CatalogException as error:
-        raise SourceError(
-            f"tables.{table.name}.from: the source has no such table, view or function: "
-            f"{without_passwords(table.origin)}",
-            detail=reason(error),
-            hint="A file goes by its name without the ending, or by the table's name. Of a passed "
-            "connection, temporary tables and registered frames cannot be seen: CREATE TABLE.",
-        ) from None
-    except duckdb.Error as error:
-        raise SourceError(
-            f"tables.{table.name}.from: DuckDB cannot read it ({type(error).__name__}): "
-            f"{without_passwords(table.origin)}",
-            detail=reason(error),
-        ) from None
-    return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}

@@ -7,8 +7,7 @@ custodian declares that part of the source public.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from types import MappingProxyType
 from typing import Final
 
@@ -16,11 +15,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyveil.cube.counting import select_of
-from tallyveil.cube.sources import opened, opened_public, reason
+from tallyveil.cube.sources import OpenSource, opened, opened_public
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable
-from tallyveil.policy.mistakes import without_passwords
 from tallyveil.quoting import identifier
 
 __all__ = ["check_public", "load_public"]
@@ -69,14 +66,17 @@ def check_public(policy: Policy) -> None:
     """
     for table in policy.public.values():
         if table.file is not None or policy.source is not None:
-            with _asked(table, policy, None) as (connection, query):
-                _items(table, connection, query)
+            with _opened(table, policy, None) as source:
+                _items(table, source)
 
 
-def _read(table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None) -> pa.Table:
-    with _asked(table, policy, source) as (connection, query):
-        items = ", ".join(_items(table, connection, query))
-        read = connection.sql(f"SELECT {items} FROM {query}").to_arrow_table()
+def _read(table: PublicTable, policy: Policy, given: duckdb.DuckDBPyConnection | None) -> pa.Table:
+    key = f"public.{table.name}"
+    with _opened(table, policy, given) as source:
+        items = _items(table, source)
+        with source.rows(table.origin, list(items), key, alike=False) as rows:
+            select = f"SELECT {', '.join(items.values())} FROM {rows.relation}"
+            read = rows.connection.sql(select).to_arrow_table()
     for name in read.column_names:
         if _has_infinite(read.column(name)):
             raise SourceError(
@@ -95,27 +95,17 @@ def _has_infinite(column: pa.ChunkedArray) -> bool:
     return last in (abs(end.as_py() or 0) for end in pc.min_max(numbers).values())
 
 
-@contextmanager
-def _asked(
-    table: PublicTable, policy: Policy, source: duckdb.DuckDBPyConnection | None
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A connection, and the relation to select from."""
+def _opened(
+    table: PublicTable, policy: Policy, given: duckdb.DuckDBPyConnection | None
+) -> closing[OpenSource]:
     file = table.file
-    with opened(policy, source) if file is None else opened_public(table, file) as connection:
-        try:
-            yield connection, f"(\n{select_of(table.origin)}\n)"
-        except duckdb.Error as error:
-            raise SourceError(
-                f"public.{table.name}: DuckDB cannot read {without_passwords(table.origin)}"
-                f" ({type(error).__name__})",
-                detail=reason(error),
-                hint="A file goes by its name without the ending, or by the public table's name.",
-            ) from None
+    return opened(policy, given) if file is None else opened_public(table, file)
 
 
-def _items(table: PublicTable, connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    described = connection.execute(f"DESCRIBE FROM {query}").fetchall()
-    return [_item(table, str(name), str(kind)) for name, kind, *_ in described]
+def _items(table: PublicTable, source: OpenSource) -> dict[str, str]:
+    """The columns, and what is selected of each."""
+    columns = source.schema(table.origin, f"public.{table.name}")
+    return {name: _item(table, name, kind) for name, kind in columns.items()}
 
 
 def _item(table: PublicTable, name: str, kind: str) -> str:
@@ -128,4 +118,4 @@ def _item(table: PublicTable, name: str, kind: str) -> str:
                 identifier(name)
             ),
         )
-    return f"CAST({column} AS {kept}) AS {identifier(name.lower())}"
+    return f"CAST({column} AS {kept}) AS {column}"

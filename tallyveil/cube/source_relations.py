@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from tallyveil.cube.counting import origin
-from tallyveil.cube.sources import Given, opened
+from tallyveil.cube.sources import Given, OpenSource, opened
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy import Policy, Table
 from tallyveil.policy.source_kinds import source_kind
-from tallyveil.policy.sql_names import is_table_reference
+from tallyveil.policy.sql_names import is_table_reference, select_of
 
 __all__ = ["relations_read"]
 
@@ -31,8 +29,8 @@ def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[
     if whole is not None:
         return {name: _of_one(table, policy, whole) for name, table in policy.tables.items()}
     connection = source if isinstance(source, duckdb.DuckDBPyConnection) else None
-    with opened(policy, connection) as cursor:
-        return {name: _of_several(table, cursor) for name, table in policy.tables.items()}
+    with opened(policy, connection) as several:
+        return {name: _of_several(table, several) for name, table in policy.tables.items()}
 
 
 def _whole(policy: Policy, source: Given) -> str | None:
@@ -40,8 +38,10 @@ def _whole(policy: Policy, source: Given) -> str | None:
     if source is not None:
         connected = isinstance(source, duckdb.DuckDBPyConnection)
         return None if connected else "the data frame"
-    one = policy.source is not None and not policy.source.kind.several
-    return str(policy.source.path.resolve()) if policy.source is not None and one else None
+    own = policy.source
+    if own is None or own.kind.several:
+        return None
+    return own.url if own.kind.schemes else str(own.path.resolve())
 
 
 def _of_one(table: Table, policy: Policy, whole: str) -> frozenset[str]:
@@ -53,18 +53,16 @@ def _of_one(table: Table, policy: Policy, whole: str) -> frozenset[str]:
     return frozenset({whole, *files} if own or not files else files)
 
 
-def _of_several(table: Table, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    found = set(_read(table)[1])
-    with suppress(duckdb.Error):
-        names = cursor.get_table_names(f"FROM (\n{origin(table)}\n)")
-        found |= {name.casefold() for name in names if not _is_file(name)}
+def _of_several(table: Table, source: OpenSource) -> frozenset[str]:
+    found = {name for name in source.relations(table.origin) if not _is_file(name)}
+    found |= _read(table)[1]
     return frozenset(found or {" ".join(table.origin.split()).casefold()})
 
 
 def _read(table: Table) -> tuple[set[str], set[str]]:
     """The names of relations in ``from``, in lower case, and the paths of files."""
     with duckdb_connection() as parser:
-        sql = f"FROM (\n{origin(table)}\n)"
+        sql = f"FROM (\n{select_of(table.origin)}\n)"
         found = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     texts = set(_texts(json.loads(found[0]) if found else None, inside=False))
     files = {text for text in texts if _is_file(text)}

@@ -16,7 +16,9 @@ __all__ = ["summary"]
 def summary(policy: Policy) -> list[str]:
     """Return lines about every table, then about the defaults and the ledger. Public facts only."""
     lines = [line for table in policy.tables.values() for line in _table(table)]
-    source = policy.source.path if policy.source else "an open DuckDB connection, passed to connect"
+    source = (
+        policy.source.shown if policy.source else "an open DuckDB connection, passed to connect"
+    )
     defaults = policy.defaults
     if defaults.epsilon is not None:
         target = f"ε = {_number(defaults.epsilon)} a query"
@@ -31,7 +33,7 @@ def summary(policy: Policy) -> list[str]:
         *lines,
         *(
             f"public table {table.name}: {table.origin} from"
-            f" {table.file.path if table.file else 'the source'}, visible to everyone in full"
+            f" {table.file.shown if table.file else 'the source'}, visible to everyone in full"
             for table in policy.public.values()
         ),
         *(f"view {name}: {' '.join(sql.split())}" for name, sql in policy.view_sql.items()),

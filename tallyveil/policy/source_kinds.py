@@ -1,4 +1,4 @@
-"""The kinds of files that a policy may name as a source; `cube.sources` opens them."""
+"""The kinds of sources that a policy may name; `cube.sources` opens them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ __all__ = ["SUPPORTED", "SourceKind", "source_kind"]
 
 @dataclass(frozen=True)
 class SourceKind:
-    """A kind of file. ``several``: whether a file holds several named relations. ``left_out``
-    describes the records that cannot be read; None if every record is a row.
+    """A kind of file by its name's ``endings``, or of another source by its url's ``schemes``.
+
+    ``several``: whether it holds several named relations. ``left_out`` describes the records that
+    cannot be read; None if every record is a row.
     """
 
     name: str
     words: str
-    endings: tuple[str, ...]
+    endings: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ()
     several: bool = False
     left_out: str | None = None
 
@@ -32,11 +35,13 @@ _KINDS: Final = (
     SourceKind("duckdb", "a DuckDB file", (".duckdb", ".ddb", ".db"), several=True),
 )
 
-*_FIRST, _LAST = (f"{kind.words} ({', '.join(kind.endings)})" for kind in _KINDS)
+*_FIRST, _LAST = (f"{k.words} ({', '.join((*k.endings, *k.schemes))})" for k in _KINDS)
 SUPPORTED: Final = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 def source_kind(url: str) -> SourceKind | None:
-    """Return the kind by the file's ending, or None for any other."""
-    plain = "://" not in url
-    return next((k for k in _KINDS if plain and url.lower().endswith(k.endings)), None)
+    """Return the kind by the url's scheme or the file's ending, or None for any other."""
+    scheme, separator, _ = url.partition("://")
+    if separator:
+        return next((k for k in _KINDS if f"{scheme.lower()}://" in k.schemes), None)
+    return next((k for k in _KINDS if k.endings and url.lower().endswith(k.endings)), None)

@@ -1,4 +1,4 @@
-"""Names of tables and attributes: those that SQL can write without quotes."""
+"""Names of tables and attributes, and which of them SQL can write without quotes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tallyveil.quoting import identifier
 
-__all__ = ["is_table_reference", "name_mistake", "quoted_reference"]
+__all__ = ["is_table_reference", "name_mistake", "quoted_reference", "select_of"]
 
 # PostgreSQL's reserved words: an unquoted one cannot stand for a table or a column.
 _RESERVED_WORDS = (
@@ -24,6 +24,7 @@ _RESERVED = frozenset(_RESERVED_WORDS.split())
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]*")
 _PART = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
 _REFERENCE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+_SELECT = re.compile(r"(select|with|from)\b", re.IGNORECASE)
 _LONGEST = 63
 
 
@@ -56,3 +57,8 @@ def quoted_reference(text: str) -> str:
     return ".".join(
         part if part.startswith('"') else identifier(part) for part in re.findall(_PART, text)
     )
+
+
+def select_of(text: str) -> str:
+    """The text if it is a SELECT; for a table's name the SELECT of all its rows."""
+    return text if _SELECT.match(text) else f"SELECT * FROM {quoted_reference(text)}"

@@ -15,7 +15,7 @@ from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, 
 from tallyveil.policy.domain import Domain, Neighbours
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
-from tallyveil.policy.mistakes import written
+from tallyveil.policy.mistakes import without_passwords, written
 from tallyveil.policy.source_kinds import SourceKind, source_kind
 from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
@@ -38,18 +38,30 @@ __all__ = ["PublicTable", "Source", "Table"]
 
 
 class Source(Declaration):
-    """A file with rows: ``url`` as written, ``path`` resolved."""
+    """Where rows come from: ``url`` as written, and its ``path`` resolved where it is a file's."""
 
     url: SourceUrl = Field(description="a path in quotes", repr=False)
     path: Derived[Path] = Field(default=Path(), repr=False)
 
     @model_validator(mode="after")
     def _resolve(self, info: ValidationInfo) -> Self:
+        if self.kind.schemes:
+            return self
         return self.model_copy(update={"path": PolicyPlace.of(info).folder / self.url})
 
     @property
     def kind(self) -> SourceKind:
         return cast(SourceKind, source_kind(self.url))
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is a file that is not there."""
+        return not self.kind.schemes and not self.path.is_file()
+
+    @property
+    def shown(self) -> str:
+        """For messages: without passwords, which a path may hold too if it is a mistyped url."""
+        return without_passwords(self.url if self.kind.schemes else str(self.path))
 
 
 def _attribute_name(name: str) -> str:
@@ -172,6 +184,11 @@ class Table(_Relation):
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(declared.column or name for name, declared in self.attributes.items())
+
+    @property
+    def origin_key(self) -> str:
+        """The key of ``from``, for messages."""
+        return f"tables.{self.name}.from"
 
     @property
     def unit_words(self) -> str:

@@ -1,8 +1,10 @@
 """Where tables come from: a file of a known kind, a data frame, or an open DuckDB connection.
 
-A connection is this room's own, and closed after loading: a file is read in a
-private in-memory DuckDB, a DuckDB file read-only, and a connection that was passed through a cursor
-of it, so that no setting and no object of the caller's changes.
+`open_source` says what all of them are asked for. What DuckDB reads by itself is a `DuckDBSource`;
+what has a library of its own is a `StreamedSource`. Each kind that a policy may name is a
+`SourceKind` in `policy.source_kinds`, and a line of the table below. Files are read in a private
+in-memory DuckDB, a DuckDB file read-only, and a connection that was passed through a cursor of it,
+so that no setting and no object of the caller's changes.
 """
 
 from __future__ import annotations
@@ -16,19 +18,17 @@ import duckdb
 
 from tallyveil.cube.sources.csv_file import CSV
 from tallyveil.cube.sources.data_frame import Given, connected
-from tallyveil.cube.sources.file_kinds import DUCKDB, PARQUET, FileKind
+from tallyveil.cube.sources.duckdb_source import DuckDBSource
+from tallyveil.cube.sources.file_kinds import DUCKDB, PARQUET, Opener
+from tallyveil.cube.sources.open_source import OpenSource, Rows
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
-from tallyveil.policy.mistakes import without_passwords
 
-__all__ = ["Given", "check_files", "connected", "opened", "opened_public", "reason"]
+__all__ = ["Given", "OpenSource", "Rows", "check_files", "connected", "opened", "opened_public"]
 
-_KINDS: Final[Mapping[str, FileKind]] = MappingProxyType(
+_KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
     {"parquet": PARQUET, "csv": CSV, "duckdb": DUCKDB}
 )
-
-
-_ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 def check_files(policy: Policy) -> None:
@@ -38,18 +38,13 @@ def check_files(policy: Policy) -> None:
     """
     named = [(f"public.{name}.url", table.file) for name, table in policy.public.items()]
     files = [(key, file) for key, file in [("source.url", policy.source), *named] if file]
-    missing = [(key, file) for key, file in files if not file.path.is_file()]
+    missing = [(key, file) for key, file in files if file.missing]
     if missing:
         raise _missing(missing)
 
 
-def _shown(file: Source) -> str:
-    """The path, which may be a mistyped url with a password."""
-    return without_passwords(str(file.path))
-
-
 def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
-    first, *others = (f"{key}: there is no file {_shown(file)}" for key, file in files)
+    first, *others = (f"{key}: there is no file {file.shown}" for key, file in files)
     return SourceError(
         first,
         detail="\n".join(others) or None,
@@ -57,63 +52,51 @@ def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
     )
 
 
-def reason(error: duckdb.Error) -> str | None:
-    """DuckDB's words about the custodian's own SQL, or None if they may quote what is stored.
-
-    Further lines list the source's columns, which in a file without a header are a record.
-    """
-    if not isinstance(error, _ABOUT_SQL):
-        return None
-    return without_passwords(str(error).split("\n", 1)[0].partition(": ")[2])
-
-
 def opened(
-    policy: Policy, connection: duckdb.DuckDBPyConnection | None
-) -> closing[duckdb.DuckDBPyConnection]:
-    """A cursor on which every table's ``from`` can be asked.
+    policy: Policy, connection: duckdb.DuckDBPyConnection | None = None
+) -> closing[OpenSource]:
+    """The connection's tables, or the policy's source.
 
     Raises SourceError where there is no source, or it cannot be opened.
     """
-    return closing(_cursor(policy, connection))
+    return closing(_given(connection) if connection is not None else _named(policy))
 
 
-def opened_public(table: PublicTable, file: Source) -> closing[duckdb.DuckDBPyConnection]:
-    """A connection on which the public table's ``from`` can be asked.
+def opened_public(table: PublicTable, file: Source) -> closing[OpenSource]:
+    """The file of a public table, which goes by the table's name too.
 
     Raises SourceError where the file is not there, or cannot be opened.
     """
-    return closing(_file(f"public.{table.name}.url", file, [table.name], public=True))
+    return closing(_opened(f"public.{table.name}.url", file, [table.name], public=True))
 
 
-def _cursor(
-    policy: Policy, connection: duckdb.DuckDBPyConnection | None
-) -> duckdb.DuckDBPyConnection:
-    if connection is not None:
-        try:
-            return connection.cursor()
-        except duckdb.Error:
-            raise SourceError("the DuckDB connection passed as source is closed") from None
+def _given(connection: duckdb.DuckDBPyConnection) -> OpenSource:
+    try:
+        return DuckDBSource(connection.cursor())
+    except duckdb.Error:
+        raise SourceError("the DuckDB connection passed as source is closed") from None
+
+
+def _named(policy: Policy) -> OpenSource:
     if policy.source is None:
         raise SourceError(
             "the policy names no source",
             hint='Add [source] with url = "people.parquet" to it, or pass an open DuckDB '
             "connection as source.",
         )
-    return _file("source.url", policy.source, policy.tables, public=False)
+    return _opened("source.url", policy.source, policy.tables, public=False)
 
 
-def _file(
-    key: str, file: Source, names: Iterable[str], *, public: bool
-) -> duckdb.DuckDBPyConnection:
-    if not file.path.is_file():
+def _opened(key: str, file: Source, names: Iterable[str], *, public: bool) -> OpenSource:
+    if file.missing:
         raise _missing([(key, file)])
     kind = _KINDS[file.kind.name]
     try:
-        return (kind.public if public else kind.confidential)(file.path, names)
+        return (kind.public if public else kind.confidential)(file, names)
     except duckdb.Error as error:
         # DuckDB's own message may quote what it found in the file.
         raise SourceError(
-            f"{key}: {_shown(file)} cannot be opened as {file.kind.name} (DuckDB's"
+            f"{key}: {file.shown} cannot be opened as {file.kind.name} (DuckDB's"
             f" {type(error).__name__})",
             hint="If this process has the file open already, pass that connection as source.",
         ) from None

@@ -14,7 +14,7 @@ import gzip
 from pathlib import Path
 from typing import Final
 
-from tallyveil.cube.sources.file_kinds import FileKind, public_views, views
+from tallyveil.cube.sources.file_kinds import Opener, public_views, views
 from tallyveil.errors import SourceError
 from tallyveil.quoting import literal
 
@@ -51,7 +51,7 @@ def _header(path: Path) -> list[str]:
     return names
 
 
-CSV: Final = FileKind(
+CSV: Final = Opener(
     confidential=views(_confidential),
     public=public_views(lambda path: f"read_csv({literal(str(path))})"),
 )

@@ -10,10 +10,13 @@ from typing import Final, TypeAlias
 
 import duckdb
 
+from tallyveil.cube.sources.duckdb_source import DuckDBSource
+from tallyveil.cube.sources.open_source import OpenSource
 from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["CONFIG", "DUCKDB", "PARQUET", "FileKind", "Open", "public_views", "views"]
+__all__ = ["CONFIG", "DUCKDB", "PARQUET", "Open", "Opener", "public_views", "views"]
 
 CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -21,12 +24,15 @@ CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "python_enable_replacements": False,
 }
 
-Open: TypeAlias = Callable[[Path, Iterable[str]], duckdb.DuckDBPyConnection]
-"""Opens a file, which goes by these names if it names no tables itself. Raises duckdb.Error."""
+Open: TypeAlias = Callable[[Source, Iterable[str]], OpenSource]
+"""Opens a source, which goes by these names if it names no tables itself.
+
+Raises duckdb.Error and SourceError.
+"""
 
 
 @dataclass(frozen=True)
-class FileKind:
+class Opener:
     """``confidential`` guesses nothing from records; ``public`` may."""
 
     confidential: Open
@@ -39,11 +45,11 @@ def views(
 ) -> Open:
     """Opens a file that is one relation: a connection with a view of it by every name."""
 
-    def opened(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
-        memory = connected()
+    def opened(file: Source, names: Iterable[str]) -> OpenSource:
+        memory, path = connected(), file.path
         for name in dict.fromkeys(name.lower() for name in (path.name.split(".")[0], *names)):
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {relation(path)}")
-        return memory
+        return DuckDBSource(memory)
 
     return opened
 
@@ -64,10 +70,10 @@ def _parquet(path: Path) -> str:
     return f"read_parquet({literal(str(path))})"
 
 
-def _duckdb(path: Path, names: Iterable[str]) -> duckdb.DuckDBPyConnection:
+def _duckdb(file: Source, names: Iterable[str]) -> OpenSource:
     """A DuckDB database, opened read-only; its tables have the names they have in it."""
-    return duckdb_connection(str(path), read_only=True, config=CONFIG)
+    return DuckDBSource(duckdb_connection(str(file.path), read_only=True, config=CONFIG))
 
 
-PARQUET: Final = FileKind(confidential=views(_parquet), public=public_views(_parquet))
-DUCKDB: Final = FileKind(confidential=_duckdb, public=_duckdb)
+PARQUET: Final = Opener(confidential=views(_parquet), public=public_views(_parquet))
+DUCKDB: Final = Opener(confidential=_duckdb, public=_duckdb)

@@ -1,0 +1,96 @@
+"""A source that DuckDB reads by itself: a file, a data frame, or a connection of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import duckdb
+
+from tallyveil.cube.sources.open_source import Rows
+from tallyveil.errors import SourceError
+from tallyveil.policy.mistakes import without_passwords
+from tallyveil.policy.sql_names import select_of
+
+__all__ = ["DuckDBSource", "failed"]
+
+_ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+
+
+class DuckDBSource:
+    """All tables' ``from`` are asked on one connection, which it closes."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def schema(self, origin: str, key: str) -> dict[str, str]:
+        try:
+            # In brackets, so that a second statement is a syntax error and does not run.
+            found = self._connection.execute(f"DESCRIBE FROM {_relation(origin)}").fetchall()
+        except duckdb.Error as error:
+            raise _refused(origin, key, error) from None
+        return {str(name).lower(): str(column_type) for name, column_type, *_ in found}
+
+    @contextmanager
+    def rows(self, origin: str, columns: Sequence[str], key: str, *, alike: bool) -> Iterator[Rows]:
+        try:
+            yield Rows(self._connection, _relation(origin))
+        except duckdb.Error as error:
+            raise failed(key, error) from None
+
+    def relations(self, origin: str) -> frozenset[str]:
+        with suppress(duckdb.Error):
+            names = self._connection.get_table_names(f"FROM {_relation(origin)}")
+            return frozenset(name.casefold() for name in names)
+        return frozenset()
+
+    def may_filter(self, origin: str) -> bool:
+        name = origin.split(".")[-1].strip('"').lower()
+        views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
+        found = self._connection.execute(views, [name]).fetchone()
+        return found is not None and found[0] > 0
+
+    def snapshot_id(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _relation(origin: str) -> str:
+    # Line breaks end a comment at the end of the custodian's SELECT.
+    return f"(\n{select_of(origin)}\n)"
+
+
+def _refused(origin: str, key: str, error: duckdb.Error) -> SourceError:
+    """What the custodian is told where DuckDB cannot tell the columns of ``origin``."""
+    if isinstance(error, duckdb.CatalogException):
+        return SourceError(
+            f"{key}: the source has no such table, view or function: {without_passwords(origin)}",
+            detail=_words(error),
+            hint="A file goes by its name without the ending, or by the table's name. Of a passed "
+            "connection, temporary tables and registered frames cannot be seen: CREATE TABLE.",
+        )
+    return SourceError(
+        f"{key}: DuckDB cannot read it ({type(error).__name__}): {without_passwords(origin)}",
+        detail=_words(error),
+    )
+
+
+def failed(key: str, error: duckdb.Error) -> SourceError:
+    """As `_refused`, while rows are read: without DuckDB's words, which may quote a record."""
+    return SourceError(
+        f"{key}: DuckDB failed to read it ({type(error).__name__})",
+        hint="A SELECT given as from must succeed on every record: use TRY_CAST and TRY.",
+    )
+
+
+def _words(error: duckdb.Error) -> str | None:
+    """DuckDB's words about the custodian's own SQL, or None if they may quote what is stored.
+
+    Further lines list the source's columns, which in a file without a header are a record.
+    """
+    if not isinstance(error, _ABOUT_SQL):
+        return None
+    return without_passwords(str(error).split("\n", 1)[0].partition(": ")[2])

@@ -1,0 +1,73 @@
+"""What a source that has been opened is asked for: columns with their types, and rows.
+
+Every source hands its rows to a DuckDB connection of this room, and `reading` and `coding` turn
+them into cells there. So the meaning of a value is written once, and is the same for all sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import duckdb
+
+__all__ = ["OpenSource", "Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that the ``connection`` can read: ``relation`` stands after FROM.
+
+    ``number`` is its column with the number of equal rows that each of its rows stands for; None
+    where each is one.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    relation: str
+    number: str | None = None
+
+    def counted(self, condition: str = "") -> str:
+        """The aggregate that counts all rows, or those of the condition."""
+        where = f" FILTER (WHERE {condition})" if condition else ""
+        if self.number is None:
+            return f"count(*){where}"
+        return f"CAST(coalesce(sum({self.number}){where}, 0) AS BIGINT)"
+
+
+class OpenSource(Protocol):
+    """A source in use. ``origin`` is a table's ``from``: the name of a table or view of the source,
+    or a SELECT in the source's own SQL. ``key`` is that of ``from`` in the policy, for messages.
+
+    All methods raise SourceError, which depends on the schema and on the custodian's SQL alone: it
+    quotes no record, and no password or other secret of a url.
+    """
+
+    def schema(self, origin: str, key: str) -> dict[str, str]:
+        """The columns with the DuckDB types in which `rows` gives them, before a row is read."""
+        ...
+
+    def rows(
+        self, origin: str, columns: Sequence[str], key: str, *, alike: bool
+    ) -> AbstractContextManager[Rows]:
+        """The rows with at least these columns of the schema. They can be read once, until the
+        context is left; a duckdb.Error in it becomes a SourceError.
+
+        Where they are ``alike``, equal rows may be counted by the source and given as one.
+        """
+        ...
+
+    def relations(self, origin: str) -> frozenset[str]:
+        """The relations that ``origin`` reads, casefolded; empty if that cannot be found out."""
+        ...
+
+    def may_filter(self, origin: str) -> bool:
+        """Whether ``origin`` is the name of a view, which can leave out records of a table."""
+        ...
+
+    def snapshot_id(self) -> str | None:
+        """Names the state of the data that is read, where the source has such a name."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,113 @@
+"""A source with a library of its own, which streams its rows as Arrow record batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+import duckdb
+import pyarrow as pa
+
+from tallyveil.cube.sources.duckdb_source import failed
+from tallyveil.cube.sources.file_kinds import CONFIG
+from tallyveil.cube.sources.open_source import Rows
+from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.errors import SourceError
+from tallyveil.quoting import identifier
+
+__all__ = ["NUMBER", "StreamedSource"]
+
+NUMBER: Final = "number of equal rows"
+"""The column of batches that hold equal rows once."""
+
+_BATCHES: Final = "batches"
+
+
+class StreamedSource(ABC):
+    """Feeds the batches into a private DuckDB; a subclass knows where they come from.
+
+    It may raise SourceError. The ``failures`` of its library become one that quotes nothing.
+    """
+
+    words: ClassVar[str]
+    failures: ClassVar[tuple[type[Exception], ...]] = ()
+
+    @abstractmethod
+    def described(self, origin: str, key: str) -> pa.Schema:
+        """The columns of ``origin`` with the types of its batches, from its schema alone."""
+
+    @abstractmethod
+    def batches(
+        self, origin: str, columns: Sequence[str], key: str, *, alike: bool
+    ) -> pa.RecordBatchReader:
+        """The rows with these columns of `described`, in its order, named and typed as there.
+
+        Where they are ``alike``, equal rows may be given once, with their number in one more
+        column, `NUMBER`. No two values that `reading` tells apart are equal.
+        """
+
+    def schema(self, origin: str, key: str) -> dict[str, str]:
+        found = self._described(origin, key)
+        if len({name.lower() for name in found.names}) < len(found):
+            raise SourceError(
+                f"{key}: two columns have the same name, upper and lower case aside",
+                hint="Rename one of them in a SELECT given as from.",
+            )
+        with duckdb_connection(config=CONFIG) as memory:
+            try:
+                memory.register(_BATCHES, found.empty_table())
+                rows = memory.execute(f"DESCRIBE FROM {_BATCHES}").fetchall()
+            except duckdb.Error as error:
+                raise failed(key, error) from None
+        return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}
+
+    @contextmanager
+    def rows(self, origin: str, columns: Sequence[str], key: str, *, alike: bool) -> Iterator[Rows]:
+        asked = {name.lower() for name in columns}
+        names = [name for name in self._described(origin, key).names if name.lower() in asked]
+        lost: list[SourceError] = []
+
+        def each(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+            try:
+                yield from reader
+            except SourceError as error:  # which DuckDB would wrap in words of its own
+                lost.append(error)
+                raise
+            except self.failures as error:
+                lost.append(self._lost(error, key))
+                raise
+
+        try:
+            with duckdb_connection(config=CONFIG) as memory:
+                reader = self.batches(origin, names, key, alike=alike)
+                stream = pa.RecordBatchReader.from_batches(reader.schema, each(reader))
+                memory.register(_BATCHES, stream)
+                counted = NUMBER in reader.schema.names
+                yield Rows(memory, _BATCHES, identifier(NUMBER) if counted else None)
+        except self.failures as error:
+            raise self._lost(error, key) from None
+        except duckdb.Error as error:
+            raise (lost[0] if lost else failed(key, error)) from None
+
+    def _described(self, origin: str, key: str) -> pa.Schema:
+        try:
+            return self.described(origin, key)
+        except self.failures as error:
+            raise self._lost(error, key) from None
+
+    def _lost(self, error: Exception, key: str) -> SourceError:
+        return SourceError(f"{key}: {self.words} failed while it was read ({type(error).__name__})")
+
+    def relations(self, origin: str) -> frozenset[str]:
+        return frozenset()
+
+    def may_filter(self, origin: str) -> bool:
+        return False
+
+    def snapshot_id(self) -> str | None:
+        return None
+
+    @abstractmethod
+    def close(self) -> None: ...
