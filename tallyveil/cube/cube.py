@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.boundary import TrueAnswer, refusing
 from tallyveil.cube.cube_product import Grids, exact_product, kronecker_product
 from tallyveil.cube.marginals import DENSE_CELLS, Marginal, flat_index, marginal, marginal_cache
@@ -28,7 +28,7 @@ class _Counts:
 
     __slots__ = ("codes", "counts", "marginals")
 
-    def __init__(self, codes: tuple[IntArray, ...], counts: IntArray) -> None:
+    def __init__(self, codes: tuple[CodeArray, ...], counts: IntArray) -> None:
         self.codes = codes
         self.counts = counts
         self.marginals = marginal_cache()
@@ -43,7 +43,7 @@ class Cube:
 
     __slots__ = ("_counts", "domain")
 
-    def __init__(self, domain: Domain, codes: tuple[IntArray, ...], counts: IntArray) -> None:
+    def __init__(self, domain: Domain, codes: tuple[CodeArray, ...], counts: IntArray) -> None:
         """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records."""
         if len(codes) != len(domain.attributes):
             raise ValueError("every axis needs its codes")
@@ -136,7 +136,7 @@ class Cube:
         codes = tuple(flat_index(self._codes(f.axes), f.shape) for f in column.factors)
         return kronecker_product(column, codes, self._counts.counts)
 
-    def _codes(self, axes: tuple[str, ...]) -> tuple[IntArray, ...]:
+    def _codes(self, axes: tuple[str, ...]) -> tuple[CodeArray, ...]:
         names = self.domain.names
         return tuple(self._counts.codes[names.index(axis)] for axis in axes)
 

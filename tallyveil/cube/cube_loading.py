@@ -103,9 +103,7 @@ def _load(table: Table, source: OpenSource, key: bytes) -> Cube:
     with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
         sql, parameters = counting(table, columns, key, rows)
         found = rows.connection.execute(sql, parameters).fetchnumpy()
-    codes = tuple(
-        np.asarray(found[f"c{axis}"], dtype=np.int64) for axis in range(len(table.columns))
-    )
+    codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.columns)))
     if table.count is not None:
         _check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.cache import Cache
 
 __all__ = ["DENSE_CELLS", "Marginal", "flat_index", "marginal", "marginal_cache"]
@@ -39,7 +39,7 @@ class Marginal:
         return self._counts if self._cells is None else self.at(np.arange(size))
 
 
-def flat_index(codes: tuple[IntArray, ...], shape: tuple[int, ...]) -> IntArray:
+def flat_index(codes: tuple[CodeArray, ...], shape: tuple[int, ...]) -> IntArray:
     """The C-order index into ``shape`` of each cell in use; 0 without axes."""
     flat = np.zeros(1, dtype=np.int64)
     for code, length in zip(codes, shape, strict=True):
@@ -47,7 +47,7 @@ def flat_index(codes: tuple[IntArray, ...], shape: tuple[int, ...]) -> IntArray:
     return flat
 
 
-def marginal(codes: tuple[IntArray, ...], shape: tuple[int, ...], counts: IntArray) -> Marginal:
+def marginal(codes: tuple[CodeArray, ...], shape: tuple[int, ...], counts: IntArray) -> Marginal:
     """Sum ``counts`` over all axes except those given, by C-order index into ``shape``.
 
     Sums stay below 2^31 (`MAX_RECORDS`), so that doubles hold them exactly.

@@ -39,14 +39,14 @@ _BEYOND = "CAST(9223372036854775808 AS HUGEINT)"
 def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     """The expression for the column's value, or None if its type cannot be read as the attribute's.
 
-    Integers are BIGINT or HUGEINT, text is the BLOB of its bytes.
+    Integers are BIGINT or HUGEINT.
     """
     name, base = identifier(column), column_type.split("(")[0]
     if column_type.endswith("]"):
         base = "LIST"
     match attribute.sql_type:
         case "VARCHAR":
-            return f"encode(CAST({name} AS VARCHAR))"
+            return f"CAST({name} AS VARCHAR)"
         case "BOOLEAN":
             return _boolean(name, base)
         case "DATE":
