@@ -14,11 +14,12 @@ from tallyveil.cube.cube_loading import Undeclared, as_read, load_cubes, rows_le
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.sealed_cubes import SealedCubes
 from tallyveil.cube.source_relations import relations_read
-from tallyveil.cube.sources import Given, check_files, connected
+from tallyveil.cube.sources import Given, Passed, check_files, connected
 
 __all__ = [
     "Cube",
     "Given",
+    "Passed",
     "SealedCubes",
     "Undeclared",
     "as_read",

@@ -31,8 +31,7 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
         return list(columns)
     if table.count is not None:
         _weight(table, columns)
-    read = (*table.columns, *([] if table.count is None else [table.count]))
-    return list(dict.fromkeys(name.lower() for name in read))
+    return list(dict.fromkeys(name.lower() for name in table.source_columns))
 
 
 def counting(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 
 from tallyveil.cube.counting import (
@@ -18,16 +17,14 @@ from tallyveil.cube.counting import (
 )
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.sources import OpenSource, opened
+from tallyveil.cube.sources import OpenSource, Passed, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Domain, Policy, Table
 
 __all__ = ["Undeclared", "as_read", "load_cubes", "rows_left_out", "undeclared"]
 
 
-def load_cubes(
-    policy: Policy, source: duckdb.DuckDBPyConnection | None = None, *, key: bytes
-) -> dict[str, Cube]:
+def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str, Cube]:
     """Count the cells of every table, from the policy's source or the given open connection.
     ``key`` chooses the rows of a unit that are counted (`bounding`), and must never change.
 
@@ -39,9 +36,8 @@ def load_cubes(
     Raises SourceError, for the custodian.
     """
     with opened(policy, source) as found:
-        if source is not None or (policy.source is not None and policy.source.kind.several):
-            for table in policy.tables.values():
-                _check_whole(table, found)
+        for table in policy.tables.values():
+            _check_whole(table, found)
         return {name: _load(table, found, key) for name, table in policy.tables.items()}
 
 

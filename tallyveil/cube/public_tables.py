@@ -7,15 +7,14 @@ custodian declares that part of the source public.
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyveil.cube.sources import OpenSource, opened, opened_public
+from tallyveil.cube.sources import OpenSource, Passed, opened, opened_public
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable
 from tallyveil.quoting import identifier
@@ -48,9 +47,7 @@ _HINTS: Final = MappingProxyType(
 )
 
 
-def load_public(
-    policy: Policy, source: duckdb.DuckDBPyConnection | None = None
-) -> dict[str, pa.Table]:
+def load_public(policy: Policy, source: Passed = None) -> dict[str, pa.Table]:
     """Every public table of the policy, with column names in lower case.
 
     Raises SourceError, for the custodian, without DuckDB's own message, since a public table may be
@@ -70,7 +67,7 @@ def check_public(policy: Policy) -> None:
                 _items(table, source)
 
 
-def _read(table: PublicTable, policy: Policy, given: duckdb.DuckDBPyConnection | None) -> pa.Table:
+def _read(table: PublicTable, policy: Policy, given: Passed) -> pa.Table:
     key = f"public.{table.name}"
     with _opened(table, policy, given) as source:
         items = _items(table, source)
@@ -96,8 +93,8 @@ def _has_infinite(column: pa.ChunkedArray) -> bool:
 
 
 def _opened(
-    table: PublicTable, policy: Policy, given: duckdb.DuckDBPyConnection | None
-) -> closing[OpenSource]:
+    table: PublicTable, policy: Policy, given: Passed
+) -> AbstractContextManager[OpenSource]:
     file = table.file
     return opened(policy, given) if file is None else opened_public(table, file)
 

@@ -41,7 +41,7 @@ def _whole(policy: Policy, source: Given) -> str | None:
     own = policy.source
     if own is None or own.kind.several:
         return None
-    return own.url if own.kind.schemes else str(own.path.resolve())
+    return own.url if "://" in own.url else str(own.path.resolve())
 
 
 def _of_one(table: Table, policy: Policy, whole: str) -> frozenset[str]:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
 
 from tallyveil.accountant import (
@@ -24,6 +23,7 @@ from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import (
     Cube,
     Given,
+    Passed,
     SealedCubes,
     as_read,
     connected,
@@ -168,7 +168,7 @@ class Gate(Shared):
     def _load(
         self,
         policy: Policy,
-        source: duckdb.DuckDBPyConnection | None,
+        source: Passed,
         kept: Mapping[str, Cube],
         time_limit: float,
         opened: ExitStack,

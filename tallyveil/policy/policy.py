@@ -211,8 +211,11 @@ class Policy(Declaration):
     @model_validator(mode="after")
     def _complete(self, info: ValidationInfo) -> Self:
         """Return the policy with what follows from all of it."""
-        url = None if self.source is None else self.source.url
-        tables = {name: table.named(name, url) for name, table in self.tables.items()}
+        source = self.source
+        if source is not None:
+            named = (name for table in self.tables.values() for name in table.source_columns)
+            source = source.model_copy(update={"columns": tuple(dict.fromkeys(named))})
+        tables = {name: table.named(name, source) for name, table in self.tables.items()}
         public = {name: table.named(name) for name, table in self.public.items()}
         defaults = self.defaults
         if not defaults.targets:
@@ -222,6 +225,7 @@ class Policy(Declaration):
         return self.model_copy(
             update={
                 "path": PolicyPlace.of(info).file,
+                "source": source,
                 "tables": MappingProxyType(tables),
                 "public": MappingProxyType(public),
                 "defaults": defaults,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Self, cast
@@ -11,12 +12,12 @@ from pydantic_core import InitErrorDetails
 
 from tallyveil.cache import cached_property
 from tallyveil.policy.axes import AttributeDeclaration, attribute
-from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
+from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
 from tallyveil.policy.domain import Domain, Neighbours
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import without_passwords, written
-from tallyveil.policy.source_kinds import SourceKind, source_kind
+from tallyveil.policy.source_kinds import FORMATS, OBJECT_STORE, SUPPORTED, SourceKind, source_kind
 from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
     Budget,
@@ -30,6 +31,7 @@ from tallyveil.policy.value_checks import (
     MechanismNames,
     Origin,
     PolicyPlace,
+    SourceFormat,
     SourceUrl,
     TableNames,
 )
@@ -38,30 +40,61 @@ __all__ = ["PublicTable", "Source", "Table"]
 
 
 class Source(Declaration):
-    """Where rows come from: ``url`` as written, and its ``path`` resolved where it is a file's."""
+    """Where rows come from: a file, files by a pattern, a folder, or another source.
+
+    ``url`` is as written, ``path`` resolved where files are on this machine. ``format`` is that of
+    files whose names do not tell, or of all in a folder. ``key`` is that of ``url``, for messages;
+    ``columns`` are those that the policy's protected tables name.
+    """
 
     url: SourceUrl = Field(description="a path in quotes", repr=False)
+    format: SourceFormat | None = Field(
+        default=None, description=f"one of {', '.join(FORMATS)}, in quotes"
+    )
     path: Derived[Path] = Field(default=Path(), repr=False)
+    key: Derived[str] = "source.url"
+    columns: Derived[tuple[str, ...]] = ()
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        if source_kind(self.url, self.format) is None:
+            yield mistaken(
+                self.url,
+                f"expected {SUPPORTED}; or a folder or another name with its format, one of"
+                f" {', '.join(FORMATS)}. For other data, attach it to a DuckDB connection, leave"
+                " out [source] and pass the connection to connect() as source",
+                "url",
+            )
+        elif self.stored and re.search("[@?]", self.url):
+            yield mistaken(
+                self.url,
+                "expected a bucket and a path alone, without credentials and options: these are"
+                " taken from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_PROFILE)",
+                "url",
+            )
 
     @model_validator(mode="after")
     def _resolve(self, info: ValidationInfo) -> Self:
-        if self.kind.schemes:
+        if "://" in self.url:
             return self
         return self.model_copy(update={"path": PolicyPlace.of(info).folder / self.url})
 
     @property
     def kind(self) -> SourceKind:
-        return cast(SourceKind, source_kind(self.url))
+        return cast(SourceKind, source_kind(self.url, self.format))
 
     @property
-    def missing(self) -> bool:
-        """Whether it is a file that is not there."""
-        return not self.kind.schemes and not self.path.is_file()
+    def stored(self) -> bool:
+        """Whether it lies in an object store."""
+        return self.url.lower().startswith(OBJECT_STORE)
+
+    @property
+    def place(self) -> str:
+        return self.url if "://" in self.url else str(self.path)
 
     @property
     def shown(self) -> str:
         """For messages: without passwords, which a path may hold too if it is a mistyped url."""
-        return without_passwords(self.url if self.kind.schemes else str(self.path))
+        return without_passwords(self.place)
 
 
 def _attribute_name(name: str) -> str:
@@ -91,6 +124,7 @@ class Table(_Relation):
     - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``.
     - ``neighbours``: neighbouring tables differ in one privacy unit, added or removed
       (``add_remove``) or exchanged for another (``replace``).
+    - ``left_out``: as `SourceKind.left_out`; None for a table in memory.
     - ``count``: a column of whole numbers, the number of records that each row of the source stands
       for; each of these records is a unit by itself.
     - ``mechanisms``: the names of those that may answer, None if all may.
@@ -102,6 +136,7 @@ class Table(_Relation):
     """
 
     source_url: Derived[str | None] = None
+    left_out: Derived[str | None] = None
     domain: Derived[Domain] = Domain("", ())
     privacy_unit: PrivacyUnit = Field(
         default="row",
@@ -169,13 +204,14 @@ class Table(_Relation):
                     "by",
                 )
 
-    def named(self, name: str, source_url: str | None) -> Self:
+    def named(self, name: str, source: Source | None) -> Self:
         """Return the table with its name, which is its key, and the policy's source."""
         axes = tuple(attribute(key, declared) for key, declared in self.attributes.items())
         return self.model_copy(
             update={
                 "name": name,
-                "source_url": source_url,
+                "source_url": None if source is None else source.url,
+                "left_out": None if source is None else source.kind.left_out,
                 "domain": Domain(name, axes),
                 "origin": self.origin or name,
             }
@@ -189,6 +225,12 @@ class Table(_Relation):
     def origin_key(self) -> str:
         """The key of ``from``, for messages."""
         return f"tables.{self.name}.from"
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        """All columns of the source that it names, of which a column may be there twice."""
+        others = (self.count, self.privacy_unit.column)
+        return (*self.columns, *(name for name in others if name is not None))
 
     @property
     def unit_words(self) -> str:
@@ -220,12 +262,6 @@ class Table(_Relation):
         named = is_table_reference(self.origin)
         alone = self.privacy_unit.column is None
         return named and alone and self.left_out is None
-
-    @property
-    def left_out(self) -> str | None:
-        """As `SourceKind.left_out`; None for a table in memory."""
-        kind = source_kind(self.source_url or "")
-        return None if kind is None else kind.left_out
 
     @property
     def total_public(self) -> bool:
@@ -264,6 +300,7 @@ class PublicTable(_Relation):
 
     file: Derived[Source | None] = None
     url: SourceUrl | None = Field(default=None, repr=False)
+    format: SourceFormat | None = None
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
         if not self.origin and self.url is None:
@@ -273,9 +310,11 @@ class PublicTable(_Relation):
     def _resolve(self, info: ValidationInfo) -> Self:
         if self.url is None:
             return self
-        file = Source.model_validate({"url": self.url}, context=info.context)
+        declared = {"url": self.url, "format": self.format}
+        file = Source.model_validate(declared, context=info.context)
         return self.model_copy(update={"file": file})
 
     def named(self, name: str) -> Self:
         """Return the table with its name, which is its key."""
-        return self.model_copy(update={"name": name, "origin": self.origin or name})
+        file = self.file and self.file.model_copy(update={"key": f"public.{name}.url"})
+        return self.model_copy(update={"name": name, "origin": self.origin or name, "file": file})

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo
 
 from tallyveil.policy.declaration import wrong
-from tallyveil.policy.source_kinds import SUPPORTED, source_kind
+from tallyveil.policy.source_kinds import FORMATS
 from tallyveil.policy.sql_names import is_table_reference
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "PublicColumn",
     "Query",
     "Rho",
+    "SourceFormat",
     "SourceUrl",
     "TableNames",
     "exact_number",
@@ -276,19 +277,10 @@ def _ledger(value: Any, info: ValidationInfo) -> LedgerFile:
     return LedgerFile(PolicyPlace.of(info).folder / text, must_exist)
 
 
-def _source_url(value: Any) -> str:
-    url = _path(value)
-    if source_kind(url) is None:
-        raise wrong(
-            f"expected {SUPPORTED}. For other data, attach it to a DuckDB connection, leave out "
-            "[source] and pass the connection to connect() as source"
-        )
-    return url
-
-
 FilePath: TypeAlias = Annotated[Path, PlainValidator(_file)]
 LedgerPath: TypeAlias = Annotated[LedgerFile, PlainValidator(_ledger)]
-SourceUrl: TypeAlias = Annotated[str, PlainValidator(_source_url)]
+SourceUrl: TypeAlias = Annotated[str, PlainValidator(_path)]
+SourceFormat: TypeAlias = Literal[FORMATS]  # type: ignore[valid-type]
 
 
 def _origin(text: str) -> str:

@@ -10,24 +10,45 @@ so that no setting and no object of the caller's changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from types import MappingProxyType
 from typing import Final
 
 import duckdb
 
-from tallyveil.cube.sources.csv_file import CSV
-from tallyveil.cube.sources.data_frame import Given, connected
+from tallyveil.cube.sources.csv_file import CSV, TSV
+from tallyveil.cube.sources.data_frame import Given, Passed, connected
 from tallyveil.cube.sources.duckdb_source import DuckDBSource
-from tallyveil.cube.sources.file_kinds import DUCKDB, PARQUET, Opener
+from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener
+from tallyveil.cube.sources.json_file import JSON
+from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
+from tallyveil.cube.sources.listing import is_there
 from tallyveil.cube.sources.open_source import OpenSource, Rows
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
 
-__all__ = ["Given", "OpenSource", "Rows", "check_files", "connected", "opened", "opened_public"]
+__all__ = [
+    "Given",
+    "OpenSource",
+    "Passed",
+    "Rows",
+    "check_files",
+    "connected",
+    "opened",
+    "opened_public",
+]
 
 _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
-    {"parquet": PARQUET, "csv": CSV, "duckdb": DUCKDB}
+    {
+        "parquet": PARQUET,
+        "csv": CSV,
+        "tsv": TSV,
+        "json": JSON,
+        "arrow": ARROW,
+        "duckdb": DUCKDB,
+        "delta": DELTA,
+        "iceberg": ICEBERG,
+    }
 )
 
 
@@ -36,15 +57,14 @@ def check_files(policy: Policy) -> None:
 
     Raises SourceError with all that are missing.
     """
-    named = [(f"public.{name}.url", table.file) for name, table in policy.public.items()]
-    files = [(key, file) for key, file in [("source.url", policy.source), *named] if file]
-    missing = [(key, file) for key, file in files if file.missing]
+    files = (policy.source, *(table.file for table in policy.public.values()))
+    missing = [file for file in files if file is not None and not is_there(file)]
     if missing:
         raise _missing(missing)
 
 
-def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
-    first, *others = (f"{key}: there is no file {file.shown}" for key, file in files)
+def _missing(files: Sequence[Source]) -> SourceError:
+    first, *others = (f"{file.key}: there is no file {file.shown}" for file in files)
     return SourceError(
         first,
         detail="\n".join(others) or None,
@@ -52,14 +72,16 @@ def _missing(files: Sequence[tuple[str, Source]]) -> SourceError:
     )
 
 
-def opened(
-    policy: Policy, connection: duckdb.DuckDBPyConnection | None = None
-) -> closing[OpenSource]:
-    """The connection's tables, or the policy's source.
+def opened(policy: Policy, passed: Passed = None) -> AbstractContextManager[OpenSource]:
+    """What was passed as the source, or else the policy's source.
 
     Raises SourceError where there is no source, or it cannot be opened.
     """
-    return closing(_given(connection) if connection is not None else _named(policy))
+    if passed is None:
+        return closing(_named(policy))
+    if isinstance(passed, duckdb.DuckDBPyConnection):
+        return closing(_given(passed))
+    return nullcontext(passed)
 
 
 def opened_public(table: PublicTable, file: Source) -> closing[OpenSource]:
@@ -67,7 +89,7 @@ def opened_public(table: PublicTable, file: Source) -> closing[OpenSource]:
 
     Raises SourceError where the file is not there, or cannot be opened.
     """
-    return closing(_opened(f"public.{table.name}.url", file, [table.name], public=True))
+    return closing(_opened(file, [table.name], public=True))
 
 
 def _given(connection: duckdb.DuckDBPyConnection) -> OpenSource:
@@ -84,19 +106,19 @@ def _named(policy: Policy) -> OpenSource:
             hint='Add [source] with url = "people.parquet" to it, or pass an open DuckDB '
             "connection as source.",
         )
-    return _opened("source.url", policy.source, policy.tables, public=False)
+    return _opened(policy.source, policy.tables, public=False)
 
 
-def _opened(key: str, file: Source, names: Iterable[str], *, public: bool) -> OpenSource:
-    if file.missing:
-        raise _missing([(key, file)])
+def _opened(file: Source, names: Iterable[str], *, public: bool) -> OpenSource:
+    if not is_there(file):
+        raise _missing([file])
     kind = _KINDS[file.kind.name]
     try:
         return (kind.public if public else kind.confidential)(file, names)
     except duckdb.Error as error:
         # DuckDB's own message may quote what it found in the file.
         raise SourceError(
-            f"{key}: {file.shown} cannot be opened as {file.kind.name} (DuckDB's"
+            f"{file.key}: {file.shown} cannot be opened as {file.kind.name} (DuckDB's"
             f" {type(error).__name__})",
             hint="If this process has the file open already, pass that connection as source.",
         ) from None

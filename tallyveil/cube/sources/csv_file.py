@@ -1,4 +1,5 @@
-"""CSV: comma-separated UTF-8 (RFC 4180) with its columns' names in the first line.
+"""CSV and TSV: UTF-8 (RFC 4180) with the columns' names in the first line; a comma or a tab between
+fields.
 
 The dialect is fixed, not guessed, since a guess can turn on one record; every column is text; an
 empty field is NULL; surplus fields are dropped, missing ones are NULL. A line that is not UTF-8, or
@@ -10,48 +11,62 @@ Parquet has no such trap. A public table's dialect and types are DuckDB's guesse
 from __future__ import annotations
 
 import csv
-import gzip
-from pathlib import Path
+import io
+from functools import partial
 from typing import Final
 
-from tallyveil.cube.sources.file_kinds import Opener, public_views, views
+from tallyveil.cube.sources.contents import unpacked
+from tallyveil.cube.sources.file_kinds import Opener, one_relation, reader
 from tallyveil.errors import SourceError
+from tallyveil.policy import Source
 from tallyveil.quoting import literal
 
-__all__ = ["CSV"]
+__all__ = ["CSV", "TSV"]
 
 
-def _confidential(path: Path) -> str:
-    names = _header(path)
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return (
-        f"read_csv({literal(str(path))}, columns = {{{columns}}}, auto_detect = false, "
-        "header = true, delim = ',', quote = '\"', escape = '\"', "
+def _confidential(delimiter: str, source: Source, files: list[str]) -> str:
+    first, *others = (_header(delimiter, source, file) for file in files)
+    if any(names != first for names in others):
+        raise SourceError(
+            f"{source.key}: the first lines of the files of {source.shown} differ",
+            hint="All files of one source have the same columns in the same order.",
+        )
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in first)
+    return reader(
+        "read_csv",
+        files,
+        f"columns = {{{columns}}}",
+        f"delim = {literal(delimiter)}",
+        "auto_detect = false, header = true, quote = '\"', escape = '\"'",
         # In one thread, so that a malformed line is skipped alike in every run.
         # Not strict, since one line that ends differently from the others would fail them all.
-        "ignore_errors = true, null_padding = true, parallel = false, strict_mode = false)"
+        "ignore_errors = true, null_padding = true, parallel = false, strict_mode = false",
     )
 
 
-def _header(path: Path) -> list[str]:
-    unpack = gzip.open if path.name.lower().endswith(".gz") else open
+def _header(delimiter: str, source: Source, file: str) -> list[str]:
     try:
         # Read ahead of the header there may be a record with bytes that are no UTF-8.
-        with unpack(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-            names = next(csv.reader(lines), [])
+        with unpacked(source, file) as packed:
+            lines = io.TextIOWrapper(packed, encoding="utf-8-sig", errors="replace", newline="")
+            names = next(csv.reader(lines, delimiter=delimiter), [])
     except (OSError, EOFError, csv.Error) as error:
         raise SourceError(
-            f"source.url: the first line of {path} cannot be read as CSV ({type(error).__name__})"
+            f"{source.key}: the first line of {source.shown} cannot be read as"
+            f" {source.kind.words} ({type(error).__name__})"
         ) from None
     folded = {name.lower() for name in names}
     if not names or "" in folded or len(folded) != len(names):
         raise SourceError(
-            f"source.url: the first line of {path} must name every column, each differently"
+            f"{source.key}: the first line of {source.shown} must name every column, each"
+            " differently"
         )
     return names
 
 
-CSV: Final = Opener(
-    confidential=views(_confidential),
-    public=public_views(lambda path: f"read_csv({literal(str(path))})"),
-)
+def _public(source: Source, files: list[str]) -> str:
+    return reader("read_csv", files)
+
+
+CSV: Final = Opener(one_relation(partial(_confidential, ",")), one_relation(_public, public=True))
+TSV: Final = Opener(one_relation(partial(_confidential, "\t")), one_relation(_public, public=True))

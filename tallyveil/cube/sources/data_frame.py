@@ -1,27 +1,28 @@
-"""A data frame as the source: a copy of it in a private DuckDB, under the names the policy uses.
+"""A data frame as the source: read where it is, under the names the policy uses.
 
-Taken are a pandas or polars DataFrame, an Arrow table, and whatever else hands out its columns by
-the Arrow PyCapsule protocol (``__arrow_c_stream__``). No value makes it fail: a pandas column whose
-objects are of no one type is read as text, as a CSV column would be.
+Taken are a pandas DataFrame, a polars DataFrame or LazyFrame, an Arrow table or dataset, and
+whatever else hands out its columns by the Arrow PyCapsule protocol (``__arrow_c_stream__``). No
+value makes it fail: a pandas column whose objects are of no one type is read as text, as a CSV
+column would be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Final, Protocol, TypeAlias
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Protocol, TypeAlias, cast
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset
 
-from tallyveil.cube.sources.file_kinds import CONFIG
-from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.cube.sources.duckdb_source import DuckDBSource
+from tallyveil.cube.sources.open_source import OpenSource
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy
 from tallyveil.policy.sql_names import is_table_reference
-from tallyveil.quoting import identifier
 
-__all__ = ["Given", "Tabular", "connected"]
+__all__ = ["Given", "Passed", "Tabular", "connected"]
 
 
 class Tabular(Protocol):
@@ -30,15 +31,16 @@ class Tabular(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
-Given: TypeAlias = duckdb.DuckDBPyConnection | Tabular | None
+Given: TypeAlias = duckdb.DuckDBPyConnection | Tabular | pyarrow.dataset.Dataset | None
 """What a caller may pass as the source; None for the policy's own."""
 
-_FRAME: Final = "__frame"
+Passed: TypeAlias = duckdb.DuckDBPyConnection | OpenSource | None
+"""The same, opened."""
 
 
 @contextmanager
-def connected(policy: Policy, source: Given) -> Iterator[duckdb.DuckDBPyConnection | None]:
-    """The connection passed, or a private one that holds the data frame passed.
+def connected(policy: Policy, source: Given) -> Iterator[Passed]:
+    """The connection passed, or the data frame passed as a source.
 
     Every table of the policy finds the frame under the name its ``from`` gives, and under its own.
 
@@ -49,25 +51,22 @@ def connected(policy: Policy, source: Given) -> Iterator[duckdb.DuckDBPyConnecti
         yield source
         return
     frame = _arrow(source)
-    if len({name.lower() for name in frame.column_names}) < frame.num_columns:
+    columns = frame.schema.names
+    if len({name.lower() for name in columns}) < len(columns):
         raise SourceError(
             "the data frame passed as source has two columns of one name, upper and lower case "
             "aside",
             hint="Rename one of them.",
         )
-    with duckdb_connection(config=CONFIG) as memory:
-        try:
-            memory.register(_FRAME, frame)
-            for name in _names(policy):
-                memory.execute(f"CREATE TABLE {identifier(name)} AS FROM {_FRAME}")
-            memory.unregister(_FRAME)
-        except duckdb.Error as error:
-            raise SourceError(
-                "the data frame passed as source cannot be read by DuckDB "
-                f"({type(error).__name__})",
-                hint="Give each of its columns a type that DuckDB has.",
-            ) from None
-        yield memory
+    try:
+        found = DuckDBSource.of(frame, _names(policy))
+    except duckdb.Error as error:
+        raise SourceError(
+            f"the data frame passed as source cannot be read by DuckDB ({type(error).__name__})",
+            hint="Give each of its columns a type that DuckDB has.",
+        ) from None
+    with closing(found):
+        yield found
 
 
 def _names(policy: Policy) -> list[str]:
@@ -77,22 +76,27 @@ def _names(policy: Policy) -> list[str]:
     return list(dict.fromkeys(name.lower() for name in (*policy.tables, *plain)))
 
 
-def _arrow(source: object) -> pa.Table:
-    if _is_pandas(source):
+def _arrow(source: object) -> pa.Table | pyarrow.dataset.Dataset:
+    if isinstance(source, pyarrow.dataset.Dataset):
+        return source
+    if _is(source, "pandas", "DataFrame"):
         return _of_pandas(source)
+    if _is(source, "polars", "LazyFrame"):
+        source = cast(Any, source).collect()
     if hasattr(source, "__arrow_c_stream__"):
         with suppress(pa.ArrowException, TypeError, ValueError):  # a stream, but not of a table
             return pa.table(source)
     raise TypeError(
-        "source is an open DuckDB connection, a pandas or polars DataFrame or an Arrow table, not "
-        f'{type(source).__name__}; a file is named in the policy: [source] url = "people.parquet"'
+        "source is an open DuckDB connection, a pandas or polars DataFrame or an Arrow table or "
+        f"dataset, not {type(source).__name__}; a file is named in the policy: [source] "
+        'url = "people.parquet"'
     )
 
 
-def _is_pandas(source: object) -> bool:
-    """Without importing pandas, which need not be there."""
+def _is(source: object, library: str, name: str) -> bool:
+    """Without importing the library, which need not be there."""
     return any(
-        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
+        kind.__name__ == name and kind.__module__.split(".")[0] == library
         for kind in type(source).__mro__
     )
 

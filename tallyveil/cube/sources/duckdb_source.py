@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
 from tallyveil.cube.sources.open_source import Rows
+from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy.mistakes import without_passwords
 from tallyveil.policy.sql_names import select_of
 
-__all__ = ["DuckDBSource", "failed"]
+__all__ = ["CONFIG", "DuckDBSource", "failed"]
+
+CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
 
 _ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 class DuckDBSource:
-    """All tables' ``from`` are asked on one connection, which it closes."""
+    """All tables' ``from`` are asked on one connection, which it closes.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    Without ``several`` it holds one relation, whose names may be views.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, several: bool = True) -> None:
         self._connection = connection
+        self._several = several
+
+    @classmethod
+    def of(cls, relation: Any, names: Iterable[str]) -> DuckDBSource:
+        """An Arrow table, a dataset, or what streams its rows as Arrow each time it is asked."""
+        memory = duckdb_connection(config=CONFIG)
+        for name in names:
+            memory.register(name, relation)
+        return cls(memory, several=False)
 
     def schema(self, origin: str, key: str) -> dict[str, str]:
         try:
@@ -46,6 +65,8 @@ class DuckDBSource:
         return frozenset()
 
     def may_filter(self, origin: str) -> bool:
+        if not self._several:
+            return False
         name = origin.split(".")[-1].strip('"').lower()
         views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
         found = self._connection.execute(views, [name]).fetchone()

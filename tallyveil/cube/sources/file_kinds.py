@@ -1,28 +1,32 @@
-"""How a kind of file is opened in a DuckDB of this room's own; Parquet and DuckDB's own files."""
+"""Files of one relation, in a DuckDB of this room's own; Parquet, Arrow and DuckDB's own files.
+
+Several files of a pattern or a folder are one relation, with the columns of all of them by name.
+Where their folders are named column=value, these are columns of text; __HIVE_DEFAULT_PARTITION__
+stands for NULL.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypeAlias
+from pathlib import PurePosixPath
+from typing import Any, Final, TypeAlias
 
 import duckdb
+import pyarrow as pa
+import pyarrow.dataset
 
-from tallyveil.cube.sources.duckdb_source import DuckDBSource
+from tallyveil.cube.sources import object_store
+from tallyveil.cube.sources.duckdb_source import CONFIG, DuckDBSource
+from tallyveil.cube.sources.listing import listed
 from tallyveil.cube.sources.open_source import OpenSource
 from tallyveil.duckdb_connection import duckdb_connection
+from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["CONFIG", "DUCKDB", "PARQUET", "Open", "Opener", "public_views", "views"]
-
-CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "python_enable_replacements": False,
-}
+__all__ = ["ARROW", "DUCKDB", "PARQUET", "Open", "Opener", "called", "one_relation", "reader"]
 
 Open: TypeAlias = Callable[[Source, Iterable[str]], OpenSource]
 """Opens a source, which goes by these names if it names no tables itself.
@@ -39,26 +43,38 @@ class Opener:
     public: Open
 
 
-def views(
-    relation: Callable[[Path], str],
-    connected: Callable[[], duckdb.DuckDBPyConnection] = lambda: duckdb_connection(config=CONFIG),
-) -> Open:
-    """Opens a file that is one relation: a connection with a view of it by every name."""
+def reader(function: str, files: Iterable[str], *options: str) -> str:
+    """The call of DuckDB's function that reads the files."""
+    names = f"[{', '.join(map(literal, files))}]"
+    named = any("=" in part for name in files for part in PurePosixPath(name).parts[:-1])
+    partitions = f"hive_partitioning = {named}, hive_types_autocast = false"
+    return f"{function}({', '.join([names, *options, partitions])})"
 
-    def opened(file: Source, names: Iterable[str]) -> OpenSource:
-        memory, path = connected(), file.path
-        for name in dict.fromkeys(name.lower() for name in (path.name.split(".")[0], *names)):
-            memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {relation(path)}")
-        return DuckDBSource(memory)
+
+def one_relation(relation: Callable[[Source, list[str]], str], *, public: bool = False) -> Open:
+    """Opens files of which ``relation`` gives what stands after FROM.
+
+    All that is public is read in one database, which is opened once in this process and keeps
+    nothing: to open one takes longer than to read most such files.
+    """
+
+    def opened(source: Source, names: Iterable[str]) -> OpenSource:
+        files = listed(source)
+        memory = _shared().cursor() if public else duckdb_connection(config=CONFIG)
+        if source.stored:
+            object_store.register(memory, source)
+        found = relation(source, files)
+        for name in called(source, names):
+            memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
+        return DuckDBSource(memory, several=False)
 
     return opened
 
 
-def public_views(relation: Callable[[Path], str]) -> Open:
-    """As `views`, for what is public: all such files are read in one database, which is opened once
-    in this process and keeps nothing. To open one takes longer than to read most of them.
-    """
-    return views(relation, lambda: _shared().cursor())
+def called(source: Source, names: Iterable[str]) -> list[str]:
+    """The names of the relation: its file's without the ending, and these."""
+    own = PurePosixPath(source.place).name.split(".")[0]
+    return list(dict.fromkeys(name.lower() for name in (own, *names)))
 
 
 @functools.cache
@@ -66,14 +82,30 @@ def _shared() -> duckdb.DuckDBPyConnection:
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
 
 
-def _parquet(path: Path) -> str:
-    return f"read_parquet({literal(str(path))})"
+def _parquet(source: Source, files: list[str]) -> str:
+    # A column has the type that holds the values of all files, so that none fails to be read.
+    return reader("read_parquet", files, *(["union_by_name = true"] if len(files) > 1 else []))
 
 
-def _duckdb(file: Source, names: Iterable[str]) -> OpenSource:
+def _arrow(source: Source, names: Iterable[str]) -> OpenSource:
+    """Read by pyarrow, a batch after the other."""
+    files = listed(source)
+    store: Any = object_store.filesystem(source) if source.stored else None
+    places = [file.removeprefix("s3://") for file in files]
+    try:
+        found = pyarrow.dataset.dataset(places, format="ipc", filesystem=store)
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(
+            f"{source.key}: {source.shown} cannot be opened as Arrow ({type(error).__name__})"
+        ) from None
+    return DuckDBSource.of(found, called(source, names))
+
+
+def _duckdb(source: Source, names: Iterable[str]) -> OpenSource:
     """A DuckDB database, opened read-only; its tables have the names they have in it."""
-    return DuckDBSource(duckdb_connection(str(file.path), read_only=True, config=CONFIG))
+    return DuckDBSource(duckdb_connection(str(source.path), read_only=True, config=CONFIG))
 
 
-PARQUET: Final = Opener(confidential=views(_parquet), public=public_views(_parquet))
-DUCKDB: Final = Opener(confidential=_duckdb, public=_duckdb)
+PARQUET: Final = Opener(one_relation(_parquet), one_relation(_parquet, public=True))
+ARROW: Final = Opener(_arrow, _arrow)
+DUCKDB: Final = Opener(_duckdb, _duckdb)

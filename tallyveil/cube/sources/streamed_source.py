@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 import duckdb
 import pyarrow as pa
 
-from tallyveil.cube.sources.duckdb_source import failed
-from tallyveil.cube.sources.file_kinds import CONFIG
+from tallyveil.cube.sources.duckdb_source import CONFIG, failed
 from tallyveil.cube.sources.open_source import Rows
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError

@@ -1,0 +1,92 @@
+"""Files in an S3-compatible object store, listed and read by pyarrow, and by DuckDB through it.
+
+Credentials, region and endpoint are those of the environment and of AWS's own files, such as
+AWS_ACCESS_KEY_ID, AWS_PROFILE and AWS_ENDPOINT_URL; the policy has none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import translate
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from tallyveil.cube.sources.extra import imported
+from tallyveil.errors import SourceError
+from tallyveil.policy import Source
+from tallyveil.policy.source_kinds import OBJECT_STORE
+
+__all__ = ["endpoint", "files", "filesystem", "reaching", "register"]
+
+
+def filesystem(source: Source) -> pafs.FileSystem:
+    with reaching(source):
+        if url := endpoint():
+            return pafs.S3FileSystem(endpoint_override=url)
+        return pafs.FileSystem.from_uri(source.url.rstrip("/"))[0]
+
+
+def endpoint() -> str | None:
+    """The url of a store other than Amazon's."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def register(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Let DuckDB read the store's urls."""
+    wrapper: Any = imported("fsspec.implementations.arrow", source.key)
+    store = wrapper.ArrowFSWrapper(filesystem(source))
+    store.protocol = "s3"
+    connection.register_filesystem(store)
+
+
+def files(source: Source) -> list[str]:
+    """The urls of the objects below a folder that have its format's endings, or those of a pattern.
+
+    Raises SourceError.
+    """
+    place = source.url[len(OBJECT_STORE) :].rstrip("/")
+    fixed = re.split(r"[*?\[]", place, maxsplit=1)[0]
+    pattern = fixed != place
+    folder = fixed.rpartition("/")[0] if pattern else place
+    store = filesystem(source)
+    with reaching(source):
+        if not pattern and store.get_file_info(place).type == pafs.FileType.File:
+            return [f"{OBJECT_STORE}{place}"]
+        below = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
+        found = [info.path for info in store.get_file_info(below) if info.is_file]
+    own = (name for name in found if not re.search("/[_.]", name[len(folder) :]))
+    if pattern:
+        matches = re.compile(_regular(place)).match
+        return sorted(f"{OBJECT_STORE}{name}" for name in own if matches(name))
+    endings = source.kind.endings
+    return sorted(f"{OBJECT_STORE}{name}" for name in own if name.lower().endswith(endings))
+
+
+def _regular(pattern: str) -> str:
+    """As a local pattern is matched: * within a name, and ** for any folders."""
+    parts = []
+    for part in pattern.split("/"):
+        if part == "**":
+            parts.append("(?:[^/]+/)*")
+        else:
+            parts.append(translate(part).replace(".*", "[^/]*").replace(r"\Z", "") + "/")
+    return "".join(parts).removesuffix("/") + r"\Z"
+
+
+@contextmanager
+def reaching(source: Source) -> Iterator[None]:
+    """The store's own messages may hold keys: they are left out."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(
+            f"{source.key}: {source.shown} cannot be reached ({type(error).__name__})",
+            hint="The bucket, and the credentials, region and endpoint of the environment"
+            " (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL) must fit each other.",
+        ) from None
