@@ -12,14 +12,14 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import CodeArray
 from tallyveil.cube.cube import Cube
 from tallyveil.errors import OutputError, SourceError
 from tallyveil.files import flush
@@ -133,9 +133,9 @@ def _packed(table: Table, cube: Cube) -> Iterator[bytes]:
         yield array.tobytes()
 
 
-def _small(array: IntArray) -> np.ndarray[Any, Any]:
+def _small(array: CodeArray) -> CodeArray:
     largest = int(array.max(initial=0))
-    kinds: Sequence[str] = ("<u1", "<u2", "<u4", "<u8")
+    kinds = ("<u1", "<u2", "<u4", "<i8")
     return array.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
 
 
@@ -146,9 +146,7 @@ def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
     header = json.loads(file.read(int.from_bytes(file.read(8), "big")))
     if header["declaration"] != table.fingerprint:
         return None
-    counts, *codes = (
-        np.fromfile(file, kind, header["cells"]).astype(np.int64) for kind in header["types"]
-    )
+    counts, *codes = (np.fromfile(file, kind, header["cells"]) for kind in header["types"])
     attributes = zip(table.domain.attributes, header["truncates"], strict=True)
     domain = replace(table.domain, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
-    return Cube(domain, tuple(codes), counts)
+    return Cube(domain, tuple(codes), counts.astype(np.int64))
