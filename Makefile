@@ -12,7 +12,7 @@ BI_PYTHON ?= $(shell for python in python3.12 python3.11 python3.10 $(PYTHON); d
 
 JOBS ?= 3
 
-.PHONY: help demo test run check docs audit test-clients test-bi test-slow mutants fuzz-sql fuzz-wire fixtures bench clean
+.PHONY: help demo test run check docs audit test-clients test-sources test-bi test-slow mutants fuzz-sql fuzz-wire fixtures bench clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -60,6 +60,12 @@ test-clients: $(VENV)/stamp  ## Test real clients; installs those that pip and n
 			--quiet --disable-pip-version-check $${client#* } || echo "$${client%% *} is left out" >&2; \
 	done
 	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs tests/clients
+
+test-sources: $(VENV)/stamp  ## Test sources with libraries of their own; installs those that pip has
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sources]' \
+		|| echo "sources of the extra are left out" >&2
+	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs tests/cube/test_source_contract.py \
+		tests/cube/test_many_files.py tests/cube/test_object_store.py tests/cube/test_frames.py
 
 test-bi: $(VENV)/stamp  ## Test a live Superset in a headless browser
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \

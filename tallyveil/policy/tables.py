@@ -56,19 +56,19 @@ class Source(Declaration):
     columns: Derived[tuple[str, ...]] = ()
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
-        if source_kind(self.url, self.format) is None:
+        if self.stored and re.search("[@?]", self.url):
+            yield mistaken(
+                self.url,
+                "expected a bucket and a path alone, without credentials and options: these are"
+                " taken from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_PROFILE)",
+                "url",
+            )
+        elif source_kind(self.url, self.format) is None:
             yield mistaken(
                 self.url,
                 f"expected {SUPPORTED}; or a folder or another name with its format, one of"
                 f" {', '.join(FORMATS)}. For other data, attach it to a DuckDB connection, leave"
                 " out [source] and pass the connection to connect() as source",
-                "url",
-            )
-        elif self.stored and re.search("[@?]", self.url):
-            yield mistaken(
-                self.url,
-                "expected a bucket and a path alone, without credentials and options: these are"
-                " taken from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_PROFILE)",
                 "url",
             )
 

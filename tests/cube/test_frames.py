@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import tallyveil
@@ -53,6 +54,8 @@ FRAMES: dict[str, Callable[[], Any]] = {
     ),
     "pandas category": lambda: pd.DataFrame({"sex": SEX, "age": AGE}).astype({"sex": "category"}),
     "polars": polars_frame,
+    "polars lazily": lambda: polars_frame().lazy(),
+    "arrow dataset": lambda: pyarrow.dataset.dataset(ARROW),
 }
 
 

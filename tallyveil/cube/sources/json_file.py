@@ -1,4 +1,4 @@
-"""JSON: an object a line, or one array of objects.
+"""JSON: an object a line, or one array of objects, which only a file named .json can be.
 
 No record decides how others are read: the columns are those that the policy names, and each is
 text. A string is its characters, anything else the text of its JSON; null and a missing member are
@@ -10,6 +10,7 @@ DuckDB's guesses.
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from tallyveil.cube.sources.contents import unpacked
@@ -49,7 +50,8 @@ def _shape(source: Source, file: str) -> tuple[bool, int]:
     try:
         with unpacked(source, file) as contents:
             chunk = contents.read(_CHUNK)
-            if chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            array = chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+            if array and ".json" in PurePosixPath(file).suffixes:
                 return True, 0
             longest = run = 0
             while chunk:

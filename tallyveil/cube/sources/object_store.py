@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import translate
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -39,10 +38,9 @@ def endpoint() -> str | None:
 
 def register(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
     """Let DuckDB read the store's urls."""
-    wrapper: Any = imported("fsspec.implementations.arrow", source.key)
-    store = wrapper.ArrowFSWrapper(filesystem(source))
-    store.protocol = "s3"
-    connection.register_filesystem(store)
+    wrapper = imported("fsspec.implementations.arrow", source.key).ArrowFSWrapper
+    store = type("S3", (wrapper,), {"protocol": "s3", "root_marker": ""})
+    connection.register_filesystem(store(filesystem(source)))
 
 
 def files(source: Source) -> list[str]:
