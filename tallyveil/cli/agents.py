@@ -13,7 +13,7 @@ from tallyveil.agents import AgentPart, Secret, agreement, combined, load_plan
 from tallyveil.agents import release as release_part
 from tallyveil.cli.serving.security import check_private
 from tallyveil.cli.text import Output, aligned, up_text
-from tallyveil.cube import relations_read
+from tallyveil.cube import relations_read, with_values
 from tallyveil.errors import OutputError
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.mechanisms import AgentNoise
@@ -28,7 +28,7 @@ def check(policy: Path, plan: Path, secret: Path) -> Output:
     """Return a part's cost and the agreement code. Raises PolicyError, StatementTooComplex and
     OutputError."""
     planned = load_plan(plan)
-    own = load_policy(policy)
+    own = with_values(load_policy(policy))
     counted, account = planned.counted(own), accounts(own)[planned.table]
     loss = AgentNoise().loss(counted.workload, (counted.scale,), account.relation, account.measure)
     cost = f"{account.measure} {up_text(from_units(loss.bound))}"
@@ -47,7 +47,7 @@ def check(policy: Path, plan: Path, secret: Path) -> Output:
 def release(policy: Path, plan: Path, agent: str, number: int, secret: Path, out: Path) -> Output:
     """Release the part and write it to ``out``. Raises as `tallyveil.agents.release`, and
     OutputError."""
-    planned, own = load_plan(plan), load_policy(policy)
+    planned, own = load_plan(plan), with_values(load_policy(policy))
     planned.place(agent)
     planned.counted(own)
     _check_private(secret)

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 from tallyveil.accountant import Ledger, check_data, check_tables
 from tallyveil.cli.spending import read_accountants
 from tallyveil.cli.text import Output
-from tallyveil.cube import Undeclared, check_files, check_public, rows_left_out, undeclared
+from tallyveil.cube import (
+    Undeclared,
+    check_files,
+    check_public,
+    rows_left_out,
+    type_losses,
+    undeclared,
+    with_values,
+)
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.policy_check import check_mechanisms, check_views
 from tallyveil.gate.declared.publishing import Published, check_ledger, unpublished
@@ -32,9 +40,11 @@ def check(path: Path, *, source: bool) -> Output:
     """
     policy = load_policy(path)
     check_mechanisms(policy)
-    check_views(policy)
     check_files(policy)
+    policy = with_values(policy)
+    check_views(policy)
     check_public(policy)
+    losses = list(type_losses(policy))
     exact: dict[str, _Examined] = {}
     left_out: dict[str, tuple[int, int]] = {}
     outside: dict[str, tuple[int, dict[str, Undeclared]]] = {}
@@ -45,7 +55,7 @@ def check(path: Path, *, source: bool) -> Output:
         left_out = rows_left_out(policy)
         outside = undeclared(policy)
     numbers = [*_left_out(policy, left_out), *_undeclared(outside)]
-    lines = [*summary(policy), *numbers, *_described(exact)]
+    lines = [*summary(policy), *losses, *numbers, *_described(exact)]
     found = []
     if source:
         found.append("The source can be read, and has every column the policy names.")

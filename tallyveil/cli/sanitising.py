@@ -14,7 +14,7 @@ from typing import Any
 from tallyveil.accountant import Accountant
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, rounded, table, up, up_text
-from tallyveil.cube import relations_read
+from tallyveil.cube import relations_read, with_values
 from tallyveil.errors import InvalidParameterValue, OutputError
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.mechanisms.measure import Measure
@@ -69,7 +69,7 @@ def release(path: Path, name: str, asked: CopyOptions, out: Path, *, dry: bool) 
         raise OutputError(
             f"{out} does not end in .parquet", hint="Name a .parquet file: --out copy.parquet."
         )
-    policy = load_policy(path)
+    policy = with_values(load_policy(path))
     declared, account = protected(policy, name), accounts(policy)[name]
     planned = plan(declared, account.relation, asked)
     cost = planned.cost(account.relation, account.measure)

@@ -23,6 +23,7 @@ from tallyveil.accountant.declarations import budget_text, declaration, shares_t
 from tallyveil.accountant.store.ledger_records import BudgetRecord
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, down, table, up
+from tallyveil.cube import with_values
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
@@ -39,12 +40,12 @@ _PLACES = {"epsilon": 6, "rho": 9}
 def budget(path: Path) -> Output:
     """Return each table's ε or ρ per privacy unit, and what each analyst has spent.
 
-    ``spent`` is rounded up and ``remaining`` down. It does not open the confidential source, nor
-    create a ledger.
+    ``spent`` is rounded up and ``remaining`` down. It does not open the confidential source, except
+    for public tables in it that values come from, nor create a ledger.
 
     Raises PolicyError, LedgerError, LedgerMismatch.
     """
-    policy = load_policy(path)
+    policy = with_values(load_policy(path))
     rows = _rows(policy)
     return Output(rows, _lines(rows, policy.ledger))
 
@@ -191,7 +192,7 @@ def history(path: Path, name: str | None) -> Output:
 
     Raises PolicyError, UndefinedTable, LedgerError, LedgerMismatch.
     """
-    policy = load_policy(path)
+    policy = with_values(load_policy(path))
     names = list(policy.tables) if name is None else [protected(policy, name).name]
     with read_accountants(policy) as accountants:
         own = {accountants[name] for name in names}

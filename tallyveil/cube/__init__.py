@@ -11,10 +11,12 @@ privacy unit are counted.
 
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.cube_loading import Undeclared, as_read, load_cubes, rows_left_out, undeclared
+from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.sealed_cubes import SealedCubes
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.sources import Given, Passed, check_files, connected
+from tallyveil.cube.type_losses import type_losses
 
 __all__ = [
     "Cube",
@@ -30,5 +32,7 @@ __all__ = [
     "load_public",
     "relations_read",
     "rows_left_out",
+    "type_losses",
     "undeclared",
+    "with_values",
 ]

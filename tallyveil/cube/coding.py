@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from tallyveil.cube.steps import step_number
 from tallyveil.policy import Attribute
 from tallyveil.quoting import literal
 
@@ -125,9 +126,11 @@ def _between(edges: Sequence[str], codes: Sequence[str], value: str) -> str:
 
 
 def _range(axis: int, attribute: Attribute) -> Coding:
-    declared, value = _declared(attribute), f"v{axis}"
-    low, high = (_constant(end) for end in (declared[0], declared[-1]))
-    below, above = _ends(attribute, len(declared) - 1)
+    last = attribute.size - 1 - len({attribute.null_cell, attribute.other_cell} - {None})
+    if attribute.step is not None:
+        return _steps(axis, attribute, last)
+    value, (low, high) = f"v{axis}", map(_constant, attribute.ends or ())
+    below, above = _ends(attribute, last)
     # TRY, since the optimiser may compute it for every record, and then it may overflow.
     place = f"TRY(CAST({value} - {low} AS {_width(attribute)}))"
     special = [
@@ -138,6 +141,20 @@ def _range(axis: int, attribute: Attribute) -> Coding:
         special.clear()
     within = f"WHEN {value} BETWEEN {low} AND {high} THEN {place}"
     return Coding(f"CASE {' '.join([within, *special])} ELSE {above} END")
+
+
+def _steps(axis: int, attribute: Attribute, last: int) -> Coding:
+    """Steps are counted from 1, so that values below the first one are less than 1."""
+    distance, step = step_number(attribute, f"v{axis}")
+    number = f"(({distance} + {step}) // {step})"
+    if attribute.clamp:
+        place = f"least(greatest({number}, 1), {last + 1}) - 1"
+        return Coding(f"CASE WHEN v{axis} IS NULL THEN {_null(attribute)} ELSE {place} END")
+    return Coding(
+        f"CASE WHEN {number} BETWEEN 1 AND {last + 1} THEN {number} - 1 "
+        f"WHEN v{axis} IS NULL THEN {_null(attribute)} "
+        f"ELSE {_literal(attribute.other_cell)} END"
+    )
 
 
 def _constant(end: Any) -> str:

@@ -51,7 +51,9 @@ def counting(
     codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
     cells = [f"c{axis}" for axis in range(len(attributes))]
     coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
-    kept, counted = [f"{cell} IS NOT NULL" for cell in cells], f"{rows.counted()} AS n"
+    # DuckDB would compute a cell twice, for the condition and for the group.
+    kept = [f"{c} IS NOT NULL" for c, a in zip(cells, attributes, strict=True) if not a.complete]
+    counted = f"{rows.counted()} AS n"
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
         reads.append(f"{_weight(table, columns)} AS weight")
@@ -69,7 +71,7 @@ def counting(
         record = kept_rows(record, values, table.privacy_unit.max_rows)
     joins = " ".join(c.join for c in codings)
     coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept)}"
+    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept or ['TRUE'])}"
     sql = f"SELECT {', '.join(cells)}, {counted} FROM ({records}) GROUP BY ALL"
     return sql, parameters
 

@@ -2,7 +2,7 @@
 
 The rule by the attribute's type follows. Values that cannot be read are NULL.
 
-- VARCHAR: the value as DuckDB writes it, compared byte by byte.
+- VARCHAR: the value as DuckDB writes it, or its first characters, compared byte by byte.
 - BOOLEAN: booleans; the numbers 0 and 1; the words true, t, yes, y, 1, false, f, no, n, 0 in any
   case.
 - INTEGER, BIGINT: numbers and booleans. 59.0 is 59; a number with a fraction is never rounded: it
@@ -12,12 +12,14 @@ The rule by the attribute's type follows. Values that cannot be read are NULL.
 - DOUBLE: numbers as doubles; text as above.
 - DATE: dates; the day of a timestamp (in UTC where it has a zone); text that starts with
   YYYY-MM-DD, alone or before a time of day.
+- a range in steps: the distance from the first step, see `steps`.
 
 NaN is NULL; infinities are beyond every end.
 """
 
 from __future__ import annotations
 
+from tallyveil.cube.steps import distance
 from tallyveil.policy import Attribute
 from tallyveil.quoting import identifier
 
@@ -44,9 +46,12 @@ def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     name, base = identifier(column), column_type.split("(")[0]
     if column_type.endswith("]"):
         base = "LIST"
+    if attribute.step is not None:
+        return distance(attribute, name, column_type)
     match attribute.sql_type:
         case "VARCHAR":
-            return f"CAST({name} AS VARCHAR)"
+            text = f"CAST({name} AS VARCHAR)"
+            return text if attribute.prefix is None else _first(attribute, text)
         case "BOOLEAN":
             return _boolean(name, base)
         case "DATE":
@@ -56,6 +61,10 @@ def read(attribute: Attribute, column: str, column_type: str) -> str | None:
     if attribute.binned:
         return _integer(name, base, whole=False)
     return _integer(name, base, ends=_clamping(attribute))
+
+
+def _first(attribute: Attribute, text: str) -> str:
+    return f"left({text}, {attribute.prefix})"
 
 
 def read_count(column: str, column_type: str) -> str | None:

@@ -30,6 +30,7 @@ from tallyveil.cube import (
     load_cubes,
     load_public,
     relations_read,
+    with_values,
 )
 from tallyveil.errors import PolicyError
 from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
@@ -149,8 +150,8 @@ class Gate(Shared):
         budgets: Budgets = "declared",
     ) -> None:
         check_mechanisms(policy)
-        self.policy = policy
         with connected(policy, source) as given, ExitStack() as opened:
+            self.policy = policy = with_values(policy, given)
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
             self._sealed: SealedCubes | None = None
@@ -246,6 +247,7 @@ class Gate(Shared):
 
         Raises PolicyError if it declares other tables, or other records in them.
         """
+        policy = with_values(policy)
         own = {name: table.fingerprint for name, table in self.policy.tables.items()}
         if {name: table.fingerprint for name, table in policy.tables.items()} != own:
             raise PolicyError("the policy declares other tables than are served")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 from operator import itemgetter
 
 import numpy as np
@@ -61,7 +62,7 @@ def _condition(attribute: Attribute, chosen: IntArray) -> str:
         return ""
     cells = [attribute.cells[n] for n in chosen.tolist()]
     if len(cells) == 1:
-        return f"{attribute.name} {_equals(attribute, cells[0])}"
+        return f"{attribute.name} {_equals(attribute, int(chosen[0]))}"
     run = int(chosen[-1] - chosen[0]) + 1 == len(chosen)
     plain = not {attribute.null_cell, attribute.other_cell} & set(chosen.tolist())
     if attribute.stepped and run and plain:
@@ -71,12 +72,12 @@ def _condition(attribute: Attribute, chosen: IntArray) -> str:
     return f"{attribute.name} IN ({listed}{more})"
 
 
-def _equals(attribute: Attribute, value: Value) -> str:
+def _equals(attribute: Attribute, cell: int) -> str:
+    value, edges = attribute.cells[cell], attribute.edges or ()
     if value is None:
         return "IS NULL"
-    bins = dict(itertools.pairwise(attribute.edges or ()))
-    if isinstance(value, int | float) and value in bins:
-        return f"in [{value}, {bins[value]})"
+    if cell < len(edges) - 1:
+        return f"in [{edges[cell]}, {edges[cell + 1]})"
     return f"= {_written(value)}"
 
 
@@ -85,6 +86,6 @@ def _written(value: Value) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return str(value)
     return literal(str(value))

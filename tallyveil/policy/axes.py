@@ -15,11 +15,29 @@ from pydantic_core import InitErrorDetails
 from tallyveil.policy.declaration import Declaration, conflict, mistaken, wrong
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.mistakes import written
-from tallyveil.policy.value_checks import MAX_CELLS, exact_number, is_integer, listed
+from tallyveil.policy.steps import (
+    decimal_type,
+    decimals,
+    is_time,
+    number_of,
+    range_mistake,
+    step_of,
+    stepped_cells,
+)
+from tallyveil.policy.value_checks import (
+    MAX_CELLS,
+    PublicColumn,
+    exact_number,
+    is_integer,
+    listed,
+    whole_of,
+)
 
-__all__ = ["AttributeDeclaration", "attribute"]
+__all__ = ["UNREAD", "AttributeDeclaration", "attribute"]
 
-_KINDS = ("values", "range", "bins")
+_KINDS = ("values", "values_from", "range", "bins")
+UNREAD = "unread"
+"""The kind of an attribute whose values are not read yet (`cube.declared_values`)."""
 _LABEL = "other"
 _INT32 = 2**31
 _INT64 = 2**63
@@ -51,19 +69,22 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 
 def _range_ends(value: Any) -> tuple[Any, Any]:
-    """Check both ends of an inclusive range of whole numbers or of days."""
-    expected = "[lowest, highest], two whole numbers or two dates"
+    """Check both ends of an inclusive range of numbers, days or times."""
+    expected = "[lowest, highest], two whole numbers or two dates; or, with a step, two numbers of"
+    expected += " at most 6 decimals, two timestamps, or two times of day, in whole seconds"
     given = listed(value, expected)
-    if len(given) != 2 or not (all(is_integer(v) for v in given) or all(_is_day(v) for v in given)):
+    if any(isinstance(v, dt.datetime | dt.time) and v.tzinfo is not None for v in given):
+        raise wrong(f"expected {expected}, without a zone: a column with a zone is read in UTC")
+    if len(given) == 2 and not all(is_integer(v) for v in given):
+        given = [v if isinstance(v, dt.date | dt.time) else number_of(v) for v in given]
+    kinds = {dt.date if _is_day(v) else type(v) for v in given}
+    if len(given) != 2 or len(kinds) > 1 or not all(map(_is_end, given)):
         raise wrong(f"expected {expected}")
     low, high = given
     if low > high:
         raise wrong(f"expected {expected}, the lower end first")
     if is_integer(low):
         _need_64_bits(given)
-    size = high - low + 1 if is_integer(low) else (high - low).days + 1
-    if size > MAX_CELLS:
-        raise wrong(f"expected at most {MAX_CELLS:,} cells, found {size:,}; declare bins")
     return low, high
 
 
@@ -87,6 +108,17 @@ def _bins(value: Any) -> tuple[int | float, ...]:
     return tuple(edges)
 
 
+def _represented(value: Any) -> Any:
+    """Check the values that stand for the numbers of bins."""
+    if value == "middle":
+        return value
+    expected = '"middle", or a list of a number for each bin, of at most 6 decimals'
+    numbers = [number_of(one) for one in listed(value, expected)]
+    if None in numbers:
+        raise wrong(f"expected {expected}")
+    return tuple(numbers)
+
+
 def _need_64_bits(given: Sequence[int]) -> None:
     if not all(-_INT64 <= v < _INT64 for v in given):
         raise wrong("expected whole numbers of at most 64 bits")
@@ -96,12 +128,21 @@ def _is_day(value: Any) -> bool:
     return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
 
 
+def _is_end(value: Any) -> bool:
+    return is_integer(value) or isinstance(value, Decimal) or _is_day(value) or is_time(value)
+
+
 class AttributeDeclaration(Declaration):
     """The keys of one attribute. `domain.Attribute` documents their meaning."""
 
     values: Annotated[Any, PlainValidator(_values)] = None
+    values_from: PublicColumn | None = None
     range: Annotated[Any, PlainValidator(_range_ends)] = None
     bins: Annotated[Any, PlainValidator(_bins)] = None
+    represent: Annotated[Any, PlainValidator(_represented)] = None
+    step: Annotated[Any, PlainValidator(step_of)] = None
+    prefix: Annotated[Any, whole_of("characters", 1000)] = None
+    round: bool = Field(default=False, description="true or false")
     nullable: bool = Field(default=False, description="true or false")
     other: bool | str = Field(
         default=False, description="true, false, or (for text values) a label"
@@ -121,6 +162,17 @@ class AttributeDeclaration(Declaration):
             found = " and ".join(kinds) if kinds else "none"
             yield conflict(f"expected exactly one of {', '.join(_KINDS)}; found {found}")
             return
+        if self.values_from is not None:
+            return  # checked with the values
+        if self.step is not None and self.range is None:
+            yield conflict("expected with a range only", "step")
+        yield from self._bin_conflicts()
+        yield from self._prefix_conflicts()
+        if self.round and self.step is None:
+            yield mistaken(True, "expected with a step only; nothing else is rounded", "round")
+        mistake = None if self.range is None else range_mistake(self.range, self.step)
+        if mistake is not None:
+            yield mistaken(self.range, mistake, "range")
         if self.clamp and self.values is not None:
             yield mistaken(True, "expected with range or bins only; values have no ends", "clamp")
         if self.clamp and self.other is not False:
@@ -145,6 +197,30 @@ class AttributeDeclaration(Declaration):
         elif "\0" in label:
             yield mistaken(self.other, "expected text without NUL characters", "other")
 
+    def _bin_conflicts(self) -> Iterator[InitErrorDetails]:
+        if self.represent is None:
+            return
+        if self.bins is None:
+            yield conflict("expected with bins only", "represent")
+        elif self.represent != "middle" and not (
+            len(self.represent) == len(self.bins) - 1
+            and all(
+                low <= (float(value) if isinstance(low, float) else value) < high
+                for value, (low, high) in zip(self.represent, pairwise(self.bins), strict=True)
+            )
+        ):
+            yield mistaken(
+                self.represent, 'expected "middle", or a number within each bin', "represent"
+            )
+
+    def _prefix_conflicts(self) -> Iterator[InitErrorDetails]:
+        if self.prefix is None:
+            return
+        if not (self.values and isinstance(self.values[0], str)):
+            yield conflict("expected with values that are texts only", "prefix")
+        elif any(len(value) > self.prefix for value in self.values):
+            yield mistaken(self.prefix, "expected values of at most so many characters", "prefix")
+
 
 def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
     """Return the axis: the declared cells in their order, then ``other``, then NULL.
@@ -153,7 +229,7 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
     it, so there it shares the NULL cell. A NULL goes to ``other`` if there is no cell for it.
     """
     kind, cells, edges = _declared(declared)
-    sql_type = _sql_type(edges if edges is not None else cells)
+    sql_type = _sql_type(cells if edges is None or declared.represent is not None else edges)
     label = declared.label
     other_cell = null_cell = None
     if isinstance(label, str):
@@ -172,6 +248,10 @@ def attribute(name: str, declared: AttributeDeclaration) -> Attribute:
         null_cell=null_cell,
         other_cell=other_cell,
         clamp=declared.clamp,
+        step=declared.step,
+        rounds=declared.round,
+        represented=declared.represent is not None,
+        prefix=declared.prefix,
     )
 
 
@@ -181,13 +261,33 @@ def _declared(
     """Return kind, cells and edges, without the cells of ``other`` and NULL."""
     if declared.values is not None:
         return "values", declared.values, None
+    if declared.values_from is not None:
+        return UNREAD, ("",), None
     if declared.bins is not None:
-        return "bins", declared.bins[:-1], declared.bins
+        return "bins", _bin_values(declared), declared.bins
     low, high = declared.range
+    if declared.step is not None:
+        return "range", stepped_cells(low, high, declared.step), None
     if isinstance(low, dt.date):
         first, last = low.toordinal(), high.toordinal()
         return "range", tuple(dt.date.fromordinal(d) for d in range(first, last + 1)), None
     return "range", tuple(range(low, high + 1)), None
+
+
+def _bin_values(declared: AttributeDeclaration) -> tuple[Value, ...]:
+    """What the bins are shown as: their lower edges, or numbers of one type that represent them."""
+    edges, represent = declared.bins, declared.represent
+    if represent is None:
+        return tuple(edges[:-1])
+    if not is_integer(edges[0]):
+        middles = [low / 2 + high / 2 for low, high in pairwise(edges)]
+        return tuple(middles if represent == "middle" else map(float, represent))
+    middles = [Decimal(low + high) / 2 for low, high in pairwise(edges)]
+    numbers = middles if represent == "middle" else represent
+    places = decimals(*numbers)
+    if not places:
+        return tuple(map(int, numbers))
+    return tuple(one.quantize(Decimal(1).scaleb(-places)) for one in numbers)
 
 
 def _sql_type(cells: Sequence[Value]) -> str:
@@ -197,8 +297,14 @@ def _sql_type(cells: Sequence[Value]) -> str:
             return "BOOLEAN"
         case str():
             return "VARCHAR"
+        case dt.datetime():
+            return "TIMESTAMP"
         case dt.date():
             return "DATE"
+        case dt.time():
+            return "TIME"
+        case Decimal():
+            return decimal_type(cells)
         case float():
             return "DOUBLE"
     small = all(isinstance(c, int) and -_INT32 <= c < _INT32 for c in cells)

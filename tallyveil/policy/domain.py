@@ -11,16 +11,20 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from tallyveil.cache import cached_property
 
-__all__ = ["Attribute", "Domain", "Neighbours", "Value", "shown"]
+__all__ = ["Attribute", "Domain", "Neighbours", "Step", "Value", "shown"]
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
 """Neighbouring tables differ by one record added or removed, or by one record replaced."""
 
-Value: TypeAlias = str | bool | int | float | dt.date | None
+Value: TypeAlias = str | bool | int | float | Decimal | dt.date | dt.time | None
+
+Step: TypeAlias = dt.timedelta | Decimal
+"""The distance of two cells of a range: a whole number of seconds, or a decimal number."""
 
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 
@@ -41,8 +45,8 @@ class Attribute:
 
     ``kind`` is the key that declares it: "values", "range" or "bins". ``cells[i]`` is the value
     that an analyst's SQL sees for a record in cell ``i``: a declared value, an integer or a day of
-    a range, the lower edge of a bin, the label of ``other``, or None for the NULL cell.
-    ``sql_type`` is the DuckDB type of these values.
+    a range, the lower edge of a bin or what represents it, the label of ``other``, or None for the
+    NULL cell. ``sql_type`` is the DuckDB type of these values.
 
     A record with an undeclared value goes to ``other_cell``, or with ``clamp`` to the nearest end;
     a NULL goes to ``null_cell``, or else to ``other_cell``. If there is no such cell, the record is
@@ -52,6 +56,14 @@ class Attribute:
     one cell holds several of its values: TIMESTAMP or TIMESTAMP WITH TIME ZONE for days, or
     VARCHAR, which may or may not be finer. It is None before the source is opened, and if each cell
     is one value.
+
+    ``represented`` bins have one value for all numbers in them, which may be computed with.
+
+    ``prefix``: of a text, only so many characters are read.
+
+    ``step`` is the distance of two cells of a range whose values are rounded to them when they are
+    read: what the source holds between two steps is no value of the table. With ``rounds``, a
+    predicate may compare the attribute with a constant between two steps.
     """
 
     name: str
@@ -63,11 +75,15 @@ class Attribute:
     other_cell: int | None = None
     clamp: bool = False
     truncates: str | None = None
+    step: Step | None = None
+    rounds: bool = False
+    represented: bool = False
+    prefix: int | None = None
 
     def __post_init__(self) -> None:
         if not self.cells:
             raise ValueError(f"attribute {self.name} has no cells")
-        if len(set(self.cells)) != len(self.cells):
+        if self.step is None and len(set(self.cells)) != len(self.cells):
             raise ValueError(f"attribute {self.name} declares a cell twice")
         for cell in (self.null_cell, self.other_cell):
             if cell is not None and not 0 <= cell < len(self.cells):
@@ -76,6 +92,17 @@ class Attribute:
     @property
     def size(self) -> int:
         return len(self.cells)
+
+    @property
+    def step_text(self) -> str:
+        """The step as the policy writes it; empty without one."""
+        if not isinstance(self.step, dt.timedelta):
+            return "" if self.step is None else f"{self.step:f}"
+        seconds = int(self.step.total_seconds())
+        sizes = {3600: "hour", 60: "minute", 1: "second"}
+        size = next(size for size in sizes if seconds % size == 0)
+        number = seconds // size
+        return f"{number} {sizes[size]}{'s' if number > 1 else ''}"
 
     @cached_property
     def declared(self) -> frozenset[Value]:
@@ -89,6 +116,9 @@ class Attribute:
         """
         if self.edges is not None:
             return self.edges[0], self.edges[-1]
+        if self.stepped:  # in order, before the cells of other values and NULL
+            special = {self.null_cell, self.other_cell} - {None}
+            return self.cells[0], self.cells[self.size - len(special) - 1]
         ordered = [v for v in self.cells if not isinstance(v, str | bool) and v is not None]
         return (min(ordered), max(ordered)) if ordered else None
 

@@ -180,6 +180,13 @@ class Policy(Declaration):
                     "defaults",
                     "rho",
                 )
+            for key, declared in table.attributes.items():
+                if declared.values_from is not None and declared.values_from[0] not in self.public:
+                    yield mistaken(
+                        ".".join(declared.values_from),
+                        f"expected a public table; there is no [public.{declared.values_from[0]}]",
+                        *("tables", name, "attributes", key, "values_from"),
+                    )
             for number, one in enumerate(table.invariants):
                 if one.from_public is not None and one.from_public[0] not in self.public:
                     yield mistaken(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
@@ -120,17 +121,28 @@ def _unit(table: Table) -> str:
 def _axis(attribute: Attribute) -> str:
     if attribute.edges is not None:
         low, high = attribute.edges[0], attribute.edges[-1]
-        return f"{len(attribute.edges) - 1:,} bins [{low}, {high}), {attribute.sql_type}"
-    special = {attribute.null_cell, attribute.other_cell}
-    declared = [c for i, c in enumerate(attribute.cells) if i not in special]
-    if attribute.stepped:
-        span = f"{declared[0]} to {declared[-1]}"
-        return f"range {span}, {len(declared):,} cells, {attribute.sql_type}{_truncated(attribute)}"
-    return f"{len(declared):,} values, {attribute.sql_type}{_truncated(attribute)}"
+        bins = f"{len(attribute.edges) - 1:,} bins [{low}, {high})"
+        by = " represented by declared values" if attribute.represented else ""
+        return f"{bins}{by}, {attribute.sql_type}"
+    special = {attribute.null_cell, attribute.other_cell} - {None}
+    declared = attribute.size - len(special)
+    if attribute.stepped and attribute.ends is not None:
+        span = "{} to {}".format(*attribute.ends)
+        if attribute.step is not None:
+            span += f" in steps of {attribute.step_text}"
+        return f"range {span}, {declared:,} cells, {attribute.sql_type}{_truncated(attribute)}"
+    return f"{declared:,} values, {attribute.sql_type}{_truncated(attribute)}"
 
 
 def _truncated(attribute: Attribute) -> str:
     """Return how the source's values are finer than the cells; empty if they are not known to."""
+    if attribute.step is not None:
+        times = not isinstance(attribute.step, Decimal)
+        rounded = "cut to the step before" if times else "rounded to the nearest step"
+        between = "compared with constants between steps" if attribute.rounds else ""
+        return f" ({rounded}{'; ' * bool(between)}{between})"
+    if attribute.prefix is not None:
+        return f" (the first characters of texts, {attribute.prefix} at most)"
     if attribute.truncates is None:
         return ""
     if not attribute.coarse:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
 
 from tallyveil.cache import cached_property
-from tallyveil.policy.axes import AttributeDeclaration, attribute
+from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
 from tallyveil.policy.domain import Domain, Neighbours
 from tallyveil.policy.fingerprint import digest
@@ -285,6 +285,8 @@ class Table(_Relation):
         the budget, the range of counts, the inference control, the limits and the defaults, which
         the custodian may change later.
         """
+        if any(one.kind == UNREAD for one in self.domain.attributes):
+            raise ValueError(f"values of table {self.name} are not read yet")
         own = self.privacy_unit
         unit = (own.column, own.max_rows, *([] if self.count is None else [self.count]))
         origin = (self.name, self.origin, self.source_url)

@@ -203,7 +203,8 @@ def _fits(hole: exp.Literal, kinds: Sequence[str], domain: Domain) -> bool:
         return False
     attribute = domain[column.name]
     fitting = _FITTING.get(attribute.sql_type, ())
-    whole = attribute.edges is None and attribute.truncates is None
+    rounded = (attribute.edges, attribute.truncates, attribute.step, attribute.prefix)
+    whole = all(rule is None for rule in rounded)
     return whole and kinds[hole.meta[HOLE]] in fitting
 
 

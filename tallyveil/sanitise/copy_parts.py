@@ -112,6 +112,11 @@ def _check(group: Group, laplace: Sequence[str]) -> None:
         unranged = not (kind == "laplace" and one.stepped)
         mistakes = (
             (
+                one.step is not None or one.represented,
+                "cannot be copied: it is rounded to steps, or its bins are represented by numbers",
+                "Declare a range of whole numbers or of days, or bins, for what a copy is made of.",
+            ),
+            (
                 one.name in laplace and unranged,
                 "cannot have Laplace noise",
                 "It is for single columns declared as a range; values and bins get randomised "

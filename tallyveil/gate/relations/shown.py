@@ -105,12 +105,16 @@ def _typed(columns: Mapping[str, str]) -> tuple[ShownColumn, ...]:
 def domain_of(attribute: Attribute, most: int | None = None) -> str:
     """The values it may hold; of a list, the first ``most``."""
     if attribute.edges is not None:
-        return "[" + _listed(attribute.edges, most) + ")"
-    values = [v for v in attribute.cells if v is not None]
+        numbers = _listed(attribute.cells[: len(attribute.edges) - 1], most)
+        by = f" represented by {numbers}" if attribute.represented else ""
+        return "[" + _listed(attribute.edges, most) + ")" + by
     by_day = ", timestamps by the day" if attribute.coarse else ""
-    if attribute.stepped:
-        return f"{values[0]} to {values[-1]}{by_day}"
-    return _listed(values, most) + by_day
+    if attribute.stepped and attribute.ends is not None:
+        steps = f" in steps of {attribute.step_text}" if attribute.step is not None else by_day
+        return "{} to {}".format(*attribute.ends) + steps
+    values = [v for v in attribute.cells if v is not None]
+    first = f", by the first {attribute.prefix} characters" if attribute.prefix is not None else ""
+    return _listed(values, most) + by_day + first
 
 
 def _listed(values: Sequence[object], most: int | None) -> str:

@@ -25,7 +25,7 @@ from tallyveil.arrays import BoolArray
 from tallyveil.arrow import array_of
 from tallyveil.cache import cached_property
 from tallyveil.policy.domain import Attribute
-from tallyveil.rewriter.domain.cell_checks import comparisons
+from tallyveil.rewriter.domain.column_uses import comparisons
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.literals import as_written
 
@@ -41,6 +41,7 @@ _SMALL: Final = re.compile(r"-?[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 
 _DAYS: Final = re.compile(r"[0-9]{1,6}")
 _SIGNS: Final[Mapping[type[exp.Expr], int]] = {exp.Add: 1, exp.Sub: -1}
@@ -99,7 +100,10 @@ class Axis:
 
     @cached_property
     def numbers(self) -> npt.NDArray[Any]:
-        """The values of a numeric attribute, 0 for NULL."""
+        """The values of a numeric attribute, 0 for NULL; decimals in units of the last digit."""
+        if self.attribute.sql_type.startswith("DECIMAL"):
+            filled = self.values.fill_null(0)
+            return np.frombuffer(filled.buffers()[1], dtype=np.int64)[: 2 * len(filled) : 2]
         kind = np.float64 if self.attribute.sql_type == "DOUBLE" else np.int64
         return np.array([cell or 0 for cell in self.attribute.cells], dtype=kind)
 
@@ -168,7 +172,7 @@ def _constant(node: exp.Expr, kind: str) -> Any:
             own = kind == "BOOLEAN" and target in (None, exp.DType.BOOLEAN)
             return found.value if own else _UNREAD
         case text:
-            return _READERS[kind](text, target, found.quoted)
+            return _READERS.get(kind.split("(")[0], _unread)(text, target, found.quoted)
 
 
 def _days_after(node: exp.Expr) -> Any:
@@ -219,11 +223,31 @@ def _date(text: str, target: Any, quoted: bool) -> Any:
         return _UNREAD
 
 
+def _timestamp(text: str, target: Any, quoted: bool) -> Any:
+    own = target in (None, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
+    if not quoted or not own or not _TIME.fullmatch(text):
+        return _UNREAD
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return _UNREAD
+
+
+def _decimal(text: str, target: Any, quoted: bool) -> Any:
+    plain = target is None and not quoted and _NUMBER.fullmatch(text)
+    return Decimal(text) if plain else _UNREAD
+
+
+def _unread(text: str, target: Any, quoted: bool) -> Any:
+    return _UNREAD
+
+
 _READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = {
     "INTEGER": _integer,
     "BIGINT": _long,
     "DOUBLE": _double,
     "VARCHAR": _text,
     "DATE": _date,
-    "BOOLEAN": lambda text, target, quoted: _UNREAD,
+    "TIMESTAMP": _timestamp,
+    "DECIMAL": _decimal,
 }

@@ -1,7 +1,8 @@
 """Check uses of a column whose cells hold many values of the source: bins and days.
 
 An expression that could distinguish two values of a cell is refused. A cell as a whole may be a
-group key, tested for NULL, counted, and compared with a constant that cuts through no cell.
+group key, tested for NULL, counted, and compared with a constant that cuts through no cell. Bins
+that are represented by declared values may be computed with as well.
 
 The domain relation represents a bin ``[a, b)`` by its lower edge. That gives ``x < c`` and
 ``x >= c`` the right result exactly when c is an edge or lies outside all bins.
@@ -12,14 +13,14 @@ result exactly when c is a midnight, or lies in no declared day. ``t <= c`` and 
 distinguish midnight itself, even if c is written as a day: a timestamp equals a day at midnight
 only. Anything that depends on the date alone (a cast to date, date_trunc to days and coarser,
 extract of the year) is exact. A column of text may hold dates or timestamps. It counts as days, and
-only uses of a time of day are refused.
+only uses of a time of day are refused. `step_checks`
+has values that are rounded.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -27,14 +28,19 @@ from sqlglot import exp
 
 from tallyveil.errors import BinCut
 from tallyveil.policy.domain import Attribute
+from tallyveil.rewriter.domain.column_uses import (
+    Constant,
+    compares_with_constant,
+    comparisons,
+    standing_in,
+)
+from tallyveil.rewriter.domain.step_checks import check_prefix, check_steps
 from tallyveil.rewriter.resolve.record_queries import OUTER
 from tallyveil.rewriter.sql.naming import written_name
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, is_constant, position, visit
+from tallyveil.rewriter.sql.nodes import function_name, position, visit
 from tallyveil.rewriter.sql.time_zones import is_utc
 
-__all__ = ["CELLS", "check_cells", "comparisons", "standing_in"]
-
-Constant = Callable[[exp.Expr], Any]
+__all__ = ["check_cells"]
 
 _WITH_ZONE: Final = "TIMESTAMP WITH TIME ZONE"
 _UNITS: Final = frozenset({
@@ -57,17 +63,25 @@ def check_cells(column: exp.Expr, attribute: Attribute, constant: Constant, zone
     """
     if attribute.binned:
         visit([column], lambda node: _check_bins(node, attribute, constant))
+    elif attribute.prefix is not None:
+        visit([column], lambda node: check_prefix(node, attribute, constant))
+    elif attribute.step is not None:
+        visit([column], lambda node: check_steps(node, attribute, constant))
     elif attribute.truncates:
         visit([column], lambda node: _check_days(node, attribute, constant, zone))
 
 
 def _check_bins(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
     found = comparisons(column)
+    if found is None and attribute.represented:
+        return
     if found is None:
         place = "a subquery" if column.meta_get(OUTER) else "an expression"
         raise _cut(attribute, f"it is used inside {place}")
     for operator, other in found:
         if not compares_with_constant(other):
+            if attribute.represented:
+                continue
             raise _cut(attribute, "it is compared with something that is not a constant")
         _check_edge(attribute, operator, constant(other))
 
@@ -144,6 +158,8 @@ def _unit(child: exp.Expr, parent: exp.Expr | None) -> str | None:
     match parent:
         case exp.Extract():
             return str(parent.this.name).lower()
+        case exp.Hour() | exp.Minute():
+            return type(parent).__name__.lower()
         case exp.TimestampTrunc() | exp.DateTrunc() if parent.this is child:
             return str(parent.args["unit"].name).lower()
     return None
@@ -212,88 +228,3 @@ def _inside(attribute: Attribute, why: str) -> BinCut:
         hint=f"Use its date: CAST({name} AS DATE); or compare it with a day by < or >=: "
         f"{name} < DATE '2020-01-31'.",
     )
-
-
-# The key in the meta of an expression above the aggregation for the attribute whose cells are its
-# values (`private.above`). Cells of one attribute may be compared with each other, as groups.
-CELLS: Final = "cells"
-
-_Comparison = tuple[type[exp.Expr], exp.Expr]
-
-_EXACT: Final[dict[type, type[exp.Expr]]] = {exp.NullSafeEQ: exp.EQ, exp.NullSafeNEQ: exp.NEQ}
-_WHOLE: Final = (
-    exp.Is, exp.Count, exp.Group, exp.Select, exp.Alias, exp.Ordered, exp.Rollup, exp.Cube,
-    exp.GroupingSets, exp.Grouping, exp.Distinct, exp.Window,
-)  # fmt: skip
-_LISTS: Final = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Distinct)
-
-
-def standing_in(column: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """The column with the brackets around it, and the parent of these."""
-    child = column
-    while isinstance(child.parent, exp.Paren):
-        child = child.parent
-    return child, child.parent
-
-
-def comparisons(column: exp.Expr) -> list[_Comparison] | None:
-    """The comparisons of the column, each as an operator and its right side.
-
-    Empty if its cells are used as a whole; None if it is inside another expression.
-    """
-    found, own = _all_comparisons(column), column.meta_get(CELLS)
-    if found is None or own is None:
-        return found
-    return [(operator, other) for operator, other in found if other.meta_get(CELLS) != own]
-
-
-def _all_comparisons(column: exp.Expr) -> list[_Comparison] | None:
-    child, parent = standing_in(column)
-    if column.meta_get(OUTER) and not isinstance(parent, exp.Predicate):
-        return None
-    if isinstance(parent, exp.Ordered) and _by_distance(parent):
-        return None
-    if isinstance(parent, _WHOLE):
-        return []
-    if isinstance(parent, exp.Tuple) and isinstance(parent.parent, _LISTS):
-        return []
-    if isinstance(parent, exp.Between) and parent.this is child:
-        return [(exp.GTE, parent.args["low"]), (exp.LTE, parent.args["high"])]
-    if isinstance(parent, exp.In):
-        return _listed(child, parent)
-    if parent is None:
-        return None
-    operator = _EXACT.get(type(parent), type(parent))
-    if operator not in COMPARISONS:
-        return None
-    if parent.this is child:
-        return [(operator, parent.expression)]
-    return [(COMPARISONS[operator].flipped, parent.this)]
-
-
-def _listed(child: exp.Expr, parent: exp.In) -> list[_Comparison] | None:
-    """The comparisons of IN, also with the rows of VALUES."""
-    query = parent.args.get("query")
-    if query is not None:
-        return [(exp.EQ, query if parent.this is child else parent.this)]
-    if parent.this is not child:
-        return None
-    found: list[exp.Expr] = []
-    for value in parent.expressions:
-        rows = value.expressions if isinstance(value, exp.Values) else [value]
-        found += [row.expressions[0] if row is not value else row for row in rows]
-    return [(exp.EQ, value) for value in found]
-
-
-def _by_distance(ordered: exp.Ordered) -> bool:
-    """Whether a window's frame selects rows by their distance from the current row's value."""
-    window = ordered.find_ancestor(exp.Window)
-    spec = None if window is None else window.args.get("spec")
-    if spec is None or spec.args.get("kind") != "RANGE":
-        return False
-    return any(isinstance(spec.args.get(end), exp.Expr) for end in ("start", "end"))
-
-
-def compares_with_constant(node: exp.Expr) -> bool:
-    """Whether the other side is one value that depends on no record."""
-    return is_constant(node) and not isinstance(node.unnest(), exp.Any | exp.All)

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
+from tallyveil.arrow import decimals_of
 from tallyveil.cache import OBJECT, Cache, cached_property
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Attribute, Domain
@@ -41,7 +42,7 @@ _NODE: Final = 2 * OBJECT
 
 _LARGE: Final = 10**9
 
-_SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE"})
+_SUMMED: Final = frozenset({"INTEGER", "BIGINT", "DOUBLE", "DECIMAL"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +203,11 @@ def _value(output: exp.Expr, grid: CellGrid, cells: IntArray) -> Any:
     axis, own = grid.axes[place], grid.coordinates(place, cells)
     if type(aggregate) is exp.Count:
         return (passes & axis.known[own]).astype(np.int64)
-    if type(aggregate) is exp.Sum and total and axis.attribute.sql_type in _SUMMED:
-        return np.where(passes, axis.numbers[own], 0)
-    return None
+    kind = axis.attribute.sql_type
+    if type(aggregate) is not exp.Sum or not total or kind.split("(")[0] not in _SUMMED:
+        return None
+    summed = np.where(passes, axis.numbers[own], 0)
+    return decimals_of(summed, axis.values.type.scale) if kind.startswith("DEC") else summed
 
 
 def _entry_bytes(key: Any, part: ComponentPart) -> int:

@@ -28,7 +28,7 @@ from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coeffici
 from tallyveil.rewriter.domain.linearise import zero_factor
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
-from tallyveil.rewriter.sql.types import NUMERICS
+from tallyveil.rewriter.sql.types import NUMERICS, declared_type
 from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
 
@@ -232,7 +232,7 @@ def value_type(kind: pa.DataType, coefficient: exp.Expr, domain: Domain) -> pa.D
 
     def type_of(node: exp.Expr) -> str | None:
         if isinstance(node, exp.Column):
-            return domain[node.name].sql_type if node.table == RECORD else None
+            return declared_type(domain[node.name].sql_type) if node.table == RECORD else None
         return None if isinstance(node, exp.Query) else static_type(node, type_of)
 
     summed = (type_of(total.this) for total in coefficient.find_all(exp.Sum))
@@ -253,5 +253,6 @@ class Types:
 
     def _find(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Column):
-            return self._domain[node.name].sql_type if node.table == RECORD else None
+            kind = self._domain[node.name].sql_type if node.table == RECORD else None
+            return declared_type(kind)
         return None if isinstance(node, exp.Query) else static_type(node, self)

@@ -19,7 +19,7 @@ from tallyveil.errors import (
 )
 from tallyveil.quoting import array_elements
 from tallyveil.rewriter.postgres.arithmetic import refuse_inexact
-from tallyveil.rewriter.postgres.dates import check_time_text
+from tallyveil.rewriter.postgres.dates import check_clock_text, check_time_text
 from tallyveil.rewriter.postgres.topic import Rules
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import COMPARISONS, as_type, call, position
@@ -87,6 +87,8 @@ def _to_moment(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     _need_source(node, bound)
     if kind in _MOMENTS:
         check_time_text(node.this, _MOMENTS[kind])
+    elif kind is exp.DType.TIME:
+        check_clock_text(node.this)
     return None
 
 

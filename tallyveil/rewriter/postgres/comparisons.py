@@ -21,7 +21,7 @@ from tallyveil.errors import (
     WrongObjectType,
 )
 from tallyveil.rewriter.postgres.casts import WHOLE, array_literals, read_truth
-from tallyveil.rewriter.postgres.dates import check_time_text
+from tallyveil.rewriter.postgres.dates import check_clock_text, check_time_text
 from tallyveil.rewriter.postgres.topic import Rules, each
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
@@ -106,6 +106,9 @@ def _one_family(parts: Sequence[exp.Expr], bound: Bound) -> None:
     if families == {"time"}:
         for part in parts:
             check_time_text(part, postgres_type(next(kind for kind in kinds if kind)))
+    if kinds and set(kinds) == {"TIME"}:
+        for part in parts:
+            check_clock_text(part)
     if families == {"truth"}:
         for part in parts:
             read_truth(part)

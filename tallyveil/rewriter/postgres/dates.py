@@ -21,7 +21,7 @@ from tallyveil.rewriter.sql import time_zones as zones
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.types import postgres_type
 
-__all__ = ["MACROS", "RULES", "check_time_text"]
+__all__ = ["MACROS", "RULES", "check_clock_text", "check_time_text"]
 
 # Numbers of fixed width and meaning, as the parser translates PostgreSQL's format, and punctuation.
 _FORMAT: Final = re.compile(r"(?:%[YmdjHMS]|[-/., :;_()])+")
@@ -35,13 +35,18 @@ _DATE_PARTS: Final = frozenset(
 )  # fmt: skip
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
 _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
+_STRIDE: Final = re.compile(r"[1-9][0-9]{0,5} (second|minute|hour|day)s?")
+_STRIDES: Final = frozenset(
+    unit + s for unit in ("second", "minute", "hour", "day") for s in ("", "s")
+)
 _UNITS: Final = frozenset({"year", "quarter", "month", "week", "day"})
 
 
 def extract(node: exp.Extract, bound: Bound) -> None:
     part, kind = node.this.name.lower(), bound.type_of(node.expression)
     parts = _DATE_PARTS | _TIME_PARTS if kind in ("TIMESTAMP", "TIMESTAMPTZ") else _DATE_PARTS
-    if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", None):
+    parts = _TIME_PARTS if kind == "TIME" else parts
+    if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIME", None):
         raise FeatureNotSupported(
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
             hint=f"Use one of: {', '.join(sorted(parts))}.",
@@ -62,6 +67,25 @@ def truncate(node: exp.Func, bound: Bound) -> None:
     if unit not in units:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered", hint=f"Use one of: {', '.join(sorted(units))}."
+        )
+
+
+def date_bin(node: exp.DateBin, bound: Bound) -> None:
+    """DuckDB's time_bucket, which takes months too, and gives a date for dates."""
+    stride, origin = node.this, node.args.get("unit")
+    kinds = bound.type_of(node.expression), bound.type_of(origin)
+    if kinds != ("TIMESTAMP", "TIMESTAMP"):
+        raise FeatureNotSupported(
+            "date_bin is answered for timestamps without time zone",
+            hint="Write date_bin('15 minutes', t, TIMESTAMP '2001-01-01').",
+        )
+    if stride.is_string and _STRIDE.fullmatch(stride.this):
+        node.set("this", exp.cast(stride, "interval"))
+    elif not (isinstance(stride, exp.Interval) and stride.text("unit").lower() in _STRIDES):
+        raise FeatureNotSupported(
+            "this stride of date_bin is not answered",
+            hint="Write seconds, minutes, hours or days: '15 minutes'.",
+            position=position(stride),
         )
 
 
@@ -99,6 +123,7 @@ def isfinite(node: exp.Anonymous, bound: Bound) -> None:
 # seventh decimal where PostgreSQL rounds, and has its own meaning of abbreviated time zones: PST is
 # Los Angeles, with its summer time, and IST is in India. So these are replaced by their offsets.
 _DECIMALS: Final = re.compile(r"[^.]*(?:\.[0-9]{1,6})?")
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?")
 _WORDS: Final = {
     "now": "now()",
     "today": "current_date",
@@ -167,6 +192,17 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
         literal.set("this", text[: found.start("zone")] + zone)
 
 
+def check_clock_text(node: exp.Expr) -> None:
+    """Raise InvalidDatetimeFormat if DuckDB might misread a string as a time of day."""
+    literal = node.unnest()
+    if literal.is_string and not _CLOCK.fullmatch(literal.this):
+        raise InvalidDatetimeFormat(
+            f'invalid input syntax for type time: "{literal.this[:40]}"',
+            hint="Write a time of day as 14:30 or 14:30:00.",
+            position=position(literal),
+        )
+
+
 def _exists(year: int, month: int, day: int, hour: int, minute: int, second: float) -> bool:
     """Whether this time exists. 24:00 is the next day's midnight."""
     if minute > 59 or second >= 60 or 3600 * hour + 60 * minute + second > 86_400:
@@ -177,6 +213,7 @@ def _exists(year: int, month: int, day: int, hour: int, minute: int, second: flo
 RULES: Final[Rules] = {
     exp.Extract: (extract,),
     **each((exp.TimestampTrunc, exp.DateTrunc), truncate),
+    exp.DateBin: (date_bin,),
     exp.TimeToStr: (to_char,),
     exp.Anonymous: (isfinite, make_date),
 }

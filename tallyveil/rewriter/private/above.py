@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Domain
-from tallyveil.rewriter.domain.cell_checks import CELLS, check_cells
+from tallyveil.rewriter.domain.cell_checks import check_cells
+from tallyveil.rewriter.domain.column_uses import CELLS
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS, cautions
 from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.resolve.bound import Bound, Origin, Origins, picked

@@ -42,12 +42,24 @@ def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
                 return value if isinstance(value, bool) else NO_CONSTANT
             case "DATE":
                 return _whole_day(_instant(found, attribute.coarse))
+            case "TIMESTAMP":
+                instant = _instant(found, timed=True)
+                return NO_CONSTANT if instant is None or instant.tzinfo is not None else instant
+            case "TIME":
+                return _clock(found)
         if isinstance(value, bool):
             return NO_CONSTANT
         number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
     except (ValueError, InvalidOperation):
         return NO_CONSTANT
     return NO_CONSTANT if math.isnan(number) else number
+
+
+def _clock(found: WrittenConstant) -> Any:
+    if not found.quoted or found.casts:
+        return NO_CONSTANT
+    clock = dt.time.fromisoformat(str(found.value))
+    return clock if clock.tzinfo is None else NO_CONSTANT
 
 
 def _instant(found: WrittenConstant, timed: bool) -> dt.datetime | None:

@@ -15,9 +15,10 @@ from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.quoting import literal
-from tallyveil.rewriter.domain.cell_checks import comparisons, standing_in
+from tallyveil.rewriter.domain.column_uses import comparisons, standing_in
 from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.evaluate import Evaluated
+from tallyveil.rewriter.domain.step_checks import neighbours
 from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, as_instant
 from tallyveil.rewriter.query_plan import Caution
 from tallyveil.rewriter.sql.literals import written_text
@@ -66,6 +67,8 @@ def cautions(
             value = as_compared(node, attribute)
             if value is NO_CONSTANT:
                 continue
+            if attribute.rounds:
+                yield from _between_steps(node, value, attribute, table)
             if operator in _ORDERS:
                 if _meets_nothing(operator, value, attribute):
                     meant = COMPARISONS[operator].opposite if negated else operator
@@ -145,6 +148,18 @@ def _caution(
         hint = f"Did you mean {meant}? {hint}"
     where = position(node) or position(node.parent or node)
     return Caution(message, _outside(attribute), hint, where)
+
+
+def _between_steps(
+    node: exp.Expr, value: Any, attribute: Attribute, table: str
+) -> Iterator[Caution]:
+    found = neighbours(attribute, value)
+    if found is not None:
+        message = (
+            f"{_written(value)} is between two steps of {attribute.name}, {{}} and {{}}: it is"
+        )
+        message = message.format(*found) + " compared with the steps that records are counted at"
+        yield _caution(message, node, attribute, table)
 
 
 def _values_caution(

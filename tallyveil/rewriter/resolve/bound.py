@@ -303,7 +303,7 @@ class Bound:
             return Facts(found, found)
         if kind == "protected":
             attribute = self._catalog.domains[source.name][self._listed(source)[number]]
-            kind = declared = attribute.sql_type
+            kind = declared = declared_type(attribute.sql_type)
             if attribute.coarse and attribute.truncates is not None:
                 kind = "TIMESTAMP" if attribute.truncates == "TIMESTAMP" else "TIMESTAMPTZ"
             return Facts(kind, declared, (Origin(source.name, attribute.name),))

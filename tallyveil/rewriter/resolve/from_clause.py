@@ -152,7 +152,7 @@ class FromClause:
         values: list[exp.Expr] = []
         for attribute in domain.attributes:
             column = exp.column(attribute.name, RECORD, quoted=True)
-            if attribute.binned or attribute.truncates:
+            if (attribute.binned and not attribute.represented) or attribute.truncates:
                 column.meta["coarse"] = True
             values.append(column)
         fields = [Field("", name) for name in domain.names]

@@ -113,15 +113,18 @@ def _zone_operands(tree: exp.Expr, zone: str, type_of: TypeOf, source_type_of: T
         texts: list[exp.Expr] = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
         others = [o for o in operands if o not in texts]
         if (texts or skips) and any(type_of(other) == "TIMESTAMPTZ" for other in others):
-            skipped = [o for o in others if skips and _may_be_skipped(o, source_type_of(o))]
+            skipped = [
+                o for o in others if skips and _may_be_skipped(o, source_type_of(o), type_of(o))
+            ]
             for operand in texts + skipped:
                 operand.replace(exp.cast(operand.copy(), "timestamptz"))
 
 
-def _may_be_skipped(node: exp.Expr, kind: str | None) -> bool:
-    """Whether clocks may skip this time. A column of timestamps is left alone, since only its days
-    may be known."""
-    return kind == "DATE" or (kind == "TIMESTAMP" and not isinstance(node.unnest(), exp.Column))
+def _may_be_skipped(node: exp.Expr, kind: str | None, declared: str | None) -> bool:
+    """Whether clocks may skip this time. A column of timestamps that is declared as days is left
+    alone."""
+    days = isinstance(node.unnest(), exp.Column) and declared != "TIMESTAMP"
+    return kind == "DATE" or (kind == "TIMESTAMP" and not days)
 
 
 def _settled(

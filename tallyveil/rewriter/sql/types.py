@@ -13,9 +13,10 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 __all__ = [
-    "INTEGERS", "NUMERICS", "ResultType", "TypeOf", "aggregate", "arithmetic", "case", "cast",
-    "choice", "common_type", "declared_type", "element", "family", "in_zone", "is_literal_text",
-    "literal", "postgres_type", "real", "rounded", "same", "truncated", "whole_quotient",
+    "INTEGERS", "NUMERICS", "ResultType", "TypeOf", "aggregate", "arithmetic", "binned", "case",
+    "cast", "choice", "common_type", "declared_type", "element", "family", "in_zone",
+    "is_literal_text", "literal", "postgres_type", "real", "rounded", "same", "truncated",
+    "whole_quotient",
 ]  # fmt: skip
 
 TypeOf: TypeAlias = Callable[[exp.Expr], str | None]
@@ -121,6 +122,10 @@ def element(node: exp.Expr, type_of: TypeOf) -> str | None:
 def truncated(node: exp.Expr, type_of: TypeOf) -> str | None:
     operand = type_of(node.this)
     return operand if operand in ("TIMESTAMP", "INTERVAL") else "TIMESTAMPTZ"
+
+
+def binned(node: exp.Expr, type_of: TypeOf) -> str | None:
+    return type_of(node.expression)
 
 
 def in_zone(node: exp.Expr, type_of: TypeOf) -> str | None:

@@ -137,7 +137,7 @@ FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     **dict.fromkeys(
         (
             exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
-            exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear,
+            exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute,
         ),
         _function("this", "BIGINT"),
     ),
@@ -146,6 +146,7 @@ FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     exp.TimestampTrunc: _function(
         "unit this input_type_preserved", types.truncated, "date_trunc/2-3"
     ),
+    exp.DateBin: _function("this expression unit", types.binned, "date_bin/3"),
     exp.DateFromParts: _function("year month day", "DATE", "make_date/3"),
     exp.StrToDate: _function("this format", "DATE", "to_date/2"),
     exp.StrToTime: _function("this format", "TIMESTAMPTZ", "to_timestamp/1-2"),

@@ -1,0 +1,45 @@
+"""Declarations that lose values which the column's type admits, from the types alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from tallyveil.cube.sources import opened
+from tallyveil.errors import SourceError
+from tallyveil.policy import Attribute, Policy, Table
+
+__all__ = ["type_losses"]
+
+
+def type_losses(policy: Policy) -> Iterator[str]:
+    """Yield a line for each whole-number attribute over a column of numbers with decimals. No
+    record is read. What cannot be described is left out: reading the source reports it."""
+    if policy.source is None:
+        return
+    with suppress(SourceError), opened(policy, None) as source:
+        for table in policy.tables.values():
+            with suppress(SourceError):
+                yield from _losses(table, source.schema(table.origin, table.origin_key))
+
+
+def _losses(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
+    for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
+        kind = columns.get(column.lower(), "")
+        whole = attribute.sql_type in ("INTEGER", "BIGINT") and not attribute.binned
+        if whole and attribute.step is None and _has_decimals(kind):
+            yield (
+                f"warning: {attribute.name} of {table.name} is declared as whole numbers, but"
+                f" {column} is {kind} in the source: a number with decimals {_fate(attribute)}."
+                " To round it, declare a step too, such as step = 1 or step = 0.01."
+            )
+
+
+def _has_decimals(kind: str) -> bool:
+    return kind in ("FLOAT", "DOUBLE") or (kind.startswith("DECIMAL") and ",0)" not in kind)
+
+
+def _fate(attribute: Attribute) -> str:
+    if attribute.other_cell is not None or (attribute.clamp and attribute.null_cell is not None):
+        return "is counted as NULL"
+    return "is left out"

@@ -1,0 +1,132 @@
+"""Prices and times as a source has them, through the whole gate: equal to DuckDB on the records
+rounded as declared, at an ε so large that the noise is a cent or two in sums of up to 500.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import tallyveil
+from tallyveil.errors import BinCut, LedgerError
+
+SALES = """
+    CREATE TABLE sales AS
+    SELECT TIMESTAMP '2026-01-01' + INTERVAL 1 MINUTE * (i * 977 % 44640) AS sold,
+        CAST(i * 7919 % 50001 AS DECIMAL(18, 4)) / 100 + 0.004 AS price,
+        ['n', 's', 'e'][1 + i % 3] AS region
+    FROM range(4000) t(i);
+    INSERT INTO sales VALUES (NULL, NULL, 'n'), ('infinity', 'nan', 's'),
+        ('-infinity', '-inf', 'e'), ('290000-01-01', 1e300, 'n'), ('1969-01-01', '-0.0', 's'),
+        (NULL, 'inf', NULL)
+"""
+ROUNDED = """
+    SELECT CASE WHEN sold BETWEEN '2026-01-01' AND '2026-01-31 23:59:59.999999'
+        THEN time_bucket(INTERVAL 15 MINUTE, sold) END AS sold,
+        CASE WHEN price IS NULL OR isnan(price) THEN NULL
+        ELSE CAST(round(least(greatest(price, 0), 500), 2) AS DECIMAL(18, 2)) END AS price,
+        CASE WHEN region IN ('n', 's', 'e') THEN region ELSE 'other' END AS region
+    FROM sales
+"""
+ATTRIBUTES: dict[str, Any] = {
+    "sold": {
+        "range": [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 31, 23, 45)],
+        "step": "15 minutes",
+        "other": True,
+    },
+    "price": {"range": [0, 500], "step": Decimal("0.01"), "clamp": True, "nullable": True},
+    "region": {"values": ["n", "s", "e"], "other": True},
+}
+
+
+@pytest.fixture(scope="module")
+def raw() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute(SALES.replace("/ 100 + 0.004 AS", "/ 100 + 0.004::DOUBLE AS"))
+        connection.execute(f"CREATE TABLE sale AS {ROUNDED}")
+        yield connection
+
+
+def policy(folder: Path, **changed: Any) -> Any:
+    attributes = {name: a | changed.get(name, {}) for name, a in ATTRIBUTES.items()}
+    table = {"from": "sales", "budget": {"epsilon": 1e6}, "neighbours": "replace"}
+    return tallyveil.parse_policy(
+        {"tables": {"sale": {**table, "attributes": attributes}}, "defaults": {"epsilon": 1e5}},
+        base=folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def sales(
+    raw: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tallyveil.Connection]:
+    with tallyveil.connect(policy(tmp_path_factory.mktemp("steps")), source=raw) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*), count(sold), count(price), sum(price) FROM sale",
+        "SELECT extract(hour FROM sold) AS h, region, sum(price) FROM sale GROUP BY h, region",
+        "SELECT CAST(sold AS DATE) AS d, count(*) FROM sale WHERE price >= 250 GROUP BY d",
+        "SELECT floor(price / 50) * 50 AS b, count(*) FROM sale GROUP BY b",
+        "SELECT region, avg(price) FROM sale WHERE sold < '2026-01-08' GROUP BY region",
+    ],
+)
+def test_answers_are_those_of_the_rounded_records(
+    sales: tallyveil.Connection, raw: duckdb.DuckDBPyConnection, sql: str
+) -> None:
+    expected = totals(raw.execute(sql))
+    assert totals(sales.execute(sql)) == pytest.approx(expected, abs=0.1)
+
+
+def totals(cursor: Any) -> Any:
+    """The last column of each row by the others, without groups that have no records."""
+    found = {tuple(row[:-1]): float(row[-1] or 0) for row in cursor.fetchall()}
+    return {key: total for key, total in found.items() if total > 0.1}
+
+
+def test_a_sum_by_hour_of_a_year_of_minutes(raw: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    """More than 10^11 cells together: each attribute is evaluated by itself."""
+    ends = [dt.datetime(2026, 1, 1), dt.datetime(2026, 12, 31, 23, 59)]
+    minutes = policy(tmp_path, sold={"range": ends, "step": "1 minute"})
+    sql = "SELECT date_trunc('hour', sold) AS h, sum(price) FROM sale WHERE region = 'n' GROUP BY h"
+    with tallyveil.connect(minutes, source=raw) as connection:
+        found = dict(connection.execute(sql).fetchall())
+    expected = dict(raw.execute(sql).fetchall())
+    assert len(found) == 8761
+    for hour, total in found.items():
+        assert total == pytest.approx(expected.get(hour, 0), abs=Decimal("0.3"))
+
+
+def test_the_steps_are_public_and_part_of_the_ledger(
+    sales: tallyveil.Connection, raw: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    shown = sales.execute("SELECT type, cells, domain FROM dp.attributes").fetchall()
+    assert shown[:2] == [
+        ("TIMESTAMP", 2977, "2026-01-01 00:00:00 to 2026-01-31 23:45:00 in steps of 15 minutes"),
+        ("DECIMAL(18,2)", 50002, "0.00 to 500.00 in steps of 0.01"),
+    ]
+    tallyveil.connect(policy(tmp_path), source=raw).close()
+    other = {"range": [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 31, 23, 30)]}
+    for changed in ({"sold": other | {"step": "30 minutes"}}, {"price": {"step": Decimal("0.1")}}):
+        with pytest.raises(LedgerError):
+            tallyveil.connect(policy(tmp_path, **changed), source=raw)
+    tallyveil.connect(policy(tmp_path, price={"round": True}), source=raw).close()
+
+
+def test_nothing_between_two_steps_is_charged(sales: tallyveil.Connection) -> None:
+    """Nor where a statement of the same shape was answered before."""
+    for constant in ("9.99", "9.98"):
+        sales.execute(f"SELECT count(*) FROM sale WHERE price > {constant}")
+    before = sales.budget()
+    with pytest.raises(BinCut, match="between two steps of price"):
+        sales.execute("SELECT count(*) FROM sale WHERE price > 9.999")
+    assert sales.budget() == before
