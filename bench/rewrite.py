@@ -39,8 +39,8 @@ CONSTRUCTS = {
     "cube of 3": "SELECT a1, a2, a3, count(*) FROM person WHERE a0 < {v} "
     "GROUP BY CUBE (a1, a2, a3)",
     "join": "SELECT name, count(*) FROM person JOIN region ON a1 = code WHERE a0 < {v} GROUP BY 1",
-    "common table": "WITH some AS (SELECT a1, a2 FROM person WHERE a0 < {v}) "
-    "SELECT a1, count(*) FROM some GROUP BY 1",
+    "common table": "WITH picked AS (SELECT a1, a2 FROM person WHERE a0 < {v}) "
+    "SELECT a1, count(*) FROM picked GROUP BY 1",
     "union all of 3": "SELECT x, count(*) FROM (SELECT a1 AS x FROM person WHERE a0 < {v} "
     "UNION ALL "
     "SELECT a2 FROM person UNION ALL SELECT a3 FROM person) AS united GROUP BY 1",

@@ -39,7 +39,7 @@ _TABLE = f"""
            (hash(i + 5000000029) % {ROWS // 4})::BIGINT AS pid,
            {", ".join(f"(hash(i + {n}000000000039) % 4)::INTEGER AS w{n}" for n in range(12))}
     FROM range({ROWS}) t(i)
-"""  # noqa: S608
+"""
 
 _EDGES = [0, 15_000, 30_000, 45_000, 60_000, 75_000, 90_000, 120_000]
 _NARROW: dict[str, Any] = {

@@ -46,6 +46,20 @@ REFUSED_OF_PUBLIC_TABLES = [
         "SELECT region, (SELECT count(*) FROM person WHERE sex > region) FROM region",
         "ON t.a > r.x GROUP BY r.x",
     ),
+    (
+        "SELECT name, count(age) FROM state_name s JOIN region ON s.state = code "
+        "LEFT JOIN person p ON p.state = code GROUP BY name",
+        "AS public LEFT JOIN protected ON",
+    ),
+    (
+        "SELECT region, count(*) FROM region LEFT JOIN person ON state = code GROUP BY 1",
+        "count(key)",
+    ),
+    (
+        "SELECT region, count(age) FROM region LEFT JOIN person ON state = code WHERE sex = 'F' "
+        "OR sex IS NULL GROUP BY 1",
+        "Put conditions on records into ON",
+    ),
 ]
 
 

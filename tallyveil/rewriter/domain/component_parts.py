@@ -90,7 +90,8 @@ def part_of_rows(component: Component, result: pa.Table) -> ComponentPart:
     rows, first = np.zeros(len(cells), dtype=np.int64), np.zeros(0, dtype=np.int64)
     if component.keys:
         rows, first = groups(keys.columns, cells)
-    values = {number: result.column(f"__c{number}") for number in component.outputs}
+    columns = {number: result.column(f"__c{number}") for number in set(component.columns.values())}
+    values = {number: columns[own] for number, own in component.columns.items()}
     chosen = keys.take(pa.array(first))
     types = {number: values[number].type for number in component.coefficients}
     return _part(component, chosen, rows, cells, cells[first], values, types)
@@ -125,7 +126,7 @@ class ComponentParts:
 
     def find(self, component: Component) -> ComponentPart | None:
         """Return the component's part; None if it takes DuckDB or has too many cells."""
-        if len(component.attributes) > 1 and not fits(component):
+        if not component.source.plain or (len(component.attributes) > 1 and not fits(component)):
             return None
         outputs = [(n, one) for n, one in component.outputs.items() if not _each_cell_once(one)]
         own = tuple((*output, output[0] in component.coefficients) for output in outputs)

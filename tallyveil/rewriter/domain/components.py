@@ -6,6 +6,10 @@ that it mentions. Over the connected components of attributes, the block is a pr
 passes if it passes in each component, the groups are all combinations of the components' groups,
 and an aggregate's coefficient is its value in one component, times 1 or 0 in the others. So each
 component is evaluated on its own small domain.
+
+A joined public table belongs to the component of the attributes that its ON mentions, like an
+attribute. A record has all combinations of its rows in each component, so that the coefficient is
+the value in one component times the numbers of rows in the others.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.policy.domain import Attribute, Domain
-from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
+from tallyveil.rewriter.domain.star_joins import joined_parts
+from tallyveil.rewriter.resolve.branches import RECORD, Branch, DomainSource, names_of
+from tallyveil.rewriter.sql.nodes import conjuncts
 
 __all__ = ["SMALL", "Component", "LinearQuery", "attributes_of", "components"]
 
@@ -47,7 +53,9 @@ class Component:
 
     ``keys`` and outputs have their numbers in the block. The value of an output is among the
     ``coefficients`` of one component. In the others it is 1 for a record that passes WHERE, or, if
-    the output's FILTER mentions their attributes, 1 or 0 by ``passing``.
+    the output's FILTER mentions their attributes, 1 or 0 by ``passing``; a component with joins has
+    the number of such rows there. ``source`` has its joins. ``kept`` is the whole block's FROM and
+    WHERE if its groups include those of public rows without a record.
     """
 
     domain: Domain
@@ -57,6 +65,8 @@ class Component:
     coefficients: dict[int, exp.Expr] = field(default_factory=dict)
     passing: dict[int, exp.Expr] = field(default_factory=dict)
     grouped: bool = False
+    source: DomainSource = field(default_factory=lambda: DomainSource([Branch()]))
+    kept: tuple[DomainSource, exp.Expr | None] | None = None
 
     @property
     def axes(self) -> Sequence[Attribute]:
@@ -70,6 +80,12 @@ class Component:
     @property
     def outputs(self) -> dict[int, exp.Expr]:
         return self.coefficients | self.passing
+
+    @property
+    def columns(self) -> dict[int, int]:
+        """For each output, its place among the distinct expressions of outputs."""
+        places: dict[exp.Expr, int] = {}
+        return {number: places.setdefault(o, len(places)) for number, o in self.outputs.items()}
 
     @property
     def expressions(self) -> list[exp.Expr]:
@@ -90,40 +106,52 @@ def components(
 ) -> tuple[Component, ...]:
     """Return at least one component, in the domain's order of their first attributes.
 
-    A component that is not ``free`` takes a query: these are merged if they have few cells
-    together. Expressions without an attribute go to the first. Joins and unions make one component.
+    A component without joins that is not ``free`` takes a query: these are merged if they have few
+    cells together. Expressions without an attribute go to the first. A union is one component.
     """
-    if not asked.source.plain:
+    if len(asked.source.branches) > 1:
         return (_joint(asked),)
-    conjuncts = _conjuncts(asked.where)
+    joins, conditions = joined_parts(asked.source)
+    where = asked.where
+    passed = [*(conjuncts(where) if where is not None else []), *conditions]
     counted = {number: _counted(each) for number, each in asked.coefficients.items()}
-    atoms = [*conjuncts, *asked.keys]
+    atoms = [*passed, *asked.keys, *joins]
     for output in counted.values():
         atoms += [output.value, *output.conjuncts]
-    ties = [attributes_of(atom) for atom in atoms]
-    found = _assigned(asked, ties, conjuncts, counted)
-    queried = [component.attributes for component in found if not free(component)]
+    ties = [asked.source.kept, *map(names_of, atoms)]
+    found = _assigned(asked, ties, joins, passed, counted)
+    queried = [c.attributes for c in found if c.source.plain and not free(c)]
     together = frozenset[str]().union(*queried)
     if len(queried) < 2 or Component(asked.domain, together).cells > SMALL:
         return found
-    return _assigned(asked, [*ties, together], conjuncts, counted)
+    return _assigned(asked, [*ties, together], joins, passed, counted)
 
 
 def _assigned(
     asked: LinearQuery,
     ties: Iterable[frozenset[str]],
-    conjuncts: Sequence[exp.Expr],
+    joins: Sequence[exp.Join],
+    passed: Sequence[exp.Expr],
     counted: Mapping[int, _Counted],
 ) -> tuple[Component, ...]:
-    """Make a component for each connected set of attributes, with the expressions over it."""
-    domain, grouped = asked.domain, bool(asked.keys)
-    found = [Component(domain, names, grouped=grouped) for names in _connected(domain, ties)]
+    """Make a component for each connected set of names, with the expressions over it."""
+    domain, connected = asked.domain, _connected(asked.domain, ties)
+    grouped = bool(asked.keys) and not asked.source.kept  # public rows are groups by themselves
+    found = []
+    for names in connected:
+        own = [join for join in joins if join.this.alias in names]
+        component = Component(domain, names.intersection(domain.names), grouped=grouped)
+        component.source = DomainSource([Branch(own)])
+        if asked.source.kept & names:
+            component.kept = asked.source, asked.where
+        found.append(component)
 
     def home(node: exp.Expr) -> Component:
-        mentioned = attributes_of(node)
-        return next((c for c in found if mentioned <= c.attributes), found[0])
+        mentioned = names_of(node)
+        place = next((n for n, own in enumerate(connected) if mentioned <= own), 0)
+        return found[place]
 
-    for conjunct in conjuncts:
+    for conjunct in passed:
         component = home(conjunct)
         component.where = _and(component.where, conjunct)
     for number, key in enumerate(asked.keys):
@@ -137,9 +165,9 @@ def _assigned(
         for place, component in enumerate(found):
             if place == valued:
                 component.coefficients[number] = _filtered(output.value, passing.get(place))
-            elif place in passing:
+            elif place in passing or not component.source.plain:
                 one = exp.Count(this=exp.Star())
-                component.passing[number] = _filtered(one, passing[place])
+                component.passing[number] = _filtered(one, passing.get(place))
     return tuple(found)
 
 
@@ -148,6 +176,7 @@ def _joint(asked: LinearQuery) -> Component:
     whole = Component(
         asked.domain, frozenset(), asked.where, keys, coefficients, grouped=bool(keys)
     )
+    whole.source = asked.source
     parts = [*asked.source.nodes, *asked.keys, *whole.expressions]
     return replace(whole, attributes=frozenset[str]().union(*map(attributes_of, parts)))
 
@@ -159,7 +188,9 @@ def attributes_of(node: exp.Expr) -> frozenset[str]:
 
 
 def _connected(domain: Domain, ties: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The connected components of the attributes in ``ties``; one empty set without any."""
+    """The connected components of the names in ``ties``; those without an attribute go to the
+    first. One empty set if there are no names.
+    """
     groups: list[frozenset[str]] = []
     for tie in ties:
         touching = [group for group in groups if group & tie]
@@ -167,17 +198,11 @@ def _connected(domain: Domain, ties: Iterable[frozenset[str]]) -> list[frozenset
             rest = [group for group in groups if not group & tie]
             groups = [*rest, tie.union(*touching)]
     order = {name: n for n, name in enumerate(domain.names)}
-    return sorted(groups, key=lambda g: min(order[name] for name in g)) or [frozenset()]
-
-
-def _conjuncts(where: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that must all be true for a record to pass; NULL does not pass."""
-    if where is None:
-        return []
-    inner = where.unnest()
-    if isinstance(inner, exp.And):
-        return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
-    return [where]
+    of_records = [group for group in groups if not group.isdisjoint(order)]
+    first, *rest = sorted(
+        of_records, key=lambda g: min(order[name] for name in g if name in order)
+    ) or [frozenset[str]()]
+    return [first.union(*(group for group in groups if group.isdisjoint(order))), *rest]
 
 
 def _and(first: exp.Expr | None, second: exp.Expr) -> exp.Expr:
@@ -198,7 +223,7 @@ def _counted(coefficient: exp.Expr) -> _Counted:
     if inner is not coefficient:
         rest = [value.copy() for value in coefficient.expressions]
         aggregate = exp.Coalesce(this=aggregate, expressions=rest)
-    return _Counted(aggregate, tuple(_conjuncts(condition)))
+    return _Counted(aggregate, tuple(conjuncts(condition)))
 
 
 def _chosen(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:

@@ -12,13 +12,16 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
-from tallyveil.policy.domain import Attribute
+from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.rewriter.domain.components import Component
 from tallyveil.rewriter.engine.public_database import domain_table
 from tallyveil.rewriter.resolve.branches import DomainSource
 from tallyveil.rewriter.sql.nodes import duckdb_sql, position, unlink
 
-__all__ = ["MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "too_slow"]
+__all__ = [
+    "MAX_CELLS", "MAX_COEFFICIENTS", "coefficient_query", "fits", "guarded", "too_slow",
+    "without_records",
+]  # fmt: skip
 
 MAX_CELLS: Final = 4_000_000
 MAX_COEFFICIENTS: Final = 12_000_000
@@ -34,9 +37,8 @@ def _relation(component: Component) -> str:
         raise InvalidParameterValue(
             f"the statement combines {cells} cells; the limit is {MAX_CELLS}",
             detail=f"It mentions {_sizes(axes)}.",
-            hint="Mention fewer attributes in one expression. Instead of a join with a table of "
-            "keys write attribute IN (SELECT key FROM … WHERE …): such conditions, joined by AND, "
-            "are not combined, nor are group keys of different attributes.",
+            hint="Mention fewer attributes in one expression. Conditions joined by AND, group keys "
+            "of different attributes, and tables joined by different attributes are not combined.",
         )
     if not axes:
         return "(SELECT CAST(0 AS BIGINT) AS __cell)"
@@ -50,21 +52,24 @@ def _relation(component: Component) -> str:
     return f"(SELECT {' + '.join(terms)} AS __cell, {', '.join(values)} FROM {', '.join(sources)})"
 
 
-def coefficient_query(component: Component, source: DomainSource) -> str:
+def coefficient_query(component: Component) -> str:
     """SQL for the rows (``__k…``, ``__cell``, ``__c…``): the matrix W, sparse.
 
-    Keys and coefficients have their numbers in the block. Without joins and unions a cell is one
-    row, so COUNT and SUM need no GROUP BY.
+    Keys have their numbers in the block, coefficients their places in `Component.columns`. Without
+    joins and unions a cell is one row, so COUNT and SUM need no GROUP BY. A group that only public
+    rows without a record have gets the coefficient 0 in some cell.
 
     Raises InvalidParameterValue if there are more than MAX_COEFFICIENTS coefficients.
     """
     _refuse_many(component)
-    keys, coefficients, where = component.keys, component.outputs, component.where
+    keys, where, source = component.keys, component.where, component.source
+    columns = component.columns
+    coefficients = {columns[number]: one for number, one in component.outputs.items()}
     grouped = not (source.plain and all(map(_of_rows, coefficients.values())))
     items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in keys.items()]
     items.append(source.cell)
     for number, coefficient in coefficients.items():
-        value = _guarded(coefficient)
+        value = guarded(coefficient)
         if not grouped:
             value = _of_one_row(value)
         items.append(f"{duckdb_sql(value)} AS __c{number}")
@@ -74,18 +79,36 @@ def coefficient_query(component: Component, source: DomainSource) -> str:
         query += f" WHERE {duckdb_sql(where)}"
     if coefficients and grouped:
         query += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys) + 1))
+    if keys and component.kept is not None:
+        query += f" UNION ALL {_kept_groups(component, *component.kept)}"
     if keys and not source.plain:
         # One cell may then be in several groups, whose order must be reproducible.
         query += " ORDER BY ALL"
     return query
 
 
-def _guarded(coefficient: exp.Expr) -> exp.Expr:
+def _kept_groups(component: Component, source: DomainSource, where: exp.Expr | None) -> str:
+    items = [f"{duckdb_sql(key)} AS __k{number}" for number, key in component.keys.items()]
+    zeros = [f"CAST(0 AS TINYINT) AS __c{n}" for n in dict.fromkeys(component.columns.values())]
+    items += ["CAST(0 AS BIGINT) AS __cell", *zeros]
+    rows = without_records(component.domain, source, where)
+    return f"SELECT DISTINCT {', '.join(items)} FROM {rows}"
+
+
+def without_records(domain: Domain, source: DomainSource, where: exp.Expr | None) -> str:
+    """FROM and WHERE of a block over no record: the public rows that its joins keep."""
+    columns = [f'CAST(NULL AS {a.sql_type}) AS "{a.name}"' for a in domain.attributes]
+    columns.append("CAST(NULL AS BIGINT) AS __cell")
+    rows = source.sql(f"(SELECT {', '.join(columns)} WHERE false)")
+    return rows if where is None else f"{rows} WHERE {duckdb_sql(where)}"
+
+
+def guarded(coefficient: exp.Expr) -> exp.Expr:
     """A copy with FILTER as CASE in the argument. In SQL, sum(10 / n) FILTER (WHERE n <> 0) is no
     error, but DuckDB computes the argument for every row.
     """
 
-    def guarded(node: exp.Expr) -> exp.Expr:
+    def as_case(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Filter) or isinstance(node.this.this, exp.Star):
             return node
         condition = exp.If(this=node.expression.this, true=node.this.this)
@@ -93,7 +116,7 @@ def _guarded(coefficient: exp.Expr) -> exp.Expr:
         aggregate: exp.Expr = node.this
         return aggregate
 
-    return coefficient.transform(guarded)
+    return coefficient.transform(as_case)
 
 
 def _of_rows(coefficient: exp.Expr) -> bool:
@@ -132,12 +155,12 @@ def _counted(condition: exp.Expr) -> exp.Expr:
 
 def fits(component: Component) -> bool:
     """Whether the cells, and the coefficients of all outputs, are within the limits."""
-    cells = component.cells
-    return cells <= MAX_CELLS and cells * len(component.outputs) <= MAX_COEFFICIENTS
+    cells, aggregates = component.cells, len(set(component.columns.values()))
+    return cells <= MAX_CELLS and cells * aggregates <= MAX_COEFFICIENTS
 
 
 def _refuse_many(component: Component) -> None:
-    cells, aggregates = component.cells, len(component.outputs)
+    cells, aggregates = component.cells, len(set(component.columns.values()))
     if cells <= MAX_CELLS and not fits(component):
         raise InvalidParameterValue(
             f"{aggregates} aggregates over {cells} cells have {cells * aggregates} coefficients; "

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from tallyveil import deadline
@@ -23,11 +24,11 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, part_of_rows
-from tallyveil.rewriter.domain.components import Component, LinearQuery, attributes_of, components
+from tallyveil.rewriter.domain.components import Component, LinearQuery, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
 from tallyveil.rewriter.domain.linearise import zero_factor
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
-from tallyveil.rewriter.resolve.branches import RECORD, DomainSource
+from tallyveil.rewriter.resolve.branches import RECORD, names_of
 from tallyveil.rewriter.sql.types import NUMERICS, declared_type
 from tallyveil.rewriter.sql.vocabulary import static_type
 from tallyveil.workload.workload import Column, Factor
@@ -91,8 +92,7 @@ def evaluate(asked: LinearQuery, cursor: PublicCursor, known: ComponentParts) ->
     ask = _Answers(cursor)
 
     def part(component: Component) -> ComponentPart:
-        found = known.find(component) if asked.source.plain else None
-        return found or _evaluate(component, asked.source, ask)
+        return known.find(component) or _evaluate(component, ask)
 
     divided = tuple(_divided(asked, lambda component: known.find(component) is not None))
     evaluated = from_parts(asked.domain, divided, asked.coefficients, part)
@@ -114,14 +114,17 @@ def from_parts(
     for together in divided:
         parts = [part_of(component) for component in together.components]
         # The groups and their order are the same in each pass: an axis that no key mentions
-        # combines each group with each of its cells.
+        # combines each group with each of its cells. With joins, groups may have the same first
+        # cell, so that their keys decide.
         height = math.prod(part.height for part in parts)
         if height > MAX_GROUPS:
             raise InvalidParameterValue(
                 f"the statement has {height} groups; the limit is {MAX_GROUPS}",
                 hint="Group by fewer attributes or by coarser expressions.",
             )
-        rows = _order(domain, parts, height)
+        joined = not all(component.source.plain for component in together.components)
+        several = joined and len(divided) > 1
+        rows = _by_keys(parts, height) if several else _order(domain, parts, height)
         names = _keys(parts, height, rows)
         types = {number: kind for part in parts for number, kind in part.types.items()}
         for number in together.outputs:
@@ -139,19 +142,19 @@ def _divided(asked: LinearQuery, free: Callable[[Component], bool]) -> Iterator[
     """
     whole = components(asked, free)
     few = max(component.cells for component in whole) <= _FEW_CELLS
-    if few or len(asked.coefficients) < 2 or not asked.source.plain:
+    if few or len(asked.coefficients) < 2 or len(asked.source.branches) > 1:
         yield EvaluatedTogether(whole, tuple(asked.coefficients))
         return
     alike: dict[frozenset[str], dict[int, exp.Expr]] = {}
     for number, coefficient in asked.coefficients.items():
-        alike.setdefault(attributes_of(coefficient), {})[number] = coefficient
+        alike.setdefault(names_of(coefficient), {})[number] = coefficient
     for own in alike.values():
         yield EvaluatedTogether(components(replace(asked, coefficients=own), free), tuple(own))
 
 
-def _evaluate(component: Component, source: DomainSource, ask: _Answers) -> ComponentPart:
+def _evaluate(component: Component, ask: _Answers) -> ComponentPart:
     try:
-        return part_of_rows(component, ask(coefficient_query(component, source)))
+        return part_of_rows(component, ask(coefficient_query(component)))
     except StatementTooComplex as error:
         if deadline.remaining() > 0:
             raise
@@ -202,6 +205,15 @@ def _order(domain: Domain, parts: Sequence[ComponentPart], height: int) -> IntAr
             coordinates |= {a.name: c[own] for a, c in zip(axes, of_group, strict=True)}
     significant = sorted(coordinates, key=place.__getitem__, reverse=True)
     return np.lexsort([coordinates[name] for name in significant]).astype(np.int64)
+
+
+def _by_keys(parts: Sequence[ComponentPart], height: int) -> IntArray | None:
+    """The groups in the order of their keys."""
+    keys = _keys(parts, height, None)
+    if not keys.num_columns:
+        return None
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    return np.asarray(order, dtype=np.int64)
 
 
 def _keys(parts: Sequence[ComponentPart], height: int, rows: IntArray | None) -> pa.Table:

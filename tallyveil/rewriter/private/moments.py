@@ -141,7 +141,7 @@ def _ends(
         for number, function in enumerate((exp.Min, exp.Max))
     }
     found = components(LinearQuery(block.domain, block.source, block.where, (), extremes))
-    query = coefficient_query(next(c for c in found if c.coefficients), block.source)
+    query = coefficient_query(next(c for c in found if c.coefficients))
     ends = cursor.arrow(f"SELECT min(__c0) AS low, max(__c1) AS high FROM ({query})")
     (row,) = ends.to_pylist()
     return row["low"], row["high"], ends.schema.field("low").type

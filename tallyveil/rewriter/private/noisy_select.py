@@ -13,6 +13,7 @@ from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, evaluate
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import evaluator
+from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.outputs import Outputs
@@ -53,6 +54,7 @@ class PlannedBlock:
             for component in together.components:
                 yield from component.keys.values()
                 yield from component.expressions
+                yield from component.source.nodes
 
 
 def plan_block(
@@ -70,10 +72,11 @@ def plan_block(
     outputs = Outputs(block, centring(block, cursor), evaluator(cursor))
     clauses = _over_noisy_rows(block.select, outputs)
     coefficients = dict(enumerate(outputs.coefficients))
+    source = checked_source(block, outputs.coefficients, cursor)
     evaluated = []
     for numbers in block.groups.sets:
         keys = [block.groups.keys[number] for number in numbers]
-        asked = LinearQuery(block.domain, block.source, block.where, keys, coefficients)
+        asked = LinearQuery(block.domain, source, block.where, keys, coefficients)
         evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
     tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)

@@ -47,7 +47,7 @@ class Outputs:
         self._keys = {key: number for number, key in enumerate(block.groups.keys)}
         self._several = block.groups.several
         self._select = block.select
-        self._domain, self._plain = block.domain, block.source.plain
+        self._domain, self._splits = block.domain, len(block.source.branches) == 1
         self.coefficients: list[exp.Expr] = []
         self.cancelled: set[int] = set()
         self.deviations: dict[int, None] = {}
@@ -128,7 +128,7 @@ class Outputs:
 
     def _counted(self, aggregate: exp.Expr) -> exp.Expr:
         """A COUNT or SUM, split into parts if it would need too many cells together."""
-        if not self._plain:
+        if not self._splits:
             return self._output(_single(aggregate))
         first, *others = (
             self._output(_single(part)) for part in split_total(self._domain, aggregate)
@@ -141,7 +141,7 @@ class Outputs:
         """Whether each term is an output: all are needed, or have too many cells together."""
         if all(term.aggregate in self._alone for term in form.terms):
             return True
-        return self._plain and has_too_many_cells(self._domain, _coefficient(form))
+        return self._splits and has_too_many_cells(self._domain, _coefficient(form))
 
     def _replace(self, copies: Iterable[exp.Expr], originals: Iterable[exp.Expr]) -> None:
         for copy, original in list(zip(copies, originals, strict=True)):

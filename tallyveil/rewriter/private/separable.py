@@ -19,6 +19,7 @@ from tallyveil.rewriter.domain.components import attributes_of
 from tallyveil.rewriter.domain.domain_relation import MAX_CELLS
 from tallyveil.rewriter.domain.evaluate import Types
 from tallyveil.rewriter.private.linear import Linear, Term, linear
+from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.nodes import conjunction, unfiltered
 
 __all__ = ["has_too_many_cells", "split_total"]
@@ -118,7 +119,8 @@ def _never_null(domain: Domain, part: exp.Expr) -> bool:
     plain = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Literal, exp.Column, exp.Identifier)
     if not all(isinstance(node, plain) for node in part.walk()):
         return False
-    return all(domain[name].null_cell is None for name in attributes_of(part))
+    columns = list(part.find_all(exp.Column))
+    return all(c.table == RECORD and domain[c.name].null_cell is None for c in columns)
 
 
 def _filtered(aggregate: exp.Expr, conditions: list[exp.Expr]) -> exp.Expr:

@@ -5,7 +5,8 @@ Every projection, filter, join with public tables and UNION ALL of records is a 
 
     SELECT values FROM record [LEFT] JOIN public … WHERE conditions
 
-Filters of a branch commute with the joins that follow, since these keep the record's side. A record
+Filters of a branch commute with the joins that follow, since these keep the record's side; those
+before a RIGHT JOIN, which also keeps public rows without a record, are part of its ON. A record
 contributes the sum over the branches of the rows it gives there. A row that matches twice counts
 twice, and so does its sensitivity.
 """
@@ -18,6 +19,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tallyveil import deadline
 from tallyveil.errors import AmbiguousColumn, UndefinedColumn, UndefinedTable
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.record_queries import OUTER, level_nodes
@@ -26,7 +28,7 @@ from tallyveil.rewriter.sql.size import Size
 
 __all__ = [
     "FIELD", "RECORD", "UNION", "Branch", "DomainSource", "Field", "Records", "is_resolved",
-    "own_columns", "public_queries",
+    "names_of", "own_columns", "public_queries",
 ]  # fmt: skip
 
 # The key in the meta of a value that replaces a column, for the number of that column of FROM.
@@ -69,6 +71,10 @@ class Records:
     fields: list[Field]
     branches: list[Branch]
     size: Size
+
+    @property
+    def kept(self) -> frozenset[str]:
+        return DomainSource(self.branches).kept
 
     def knows(self, name: str) -> bool:
         return any(f.name == name and not f.hidden for f in self.fields)
@@ -174,6 +180,25 @@ class DomainSource:
         return len(self.branches) == 1 and not self.branches[0].joins
 
     @property
+    def kept(self) -> frozenset[str]:
+        """The joined tables of which rows without a record are kept: that of a RIGHT JOIN, and
+        those joined to it by its own columns."""
+        kept: set[str] = set()
+        for join in self.branches[0].joins if len(self.branches) == 1 else ():
+            if join.side == "RIGHT" or (kept and names_of(join) <= {*kept, join.this.alias}):
+                kept.add(join.this.alias)
+        return frozenset(kept)
+
+    @property
+    def inner(self) -> DomainSource:
+        """The rows that have a record."""
+        (branch,) = self.branches
+        joins = [
+            exp.Join(this=j.this, on=j.args["on"]) if j.side == "RIGHT" else j for j in branch.joins
+        ]
+        return DomainSource([replace(branch, joins=joins)], self.used)
+
+    @property
     def cell(self) -> str:
         """SQL of the SELECT item for the record's cell."""
         if self.plain:
@@ -210,6 +235,16 @@ def _from(relation: str, branch: Branch) -> str:
 def is_resolved(column: exp.Column) -> bool:
     """Whether the column belongs to FROM of a domain query. Such names are reserved."""
     return column.table.startswith(("__record", "__joined_"))
+
+
+def names_of(node: exp.Expr) -> frozenset[str]:
+    """The record's attributes and the joined tables that an expression or a join mentions. No
+    attribute has the name of a joined table.
+    """
+    deadline.check()
+    own = [node.this.alias] if isinstance(node, exp.Join) else []
+    columns = [column for column in node.find_all(exp.Column) if is_resolved(column)]
+    return frozenset([*own, *(c.name if c.table == RECORD else c.table for c in columns)])
 
 
 def own_columns(node: exp.Expr) -> list[exp.Column]:

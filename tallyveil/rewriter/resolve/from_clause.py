@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, zip_longest
+from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import AmbiguousColumn, FeatureNotSupported, UndefinedTable
+from tallyveil.errors import (
+    AmbiguousColumn,
+    FeatureNotSupported,
+    UndefinedColumn,
+    UndefinedTable,
+)
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
@@ -65,9 +71,7 @@ class FromClause:
                     "queries that count.",
                     position=position(step.this),
                 )
-            if (step.side or "").upper() in ("RIGHT", "FULL"):
-                raise _without_record(step)
-            records = self._join(records, step, (step.side or "").upper(), part)
+            records = self._join(records, step, part)
         return records
 
     def _before(
@@ -78,36 +82,62 @@ class FromClause:
         parts: Sequence[int],
     ) -> Records:
         """Join the public tables before the protected one: the same joins in another order."""
-        side = (step.side or "").upper()
-        if side in ("LEFT", "FULL"):
-            raise _without_record(step)
-        if side == "RIGHT":
-            if len(public) > 1:
-                raise _another_order(step)
-            mirrored = exp.Join(this=public[0].this, on=step.args.get("on"))
-            mirrored.set("using", step.args.get("using"))
-            return self._join(records, mirrored, "LEFT", parts[0])
+        if _side(step):
+            return self._mirrored(records, public, step, parts)
         for join in public:
-            if (join.side or "").upper() or join.args.get("using"):
+            if _side(join) or join.args.get("using"):
                 raise _another_order(join)
         *earlier, last = public
         for join, part in zip(earlier, parts, strict=False):
-            records = self._join(records, join, "", part)
+            records = self._join(records, join, part)
         conditions = [j.args["on"] for j in (last, step) if j.args.get("on") is not None]
         closing = exp.Join(this=last.this, using=step.args.get("using"))
         if conditions:
             closing.set("on", conjunction([condition.copy() for condition in conditions]))
         # A step with USING follows no comma, so it sees the same columns as the last one.
-        return self._join(records, closing, "", parts[len(public) - 1])
+        return self._join(records, closing, parts[len(public) - 1])
 
-    def _join(self, records: Records, step: exp.Join, side: str, part: int) -> Records:
-        """Join the records with a public table; ``side`` is LEFT or empty."""
+    def _mirrored(
+        self,
+        records: Records,
+        public: Sequence[exp.Join],
+        step: exp.Join,
+        parts: Sequence[int],
+    ) -> Records:
+        """Join the first public table from the protected side, and then those joined to it."""
+        first, *others = public
+        if others and (_side(step) == "RIGHT" or step.args.get("using")):
+            raise _another_order(step)
+        mirrored = exp.Join(this=first.this, side=_MIRRORED[_side(step)], on=step.args.get("on"))
+        mirrored.set("using", step.args.get("using"))
+        try:
+            records = self._join(records, mirrored, parts[len(public)])
+        except (UndefinedTable, UndefinedColumn):
+            if others:  # perhaps ON names them
+                raise _another_order(step) from None
+            raise
+        for join, part in zip(others, parts[1:], strict=False):
+            if _side(join) in ("RIGHT", "FULL") or join.args.get("using"):
+                raise _another_order(join)
+            records = self._join(records, join, part)
+        return records
+
+    def _join(self, records: Records, step: exp.Join, part: int) -> Records:
+        """Join the records with a public table."""
+        side = _side(step)
+        if side == "FULL" or (side == "RIGHT" and (len(records.branches) > 1 or records.kept)):
+            raise _without_record(step)
+        if side == "RIGHT" and part:  # a join before a comma comes last
+            raise _another_order(step)
         source, fields = self._joined.read(step.this)
         _refuse_repeated(records, fields, step)
-        names = [name.name for name in step.args.get("using") or ()]
-        shared = [records.shared(name, fields, part) for name in step.args.get("using") or ()]
-        merged = [Field(f.table, f.name, f.name in names, part) for f in fields]
+        using = step.args.get("using") or ()
+        shared = [records.shared(name, fields, part) for name in using]
+        merged = [Field(f.table, f.name, part=part) for f in fields]
         joined = records.joined(merged, exp.Join(this=source))
+        for left, right in shared:  # a kept row has the value of the public side only
+            hidden = left if side == "RIGHT" else right
+            joined.fields[hidden] = replace(joined.fields[hidden], hidden=True)
         on = step.args.get("on")
         if on is not None:
             self.check(on, joined)
@@ -118,6 +148,9 @@ class FromClause:
             ]
             if on is not None:
                 parts.append(exp.paren(joined.substitute(on, branch), copy=False))
+            if side == "RIGHT":
+                parts += [exp.paren(condition, copy=False) for condition in branch.where]
+                branch.where = []
             if parts or side:
                 condition = conjunction(parts) if parts else exp.true()
                 own = exp.Join(this=source.copy(), side=side or None, on=condition)
@@ -164,7 +197,10 @@ class FromClause:
             return self._query(query.this)
         _refuse_clauses(query)
         if isinstance(query, exp.SetOperation):
-            return unite(query, list(self._sides(query)), self._cursor)
+            sides = list(self._sides(query))
+            if any(side.kept for side in sides):
+                raise _without_record(query)
+            return unite(query, sides, self._cursor)
         return self._select(query)
 
     def _select(self, select: exp.Expr) -> Records:
@@ -245,6 +281,13 @@ def _starred(item: exp.Expr, records: Records) -> list[tuple[str, exp.Expr | int
     ]
 
 
+def _side(step: exp.Join) -> str:
+    return (step.side or "").upper()
+
+
+_MIRRORED: Final = {"LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
+
+
 def _refuse_repeated(records: Records, fields: Sequence[Field], step: exp.Join) -> None:
     name = fields[0].table if fields else ""
     if name and any(f.table == name for f in records.fields):
@@ -256,14 +299,16 @@ def _refuse_repeated(records: Records, fields: Sequence[Field], step: exp.Join) 
 def _another_order(step: exp.Join) -> FeatureNotSupported:
     return FeatureNotSupported(
         "this order of joins is not answered",
-        hint="Begin FROM with the protected table.",
+        hint="Begin FROM with the protected table, or join the public tables in a subquery: "
+        "FROM (SELECT … FROM a JOIN b ON …) AS public LEFT JOIN protected ON …",
         position=position(step.this),
     )
 
 
-def _without_record(step: exp.Join) -> FeatureNotSupported:
+def _without_record(step: exp.Expr) -> FeatureNotSupported:
     return FeatureNotSupported(
-        "a join that keeps rows without a record is not answered below the aggregation",
+        "a FULL JOIN, a second join that keeps rows without a record, or one with a UNION is not "
+        "answered below the aggregation",
         hint="Use JOIN, or LEFT JOIN with the protected table on the left; aggregate first and "
         "join the public table to the result if all its rows must appear.",
         position=position(step.this),

@@ -15,9 +15,9 @@ from tallyveil.errors import AmbiguousColumn, StatementError
 from tallyveil.rewriter.sql import vocabulary as known
 
 __all__ = [
-    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "duckdb_sql", "filtered",
-    "function_name", "is_constant", "is_star", "leaves", "meant", "own_alias", "position",
-    "rendered", "unfiltered", "unlink", "visit", "whole_number",
+    "COMPARISONS", "ambiguous", "as_type", "call", "conjunction", "conjuncts", "duckdb_sql",
+    "filtered", "function_name", "is_constant", "is_star", "leaves", "meant", "own_alias",
+    "position", "rendered", "unfiltered", "unlink", "visit", "whole_number",
 ]  # fmt: skip
 
 N = TypeVar("N", bound=exp.Expr)
@@ -176,6 +176,14 @@ def unfiltered(aggregate: exp.Expr) -> exp.Expr:
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The conditions that must all be true for a row to pass; NULL does not pass."""
+    inner = condition.unnest()
+    if isinstance(inner, exp.And):
+        return [*conjuncts(inner.this), *conjuncts(inner.expression)]
+    return [condition]
 
 
 def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
