@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from tallyveil.cube.sources import Rows
 from tallyveil.quoting import identifier
 
-__all__ = ["kept_rows", "left_out", "row_hash"]
+__all__ = ["hashed", "kept_rows", "left_out"]
 
 
-def row_hash(columns: Mapping[str, str]) -> str:
+def _row_hash(columns: Mapping[str, str]) -> str:
     """The expression for SHA-256($key ‖ text), of the source's columns with their types.
 
     For each column the text has its value's text after its length, or a hyphen for NULL. So rows
@@ -49,17 +49,35 @@ def _text(column: str, column_type: str) -> str:
     return f"CASE WHEN isfinite({name}) THEN {utc} ELSE {text} END"
 
 
+def hashed(rows: Rows, unit: str, columns: Mapping[str, str], most: int) -> str:
+    """`_row_hash`, which takes most of the time, for rows of units that have more than ``most``
+    rows; NULL for others where the rows can be read again."""
+    if not rows.again:
+        return _row_hash(columns)
+    large = (
+        f"SELECT {unit} FROM {rows.relation} AS origin WHERE {unit} IS NOT NULL"
+        f" GROUP BY {unit} HAVING count(*) > {most}"
+    )
+    return f"CASE WHEN {unit} IN ({large}) THEN {_row_hash(columns)} END"
+
+
 def kept_rows(records: str, values: Sequence[str], most: int) -> str:
     """The SELECT of the rows kept from ``records``, which have columns ``unit`` and ``hash``.
 
     Rows of the same hash are numbered in the order of their ``values``, the columns that are
     counted. So what is counted is settled even where DuckDB writes two values as the same text.
+
+    However often ``records`` reads the source, and whatever it finds there, no unit has more rows.
     """
     copy = f"row_number() OVER (PARTITION BY unit, hash ORDER BY {', '.join(values)})"
-    numbered = f"SELECT *, {copy} AS copy FROM ({records}) WHERE unit IS NOT NULL"
-    place = "unhex(sha256(hash || encode(CAST(copy AS VARCHAR))))"
-    first = f"row_number() OVER (PARTITION BY unit ORDER BY {place}) <= {most}"
-    return f"SELECT * FROM ({numbered}) QUALIFY {first}"
+    place = f"unhex(sha256(hash || encode(CAST({copy} AS VARCHAR))))"
+    first = f"row_number() OVER (PARTITION BY unit ORDER BY place) <= {most}"
+    return (
+        f"WITH records AS MATERIALIZED (SELECT * FROM ({records}) WHERE unit IS NOT NULL)"
+        f" SELECT * FROM (SELECT *, {place} AS place FROM records WHERE hash IS NOT NULL"
+        " UNION ALL SELECT *, NULL FROM records WHERE hash IS NULL)"
+        f" QUALIFY {first}"
+    )
 
 
 def left_out(rows: Rows, unit: str, most: int) -> str:

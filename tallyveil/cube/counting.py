@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallyveil.cube.bounding import kept_rows, left_out, row_hash
+from tallyveil.cube.bounding import hashed, kept_rows, left_out
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
@@ -63,7 +63,9 @@ def counting(
         reads.append(rows.number)
         coded.append(rows.number)
     if table.privacy_unit.column is not None:
-        reads += [f"{_unit(table, columns)} AS unit", f"{row_hash(columns)} AS hash"]
+        unit = _unit(table, columns)
+        hashes = hashed(rows, unit, columns, table.privacy_unit.max_rows)
+        reads += [f"{unit} AS unit", f"{hashes} AS hash"]
         parameters["key"] = key
     record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     if table.privacy_unit.column is not None:

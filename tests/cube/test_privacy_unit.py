@@ -162,3 +162,13 @@ def test_the_unit_needs_its_column(make_policy: Callable[..., Any], load: Load) 
     policy = make_policy(AXES, privacy_unit={"column": "person", "max_rows": 1})
     with pytest.raises(SourceError, match=r"tables\.t\.privacy_unit\.column: .* no column person"):
         load([], policy)
+
+
+def test_a_from_that_differs_each_time_counts_no_unit_more_often(
+    make_policy: Callable[..., Any], counts: Callable[..., list[int]], database: Any
+) -> None:
+    unit = {"column": "unit", "max_rows": 2}
+    origin = "SELECT 1 AS unit, 0 AS a FROM range(40) WHERE random() < 0.06"
+    policy = make_policy({"a": {"range": [0, 1]}}, privacy_unit=unit, **{"from": origin})
+    found = {counts(load_cubes(policy, database, key=KEY)["t"])[0] for _ in range(30)}
+    assert max(found) == 2

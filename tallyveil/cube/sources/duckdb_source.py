@@ -54,7 +54,7 @@ class DuckDBSource:
     @contextmanager
     def rows(self, origin: str, columns: Sequence[str], key: str, *, alike: bool) -> Iterator[Rows]:
         try:
-            yield Rows(self._connection, _relation(origin))
+            yield Rows(self._connection, _relation(origin), again=True)
         except duckdb.Error as error:
             raise failed(key, error) from None
 

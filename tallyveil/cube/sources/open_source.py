@@ -21,12 +21,13 @@ class Rows:
     """Rows that the ``connection`` can read: ``relation`` stands after FROM.
 
     ``number`` is its column with the number of equal rows that each of its rows stands for; None
-    where each is one.
+    where each is one. ``again``: one statement may read the relation more than once.
     """
 
     connection: duckdb.DuckDBPyConnection
     relation: str
     number: str | None = None
+    again: bool = False
 
     def counted(self, condition: str = "") -> str:
         """The aggregate that counts all rows, or those of the condition."""
@@ -51,8 +52,8 @@ class OpenSource(Protocol):
     def rows(
         self, origin: str, columns: Sequence[str], key: str, *, alike: bool
     ) -> AbstractContextManager[Rows]:
-        """The rows with at least these columns of the schema. They can be read once, until the
-        context is left; a duckdb.Error in it becomes a SourceError.
+        """The rows with at least these columns of the schema. They can be read until the context is
+        left; a duckdb.Error in it becomes a SourceError.
 
         Where they are ``alike``, equal rows may be counted by the source and given as one.
         """
