@@ -7,7 +7,7 @@ cases.
 - narrow: 50 states × 2 sexes × 116 ages as text and integers, which are cells as they are
 - mixed: also 300 days, and incomes as doubles in 7 bins
 - wide: 12 columns, with nearly as many cells in use as rows
-- unit: as narrow, with at most 3 of 2 rows of each person on average; beside a window query of the engine's own
+- unit: as narrow, with 2 rows of a person on average, of which 3 count; beside a window query
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -93,6 +94,19 @@ def test_columns_go_by_name_and_types_widen(tmp_path: Path, counts: Counts) -> N
     assert counts(loaded(tmp_path, "[a-c].parquet")) == [2, 0, 0, 1, 0, 1]
 
 
+def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """No day of one file may have no place in the type of another: it would make loading fail."""
+    days = pa.array([2**31 - 2], pa.int32()).view(pa.date32())
+    for name, column in (("a", days), ("b", pa.array([0], pa.timestamp("us")))):
+        rows = pa.table({"sex": column, "age": [30]})
+        pyarrow.parquet.write_table(rows, tmp_path / f"{name}.parquet")
+        pyarrow.feather.write_feather(rows, str(tmp_path / f"{name}.feather"))
+    with pytest.raises(SourceError, match="has the types DATE and TIMESTAMP in different files"):
+        loaded(tmp_path, "*.parquet")
+    with pytest.raises(SourceError, match="have different columns"):
+        loaded(tmp_path, "*.feather")
+
+
 def test_folders_are_columns_of_text(tmp_path: Path, counts: Counts) -> None:
     for folder in ("sex=F", "sex=M", "sex=007"):
         (tmp_path / "people" / folder).mkdir(parents=True)
@@ -105,11 +119,13 @@ def test_folders_are_columns_of_text(tmp_path: Path, counts: Counts) -> None:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "no file": ({"url": "nothing/*.parquet"}, "there is no file"),
+    "no file": ({"url": "nothing/*.parquet"}, "no file matches"),
     "no folder": ({"url": "nothing", "format": "csv"}, "there is no file"),
+    "a pattern as a name": ({"url": "odd", "format": "csv"}, "or \\[ in its name"),
     "no file of the format": ({"url": "people", "format": "parquet"}, "no file matches"),
     "other columns": ({"url": "people/*.csv"}, "the first lines of the files .* differ"),
     "a Delta table": ({"url": "lake", "format": "parquet"}, "table of another format"),
+    "its files": ({"url": "lake/**/*.parquet"}, "table of another format"),
     "no Delta table": ({"url": "people", "format": "delta"}, "cannot be read as a Delta table"),
     "no Iceberg table": ({"url": "people", "format": "iceberg"}, "no Iceberg metadata"),
     "no Arrow file": ({"url": "people/a.csv", "format": "arrow"}, "cannot be opened as Arrow"),
@@ -123,6 +139,9 @@ def test_the_custodian_is_told_what_is_wrong(tmp_path: Path, name: str) -> None:
             pytest.importorskip(library)
     (tmp_path / "people").mkdir()
     (tmp_path / "lake" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "lake" / "_delta_log" / "0.json").write_text("{}")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "*.csv").write_text("sex,age\n")
     (tmp_path / "people" / "a.csv").write_text(f"sex,age\n{SECRET},30\n")
     (tmp_path / "people" / "b.csv").write_text(f"age,sex\n30,{SECRET}\n")
     source, says = MISTAKES[name]

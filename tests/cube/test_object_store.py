@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet
 import pytest
 
-from tallyveil.cube import load_cubes
+from tallyveil.cube import load_cubes, load_public
 from tallyveil.errors import SourceError
 from tallyveil.policy import parse_policy
 
@@ -108,6 +108,14 @@ def test_an_object_store(
     tmp_path: Path, bucket: pafs.FileSystem, url: str, form: str | None, counts: Counts
 ) -> None:
     assert counts(loaded(tmp_path, url, form)) == EXPECTED
+
+
+def test_public_tables_in_an_object_store(tmp_path: Path, bucket: pafs.FileSystem) -> None:
+    files = {"a": "s3://bucket/people.csv", "b": "s3://bucket/zip/*.gz"}
+    public = {"a": {"url": files["a"]}, "b": {"url": files["b"], "format": "tsv"}}
+    tables = {"person": {"budget": {"epsilon": 1}, "attributes": AXES}}
+    found = load_public(parse_policy({"public": public, "tables": tables}, base=tmp_path))
+    assert {name: len(rows) for name, rows in found.items()} == {"a": 3, "b": 3}
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/none.parquet", "s3://nowhere/*.csv"])

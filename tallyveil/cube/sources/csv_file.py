@@ -15,6 +15,8 @@ import io
 from functools import partial
 from typing import Final
 
+import duckdb
+
 from tallyveil.cube.sources.contents import unpacked
 from tallyveil.cube.sources.file_kinds import Opener, one_relation, reader
 from tallyveil.errors import SourceError
@@ -24,7 +26,9 @@ from tallyveil.quoting import literal
 __all__ = ["CSV", "TSV"]
 
 
-def _confidential(delimiter: str, source: Source, files: list[str]) -> str:
+def _confidential(
+    delimiter: str, _: duckdb.DuckDBPyConnection, source: Source, files: list[str]
+) -> str:
     first, *others = (_header(delimiter, source, file) for file in files)
     if any(names != first for names in others):
         raise SourceError(
@@ -64,7 +68,7 @@ def _header(delimiter: str, source: Source, file: str) -> list[str]:
     return names
 
 
-def _public(source: Source, files: list[str]) -> str:
+def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
     return reader("read_csv", files)
 
 

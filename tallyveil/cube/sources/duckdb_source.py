@@ -72,9 +72,6 @@ class DuckDBSource:
         found = self._connection.execute(views, [name]).fetchone()
         return found is not None and found[0] > 0
 
-    def snapshot_id(self) -> str | None:
-        return None
-
     def close(self) -> None:
         self._connection.close()
 

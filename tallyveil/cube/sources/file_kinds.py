@@ -26,13 +26,21 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["ARROW", "DUCKDB", "PARQUET", "Open", "Opener", "called", "one_relation", "reader"]
+__all__ = ["ARROW", "DUCKDB", "PARQUET", "Opener", "called", "one_relation", "reader"]
+
+_NUMBERS: Final = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+    | {"FLOAT", "DOUBLE"}
+)
 
 Open: TypeAlias = Callable[[Source, Iterable[str]], OpenSource]
 """Opens a source, which goes by these names if it names no tables itself.
 
 Raises duckdb.Error and SourceError.
 """
+
+Relation: TypeAlias = Callable[[duckdb.DuckDBPyConnection, Source, list[str]], str]
+"""What stands after FROM for these files. Raises the same."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +59,21 @@ def reader(function: str, files: Iterable[str], *options: str) -> str:
     return f"{function}({', '.join([names, *options, partitions])})"
 
 
-def one_relation(relation: Callable[[Source, list[str]], str], *, public: bool = False) -> Open:
+def one_relation(relation: Relation, *, public: bool = False) -> Open:
     """Opens files of which ``relation`` gives what stands after FROM.
 
-    All that is public is read in one database, which is opened once in this process and keeps
+    All public files of this machine are read in one database, which is opened once in this process and keeps
     nothing: to open one takes longer than to read most such files.
     """
 
     def opened(source: Source, names: Iterable[str]) -> OpenSource:
         files = listed(source)
-        memory = _shared().cursor() if public else duckdb_connection(config=CONFIG)
         if source.stored:
+            memory = duckdb_connection(config=CONFIG)
             object_store.register(memory, source)
-        found = relation(source, files)
+        else:
+            memory = _shared().cursor() if public else duckdb_connection(config=CONFIG)
+        found = relation(memory, source, files)
         for name in called(source, names):
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
         return DuckDBSource(memory, several=False)
@@ -82,9 +92,27 @@ def _shared() -> duckdb.DuckDBPyConnection:
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
 
 
-def _parquet(source: Source, files: list[str]) -> str:
-    # A column has the type that holds the values of all files, so that none fails to be read.
-    return reader("read_parquet", files, *(["union_by_name = true"] if len(files) > 1 else []))
+def _parquet(memory: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
+    if len(files) == 1:
+        return reader("read_parquet", files)
+    types: dict[str, set[str]] = {}
+    for file in files:
+        described = memory.execute(f"DESCRIBE FROM {reader('read_parquet', [file])}")
+        for name, kind, *_ in described.fetchall():
+            types.setdefault(str(name).lower(), set()).add(str(kind))
+    for found in types.values():
+        # Then every value of one file has a place in the type that the files share.
+        if len(found) > 1 and "VARCHAR" not in found and not found <= _NUMBERS:
+            raise _differ(source, " and ".join(sorted(found)))
+    return reader("read_parquet", files, "union_by_name = true")
+
+
+def _differ(source: Source, types: str) -> SourceError:
+    return SourceError(
+        f"{source.key}: a column of {source.shown} has the types {types} in different files",
+        hint="Write the files with one type for each column: not every value of one type may have"
+        " a place in another.",
+    )
 
 
 def _arrow(source: Source, names: Iterable[str]) -> OpenSource:
@@ -98,6 +126,9 @@ def _arrow(source: Source, names: Iterable[str]) -> OpenSource:
         raise SourceError(
             f"{source.key}: {source.shown} cannot be opened as Arrow ({type(error).__name__})"
         ) from None
+    schemas = {fragment.physical_schema.remove_metadata() for fragment in found.get_fragments()}
+    if len(schemas) > 1:
+        raise SourceError(f"{source.key}: the files of {source.shown} have different columns")
     return DuckDBSource.of(found, called(source, names))
 
 

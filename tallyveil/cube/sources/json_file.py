@@ -13,6 +13,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
+import duckdb
+
 from tallyveil.cube.sources.contents import unpacked
 from tallyveil.cube.sources.file_kinds import Opener, one_relation, reader
 from tallyveil.errors import SourceError
@@ -25,7 +27,7 @@ _CHUNK: Final = 2**20
 _LEAST: Final = 2**24  # DuckDB's own limit of an object
 
 
-def _confidential(source: Source, files: list[str]) -> str:
+def _confidential(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in source.columns)
     arrays, longest = set(), _LEAST
     for file in files:
@@ -65,7 +67,7 @@ def _shape(source: Source, file: str) -> tuple[bool, int]:
     return False, longest
 
 
-def _public(source: Source, files: list[str]) -> str:
+def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
     return reader("read_json", files)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterable
-from pathlib import Path
+import re
+from fnmatch import translate
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tallyveil.cube.sources import object_store
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
+from tallyveil.policy.source_kinds import OBJECT_STORE
 
 __all__ = ["is_there", "listed"]
 
-_PATTERN: Final = "*?["
-# Of tables that are folders of Parquet files, of which some may no longer count.
-_LOGS: Final = ("_delta_log", "metadata")
+_PATTERN: Final = re.compile(r"[*?\[]")
+_LOG: Final = re.compile(r"_delta_log/.*|metadata/[^/]*\.metadata\.json")
 
 
 def is_there(source: Source) -> bool:
@@ -24,56 +24,65 @@ def is_there(source: Source) -> bool:
         return True
     if source.path.is_dir():
         return source.kind.folder or source.kind.parts
-    return source.path.is_file() or (_is_pattern(source) and bool(_matching(source)))
+    return source.path.is_file() or (source.kind.parts and _PATTERN.search(source.url) is not None)
 
 
 def listed(source: Source) -> list[str]:
     """The files in the order of their names, without those that begin with _ or a dot.
 
-    Raises SourceError where there is none, or a folder is the table of another format.
+    Raises SourceError where there is none, or they are the files of a table of another format.
     """
-    found = object_store.files(source) if source.stored else _local(source)
+    place = source.place.removeprefix(OBJECT_STORE).rstrip("/")
+    if not source.stored and source.path.is_file():
+        return _plain(source, [place])
+    pattern = _PATTERN.search(place)
+    folder = place[: pattern.start()].rpartition("/")[0] if pattern else place
+    names = object_store.files(source, folder) if source.stored else _files(Path(folder))
+    below = {name: name[len(folder) :].lstrip("/") for name in names}
+    if source.kind.name == "parquet" and any(map(_LOG.fullmatch, below.values())):
+        raise SourceError(
+            f"{source.key}: {source.shown} is a table of another format than Parquet, and some of"
+            " its files may no longer count",
+            hint='Give its format: format = "delta" or format = "iceberg".',
+        )
+    wanted = re.compile(_regular(place) if pattern else ".*").fullmatch
+    found = [
+        name
+        for name, parts in below.items()
+        if wanted(name) and not any(part[0] in "_." for part in PurePosixPath(parts).parts)
+    ]
+    if not pattern and names != [place]:
+        found = [name for name in found if name.lower().endswith(source.kind.endings)]
     if not found:
         raise SourceError(
             f"{source.key}: no file matches {source.shown}",
             hint="A folder's files need the endings of its format, and names that begin with"
             " neither _ nor a dot.",
         )
-    return found
+    return _plain(source, [f"{OBJECT_STORE if source.stored else ''}{name}" for name in found])
 
 
-def _local(source: Source) -> list[str]:
-    path = source.path
-    if path.is_file():
-        return [str(path)]
-    if not path.is_dir():
-        return _matching(source)
-    if source.kind.name == "parquet" and any((path / log).is_dir() for log in _LOGS):
+def _plain(source: Source, files: list[str]) -> list[str]:
+    """DuckDB would read a name that is a pattern as one, and the same file more than once."""
+    if any(map(_PATTERN.search, files)):
         raise SourceError(
-            f"{source.key}: {source.shown} is a table of another format than Parquet, and some of"
-            " its files may no longer count",
-            hint='Give its format: format = "delta" or format = "iceberg".',
+            f"{source.key}: a file of {source.shown} has *, ? or [ in its name",
+            hint="Rename it, or its folder.",
         )
-    files = (file for file in path.rglob("*") if file.is_file())
-    return _counted((str(f) for f in files if f.name.lower().endswith(source.kind.endings)), path)
+    return sorted(files)
 
 
-def _matching(source: Source) -> list[str]:
-    found = (name for name in glob.iglob(str(source.path), recursive=True) if Path(name).is_file())
-    return _counted(found, _fixed(source.path))
+def _files(folder: Path) -> list[str]:
+    return [str(file) for file in folder.rglob("*") if file.is_file()]
 
 
-def _is_pattern(source: Source) -> bool:
-    return any(mark in source.url for mark in _PATTERN)
-
-
-def _fixed(path: Path) -> Path:
-    """The folder before the first pattern."""
-    parts = path.parts
-    first = next(i for i, part in enumerate(parts) if any(mark in part for mark in _PATTERN))
-    return Path(*parts[:first])
-
-
-def _counted(names: Iterable[str], below: Path) -> list[str]:
-    own = ((name, Path(name).relative_to(below).parts) for name in names)
-    return sorted(name for name, parts in own if not any(part[0] in "_." for part in parts))
+def _regular(pattern: str) -> str:
+    """* stands for any characters within a name, and ** for any folders."""
+    parts = []
+    for part in pattern.split("/"):
+        if part == "**":
+            parts.append("(?:[^/]+/)*")
+        else:
+            within = translate(part).removesuffix(r"\Z").removesuffix(r"\z")
+            parts.append(f"{within.replace('.*', '[^/]*')}/")
+    return "".join(parts).removesuffix("/")

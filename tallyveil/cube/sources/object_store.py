@@ -7,10 +7,8 @@ AWS_ACCESS_KEY_ID, AWS_PROFILE and AWS_ENDPOINT_URL; the policy has none.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import translate
 
 import duckdb
 import pyarrow as pa
@@ -19,7 +17,6 @@ import pyarrow.fs as pafs
 from tallyveil.cube.sources.extra import imported
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
-from tallyveil.policy.source_kinds import OBJECT_STORE
 
 __all__ = ["endpoint", "files", "filesystem", "reaching", "register"]
 
@@ -43,38 +40,14 @@ def register(connection: duckdb.DuckDBPyConnection, source: Source) -> None:
     connection.register_filesystem(store(filesystem(source)))
 
 
-def files(source: Source) -> list[str]:
-    """The urls of the objects below a folder that have its format's endings, or those of a pattern.
-
-    Raises SourceError.
-    """
-    place = source.url[len(OBJECT_STORE) :].rstrip("/")
-    fixed = re.split(r"[*?\[]", place, maxsplit=1)[0]
-    pattern = fixed != place
-    folder = fixed.rpartition("/")[0] if pattern else place
+def files(source: Source, folder: str) -> list[str]:
+    """The objects in a folder and below, or the object of this name. Raises SourceError."""
     store = filesystem(source)
     with reaching(source):
-        if not pattern and store.get_file_info(place).type == pafs.FileType.File:
-            return [f"{OBJECT_STORE}{place}"]
+        if store.get_file_info(folder).type == pafs.FileType.File:
+            return [folder]
         below = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
-        found = [info.path for info in store.get_file_info(below) if info.is_file]
-    own = (name for name in found if not re.search("/[_.]", name[len(folder) :]))
-    if pattern:
-        matches = re.compile(_regular(place)).match
-        return sorted(f"{OBJECT_STORE}{name}" for name in own if matches(name))
-    endings = source.kind.endings
-    return sorted(f"{OBJECT_STORE}{name}" for name in own if name.lower().endswith(endings))
-
-
-def _regular(pattern: str) -> str:
-    """As a local pattern is matched: * within a name, and ** for any folders."""
-    parts = []
-    for part in pattern.split("/"):
-        if part == "**":
-            parts.append("(?:[^/]+/)*")
-        else:
-            parts.append(translate(part).replace(".*", "[^/]*").replace(r"\Z", "") + "/")
-    return "".join(parts).removesuffix("/") + r"\Z"
+        return [info.path for info in store.get_file_info(below) if info.is_file]
 
 
 @contextmanager

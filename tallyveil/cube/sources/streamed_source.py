@@ -105,8 +105,5 @@ class StreamedSource(ABC):
     def may_filter(self, origin: str) -> bool:
         return False
 
-    def snapshot_id(self) -> str | None:
-        return None
-
     @abstractmethod
     def close(self) -> None: ...
