@@ -62,7 +62,7 @@ def reader(function: str, files: Iterable[str], *options: str) -> str:
 def one_relation(relation: Relation, *, public: bool = False) -> Open:
     """Opens files of which ``relation`` gives what stands after FROM.
 
-    All public files of this machine are read in one database, which is opened once in this process and keeps
+    All public files of this machine are read in one database, which is opened once and keeps
     nothing: to open one takes longer than to read most such files.
     """
 
