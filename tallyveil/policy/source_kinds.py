@@ -46,6 +46,12 @@ _KINDS: Final = (
     SourceKind("duckdb", "a DuckDB file", (".duckdb", ".ddb", ".db"), several=True),
     SourceKind("delta", "a Delta table", folder=True),
     SourceKind("iceberg", "an Iceberg table", folder=True),
+    SourceKind(
+        "postgresql",
+        "a PostgreSQL database",
+        schemes=("postgresql://", "postgres://"),
+        several=True,
+    ),
 )
 
 FORMATS: Final = tuple(kind.name for kind in _KINDS if not kind.schemes)

@@ -17,6 +17,7 @@ from tallyveil.policy.domain import Domain, Neighbours
 from tallyveil.policy.fingerprint import digest
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import without_passwords, written
+from tallyveil.policy.postgresql_url import database_of
 from tallyveil.policy.source_kinds import FORMATS, OBJECT_STORE, SUPPORTED, SourceKind, source_kind
 from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
@@ -71,6 +72,13 @@ class Source(Declaration):
                 " out [source] and pass the connection to connect() as source",
                 "url",
             )
+        elif self.kind.name == "postgresql" and database_of(self.url) is None:
+            yield mistaken(
+                self.url,
+                "expected postgresql://user@host:5432/database, with % and two hexadecimal digits"
+                " for each character that is special in a url",
+                "url",
+            )
 
     @model_validator(mode="after")
     def _resolve(self, info: ValidationInfo) -> Self:
@@ -90,6 +98,12 @@ class Source(Declaration):
     @property
     def place(self) -> str:
         return self.url if "://" in self.url else str(self.path)
+
+    @property
+    def identity(self) -> str:
+        """What a ledger is bound to: a path as written, or a database whoever connects to it."""
+        found = database_of(self.url) if self.kind.name == "postgresql" else None
+        return found or self.url
 
     @property
     def shown(self) -> str:
@@ -210,7 +224,7 @@ class Table(_Relation):
         return self.model_copy(
             update={
                 "name": name,
-                "source_url": None if source is None else source.url,
+                "source_url": None if source is None else source.identity,
                 "left_out": None if source is None else source.kind.left_out,
                 "domain": Domain(name, axes),
                 "origin": self.origin or name,

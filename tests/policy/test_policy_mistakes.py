@@ -242,8 +242,9 @@ CASES: list[tuple[str, Any, str, str]] = [
     (f"{PERSON}.attributes.user", {"range": [0, 1]}, ": ", "resv"),
     (f"{PERSON}.attributes", {"a b": {"range": [0, 1]}}, '."a b": ', "lett"),
     ("tables.dp", RIGHT["tables"]["person"], ": ", "the schema of tallyveil's"),
-    ("source.url", "postgresql://h/d", ' = "postgresql://h/d": ', "a Parquet file"),
-    ("source.url", "postgresql://u:a@b@h/d", ' = "postgresql://u:…@h/d": ', "a Parquet file"),
+    ("source.url", "mysql://h/d", ' = "mysql://h/d": ', "a Parquet file"),
+    ("source.url", "mysql://u:a@b@h/d", ' = "mysql://u:…@h/d": ', "a Parquet file"),
+    ("source.url", "postgresql://u:a@b@h/d", ' = "postgresql://u:…@h/d": ', "special in a url"),
     ("source.url", "pg:host=h password=ab", ' = "pg:host=h password=…": ', "a Parquet file"),
     ("source.url", "people.xlsx", ' = "people.xlsx": ', "a Parquet file"),
     ("source", "people.csv", ' = "people.csv": ', "[source]"),
@@ -310,7 +311,10 @@ def test_one_mistake_one_message(key: str, value: Any, start: str, says: str) ->
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("source.url", "postgresql://u:hunter2@h/d"),
+        ("source.url", "mysql://u:hunter2@h/d"),
+        ("source.url", "postgresql://u:hunter2@@h/d"),
+        ("source.url", "postgresql://u:hunter2/@h/d"),
+        ("source.url", "postgresql://u:hunter2%@h/d"),
         ("source.url", {"key": "hunter2"}),
         ("source", "pg:host=h password=hunter2"),
         ("source.url", "pg:host=h password='hunter2'"),

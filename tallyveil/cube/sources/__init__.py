@@ -24,6 +24,7 @@ from tallyveil.cube.sources.json_file import JSON
 from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
 from tallyveil.cube.sources.listing import is_there
 from tallyveil.cube.sources.open_source import OpenSource, Rows
+from tallyveil.cube.sources.postgresql import POSTGRESQL
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
 
@@ -48,6 +49,7 @@ _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
         "duckdb": DUCKDB,
         "delta": DELTA,
         "iceberg": ICEBERG,
+        "postgresql": POSTGRESQL,
     }
 )
 

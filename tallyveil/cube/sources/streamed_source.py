@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 import duckdb
 import pyarrow as pa
 
+from tallyveil.cache import cached_property
 from tallyveil.cube.sources.duckdb_source import CONFIG, failed
 from tallyveil.cube.sources.open_source import Rows
 from tallyveil.duckdb_connection import duckdb_connection
@@ -47,6 +48,14 @@ class StreamedSource(ABC):
         column, `NUMBER`. No two values that `reading` tells apart are equal.
         """
 
+    def value(self, origin: str, name: str) -> str:
+        """What DuckDB makes of a batch's column: an expression that never fails."""
+        return identifier(name)
+
+    def _select(self, origin: str, names: Sequence[str], *more: str) -> str:
+        values = (f"{self.value(origin, name)} AS {identifier(name)}" for name in names)
+        return f"SELECT {', '.join([*values, *more])} FROM {_BATCHES}"
+
     def schema(self, origin: str, key: str) -> dict[str, str]:
         found = self._described(origin, key)
         if len({name.lower() for name in found.names}) < len(found):
@@ -54,12 +63,12 @@ class StreamedSource(ABC):
                 f"{key}: two columns have the same name, upper and lower case aside",
                 hint="Rename one of them in a SELECT given as from.",
             )
-        with duckdb_connection(config=CONFIG) as memory:
-            try:
-                memory.register(_BATCHES, found.empty_table())
-                rows = memory.execute(f"DESCRIBE FROM {_BATCHES}").fetchall()
-            except duckdb.Error as error:
-                raise failed(key, error) from None
+        try:
+            with self._registered(found.empty_table()) as memory:
+                select = self._select(origin, found.names)
+                rows = memory.execute(f"DESCRIBE {select}").fetchall()
+        except duckdb.Error as error:
+            raise failed(key, error) from None
         return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}
 
     @contextmanager
@@ -79,16 +88,31 @@ class StreamedSource(ABC):
                 raise
 
         try:
-            with duckdb_connection(config=CONFIG) as memory:
-                reader = self.batches(origin, names, key, alike=alike)
-                stream = pa.RecordBatchReader.from_batches(reader.schema, each(reader))
-                memory.register(_BATCHES, stream)
-                counted = NUMBER in reader.schema.names
-                yield Rows(memory, _BATCHES, identifier(NUMBER) if counted else None)
+            reader = self.batches(origin, names, key, alike=alike)
+            stream = pa.RecordBatchReader.from_batches(reader.schema, each(reader))
+            number = identifier(NUMBER) if NUMBER in reader.schema.names else None
+            more = [] if number is None else [number]
+            with self._registered(stream) as memory:
+                yield Rows(memory, f"({self._select(origin, names, *more)})", number)
         except self.failures as error:
             raise self._lost(error, key) from None
         except duckdb.Error as error:
             raise (lost[0] if lost else failed(key, error)) from None
+
+    @contextmanager
+    def _registered(
+        self, batches: pa.Table | pa.RecordBatchReader
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        self._memory.register(_BATCHES, batches)
+        try:
+            yield self._memory
+        finally:
+            self._memory.unregister(_BATCHES)
+
+    @cached_property
+    def _memory(self) -> duckdb.DuckDBPyConnection:
+        # To open one takes longer than to read a small table.
+        return duckdb_connection(config=CONFIG)
 
     def _described(self, origin: str, key: str) -> pa.Schema:
         try:
