@@ -58,6 +58,11 @@ def _bytes(name: str, longest: int) -> str:
     return f"encode({whole}, 'hex')"
 
 
+def _byte(name: str, longest: int) -> str:
+    # A byte from 128 on is no text; its number is negative.
+    return f'CASE WHEN {name}::int < 0 THEN {name}::int::text ELSE {name}::text END COLLATE "C"'
+
+
 def _same(name: str, longest: int) -> str:
     return name
 
@@ -97,6 +102,7 @@ _SENT: Final = MappingProxyType(
     {
         16: _plain(pa.bool_()),
         17: Sent(pa.string(), _bytes, "unhex({0})".format, few=False),  # bytea
+        18: Sent(pa.string(), _byte, "{0}".format, few=True),  # "char"
         20: _plain(pa.int64()),
         21: _plain(pa.int16()),
         23: _plain(pa.int32()),
