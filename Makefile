@@ -62,10 +62,11 @@ test-clients: $(VENV)/stamp  ## Test real clients; installs those that pip and n
 	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs tests/clients
 
 test-sources: $(VENV)/stamp  ## Test sources with libraries of their own; installs those that pip has
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sources]' \
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sources,spark]' \
 		|| echo "sources of the extra are left out" >&2
-	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs tests/cube/test_source_contract.py \
-		tests/cube/test_many_files.py tests/cube/test_object_store.py tests/cube/test_frames.py
+	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs -m 'slow or not slow' tests/cube/test_source_contract.py \
+		tests/cube/test_many_files.py tests/cube/test_object_store.py tests/cube/test_frames.py \
+		tests/cube/test_postgresql.py tests/cube/test_spark.py
 
 test-bi: $(VENV)/stamp  ## Test a live Superset in a headless browser
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \

@@ -52,6 +52,7 @@ _KINDS: Final = (
         schemes=("postgresql://", "postgres://"),
         several=True,
     ),
+    SourceKind("spark", "Spark", schemes=("spark://",), several=True),
 )
 
 FORMATS: Final = tuple(kind.name for kind in _KINDS if not kind.schemes)

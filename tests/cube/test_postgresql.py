@@ -87,7 +87,7 @@ VALUES: dict[str, tuple[str, str, list[str | tuple[str, str]]]] = {
         ],
     ),
     "padded": ("char(3)", "VARCHAR", ["'F'", "'ab'", "' b'"]),
-    "byte": ('"char"', "VARCHAR", ["'F'", ("(-61)::int::\"char\"", "'-61'")]),
+    "byte": ('"char"', "VARCHAR", ["'F'", ('(-61)::int::"char"', "'-61'")]),
     "colour": ("colours", "VARCHAR", ["'red'", "'it''s'"]),
     "code": ("codes", "INTEGER", ["7"]),
     "day": (

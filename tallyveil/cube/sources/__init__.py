@@ -25,6 +25,7 @@ from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
 from tallyveil.cube.sources.listing import is_there
 from tallyveil.cube.sources.open_source import OpenSource, Rows
 from tallyveil.cube.sources.postgresql import POSTGRESQL
+from tallyveil.cube.sources.spark import SPARK
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
 
@@ -50,6 +51,7 @@ _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
         "delta": DELTA,
         "iceberg": ICEBERG,
         "postgresql": POSTGRESQL,
+        "spark": SPARK,
     }
 )
 

@@ -62,7 +62,7 @@ def read_only(source: Source) -> psycopg.Connection[Any]:
         connection = psycopg.connect(**options, prepare_threshold=None)
     except psycopg.Error as error:
         raise SourceError(
-            f"cannot connect to {source.shown}",
+            f"{source.key}: cannot connect to {source.shown}",
             detail=without_passwords(str(error).strip()),
             hint="The password is taken from PGPASSWORD, from a password file or service file as"
             " libpq does, or from the url.",
