@@ -20,6 +20,7 @@ from tallyveil.cube.reading import read
 from tallyveil.cube.sources import copied_rows, opened, postgresql
 from tallyveil.errors import PolicyError, SourceError
 from tallyveil.policy import Policy, parse_policy, summary
+from tests.cube import test_source_contract
 from tests.cube.test_sources import AXES, EXPECTED, ROWS, SECRET, told
 
 Connection = psycopg.Connection[Any]
@@ -179,6 +180,33 @@ def test_the_cubes_are_those_of_duckdb(
         policy = parse_policy({"source": {"url": url_of(server)}, "tables": tables})
         ours, theirs = (load_cubes(policy, source, key=b"key") for source in (database, None))
         assert {n for n in tables if ours[n].digest(b"") != theirs[n].digest(b"")} == set()
+
+
+def test_the_awkward_table_of_all_sources(
+    server: Connection, database: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """But for NUL, which no text of PostgreSQL can hold."""
+    awkward = test_source_contract.awkward().select(test_source_contract.LAKE)
+    rows = [
+        {name: str(value).replace("\0", "") for name, value in row.items() if value is not None}
+        for row in awkward.to_pylist()
+    ]
+    types = ("text", "float8", "bigint", "date", "timestamp", "timestamptz")
+    kinds = dict(zip(awkward.column_names, (*types, "numeric(38, 2)", "boolean"), strict=True))
+    for where in (server, database):
+        where.execute(f"CREATE TABLE t ({', '.join(f'{n} {k}' for n, k in kinds.items())})")
+    with server.cursor() as cursor:
+        values = ", ".join(["%s"] * len(kinds))
+        given = [[row.get(name) for name in kinds] for row in rows]
+        cursor.executemany(f"INSERT INTO t VALUES ({values})", given)
+    database.execute(
+        "INSERT INTO t SELECT * REPLACE (replace(words, chr(0), '') AS words) FROM awkward"
+    )
+    found, expected = (
+        load_cubes(test_source_contract.declared(source, tmp_path, kinds), given, key=b"key")["t"]
+        for source, given in (({"url": url_of(server)}, None), (None, database))
+    )
+    assert found.digest(b"key") == expected.digest(b"key")
 
 
 @pytest.mark.parametrize(
