@@ -13,6 +13,7 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.store.ledger_records import DataRecord, TableRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
 from tallyveil.errors import LedgerMismatch
@@ -23,7 +24,8 @@ __all__ = ["bind", "check_data", "check_tables", "remember_data"]
 def bind(ledger: LedgerStore, transaction: Transaction, accounts: Mapping[str, Account]) -> None:
     """Add new tables to the ledger. Raises what `check_tables` does."""
     for table in check_tables(ledger, transaction, accounts):
-        transaction.append(TableRecord(table, accounts[table].fingerprint, now()))
+        account = accounts[table]
+        transaction.append(TableRecord(table, account.fingerprint, account.declared, now()))
 
 
 def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Account]) -> list[str]:
@@ -36,7 +38,8 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
     known = {one.name: one for one, _ in view.after(TableRecord)}
     for table, account in accounts.items():
         if table in known and known[table].fingerprint != account.fingerprint:
-            raise _redeclared(ledger, view, table)
+            changed = changes(known[table].declared, account.declared)
+            raise _redeclared(ledger, view, table, changed)
     charged = view.charged_tables()
     for table in (name for name in accounts if name not in charged):
         # For tables charged before it was added, the custodian has declared so already.
@@ -99,11 +102,13 @@ def _compare(ledger: LedgerStore, table: str, known: bytes, found: bytes) -> Non
     )
 
 
-def _redeclared(ledger: LedgerStore, view: Snapshot, table: str) -> LedgerMismatch:
+def _redeclared(
+    ledger: LedgerStore, view: Snapshot, table: str, changed: list[str]
+) -> LedgerMismatch:
+    unseen = "The source's url or from differs in a part that may be a secret, and is not recorded."
     return LedgerMismatch(
         f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
-        detail="The source, the attributes, the neighbouring relation or the privacy unit of the"
-        " policy differ from those the ledger was made with.",
+        detail="\n".join(changed) or unseen,
         hint=_restore(
             view,
             "policy",

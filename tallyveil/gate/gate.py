@@ -105,6 +105,7 @@ def accounts(
             table.limits,
             table.beside,
             reads.get(name, frozenset()),
+            table.declaration(),
         )
         for name, table in policy.tables.items()
     }

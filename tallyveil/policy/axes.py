@@ -156,6 +156,21 @@ class AttributeDeclaration(Declaration):
         texts = self.values is not None and isinstance(self.values[0], str)
         return _LABEL if self.other is True and texts else self.other
 
+    def keys(self, name: str) -> dict[str, Any]:
+        """Return the keys that are given and say where records go, for the attribute of this
+        ``name``; what means the same is written in one way."""
+        fields = type(self).model_fields.items()
+        given = {
+            key: getattr(self, key)
+            for key, one in fields
+            if key != "round" and getattr(self, key) != one.default
+        }
+        if self.label is not False:
+            given["other"] = self.label
+        if self.column == name:
+            del given["column"]
+        return given
+
     def conflicts(self) -> Iterator[InitErrorDetails]:
         kinds = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(kinds) != 1:

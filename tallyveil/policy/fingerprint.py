@@ -1,64 +1,79 @@
-"""A stable digest of the declarations that a ledger is bound to."""
+"""The declaration that a ledger is bound to, as canonical JSON, and a digest of it.
+
+Its keys are those of the policy, so that a refusal can name the one that changed.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
-from tallyveil.policy.domain import Attribute, Domain, Value
+from pydantic import BaseModel
 
-__all__ = ["digest"]
+from tallyveil.policy.mistakes import without_passwords
+
+__all__ = ["canonical", "digest", "query", "relative"]
+
+_QUOTED = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*")""")
 
 
-def digest(
-    origin: Sequence[str | None],
-    neighbours: str,
-    unit: Sequence[str | int | None],
-    domain: Domain,
-    columns: Sequence[str],
-) -> str:
-    """Return BLAKE2b (128 bits, hexadecimal) of the canonical JSON of all arguments.
+def canonical(keys: Mapping[str, Any], *, secrets: bool) -> str:
+    """Return nested keys as JSON, the same on every platform: ASCII text, floats as their shortest
+    decimal, and types told apart, so that the text "1" and the number 1 differ.
 
-    Equal declarations have equal digests on every platform: keys are sorted, text is ASCII,
-    floats are written as their shortest exact decimal, and cells include their type, so that
-    the text "1" and the number 1 differ.
+    Without ``secrets`` no text in it has a password (`without_passwords`).
     """
-    document: dict[str, Any] = {
-        "version": 1,
-        "origin": list(origin),
-        "neighbours": neighbours,
-        "unit": list(unit),
-        "attributes": [
-            _attribute(a, column) for a, column in zip(domain.attributes, columns, strict=True)
-        ],
-    }
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_plain(keys, secrets), separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """Return BLAKE2b (128 bits, hexadecimal)."""
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
-def _attribute(a: Attribute, column: str) -> dict[str, Any]:
-    """The declaration of an attribute. A range in steps has its ends instead of its cells."""
-    cells = a.cells if a.step is None or a.ends is None else a.ends
-    return {
-        "name": a.name,
-        "column": column,
-        "kind": a.kind,
-        "type": a.sql_type,
-        "cells": [_cell(c) for c in cells],
-        "edges": None if a.edges is None else [_cell(e) for e in a.edges],
-        "null": a.null_cell,
-        "other": a.other_cell,
-        "clamp": a.clamp,
-        **({} if a.step is None else {"step": a.step_text}),
-        **({} if a.prefix is None else {"prefix": a.prefix}),
-    }
+def relative(url: str, folder: Path) -> str:
+    """Return a path as it is written from the policy's ``folder``, if it is inside it."""
+    path, base = os.path.normpath(url), os.path.abspath(folder)
+    if os.path.isabs(path) and Path(path).is_relative_to(base):
+        path = os.path.relpath(path, base)
+    return Path(path).as_posix()
 
 
-def _cell(value: Value) -> Any:
-    if isinstance(value, dt.date | dt.time):
-        return {"date": value.isoformat()}
-    return str(value) if isinstance(value, Decimal) else value
+def query(text: str) -> str:
+    """Return SQL with single spaces, unless it has comments or quotes that spaces could end."""
+    if any(mark in text for mark in ("--", "/*", "$", "\\")):
+        return text
+    parts = _QUOTED.split(text)
+    parts[::2] = [re.sub(r"\s+", " ", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _plain(value: Any, secrets: bool) -> Any:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return value if secrets else without_passwords(value)
+        case Mapping():
+            return {str(key): _plain(item, secrets) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item, secrets) for item in value]
+        case BaseModel():
+            return {
+                name: _plain(getattr(value, name), secrets) for name in type(value).model_fields
+            }
+        case dt.date() | dt.time():
+            return {type(value).__name__: value.isoformat()}
+        case dt.timedelta():
+            return {"duration": str(value)}
+        case Fraction() | Decimal():
+            return {"number": str(value)}
+    return {type(value).__name__: str(value)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
@@ -14,7 +14,7 @@ from tallyveil.cache import cached_property
 from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
 from tallyveil.policy.domain import Domain, Neighbours
-from tallyveil.policy.fingerprint import digest
+from tallyveil.policy.fingerprint import canonical, digest, query, relative
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import without_passwords, written
 from tallyveil.policy.postgresql_url import database_of
@@ -45,7 +45,8 @@ class Source(Declaration):
 
     ``url`` is as written, ``path`` resolved where files are on this machine. ``format`` is that of
     files whose names do not tell, or of all in a folder. ``key`` is that of ``url``, for messages;
-    ``columns`` are those that the policy's protected tables name.
+    ``columns`` are those that the policy's protected tables name, and ``relative`` is a path as it
+    is written from the policy's folder.
     """
 
     url: SourceUrl = Field(description="a path in quotes", repr=False)
@@ -55,6 +56,7 @@ class Source(Declaration):
     path: Derived[Path] = Field(default=Path(), repr=False)
     key: Derived[str] = "source.url"
     columns: Derived[tuple[str, ...]] = ()
+    relative: Derived[str] = Field(default="", repr=False)
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
         if self.stored and re.search("[@?]", self.url):
@@ -84,7 +86,9 @@ class Source(Declaration):
     def _resolve(self, info: ValidationInfo) -> Self:
         if "://" in self.url:
             return self
-        return self.model_copy(update={"path": PolicyPlace.of(info).folder / self.url})
+        folder = PolicyPlace.of(info).folder
+        paths = {"path": folder / self.url, "relative": relative(self.url, folder)}
+        return self.model_copy(update=paths)
 
     @property
     def kind(self) -> SourceKind:
@@ -103,7 +107,7 @@ class Source(Declaration):
     def identity(self) -> str:
         """What a ledger is bound to: a path as written, or a database whoever connects to it."""
         found = database_of(self.url) if self.kind.name == "postgresql" else None
-        return found or self.url
+        return found or self.relative or self.url
 
     @property
     def shown(self) -> str:
@@ -290,9 +294,9 @@ class Table(_Relation):
             return self.invariants
         return (Invariant(sql=f"SELECT count(*) FROM {self.name}"), *self.invariants)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """A digest of everything that determines the meaning of the ledger's charges.
+    def declaration(self, *, secrets: bool = False) -> str:
+        """Everything that determines the meaning of the ledger's charges, as JSON with the
+        policy's keys; with passwords in it only if ``secrets``.
 
         It covers where the rows come from, the neighbouring relation, the privacy unit and the
         domain. It does not cover the invariants, each of which the ledger records separately, nor
@@ -301,10 +305,23 @@ class Table(_Relation):
         """
         if any(one.kind == UNREAD for one in self.domain.attributes):
             raise ValueError(f"values of table {self.name} are not read yet")
-        own = self.privacy_unit
-        unit = (own.column, own.max_rows, *([] if self.count is None else [self.count]))
-        origin = (self.name, self.origin, self.source_url)
-        return digest(origin, self.neighbours, unit, self.domain, self.columns)
+        unit = self.privacy_unit
+        table = {
+            "from": query(self.origin),
+            "privacy_unit": "row" if unit.column is None else unit,
+            "neighbours": self.neighbours,
+            "attributes": {name: one.keys(name) for name, one in self.attributes.items()},
+        }
+        counted = {} if self.count is None else {"count": self.count}
+        keys: dict[str, Any] = {"tables": {self.name: counted | table}}
+        if self.source_url is not None:
+            keys = {"source": {"url": self.source_url}, **keys}
+        return canonical(keys, secrets=secrets)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the `declaration`."""
+        return digest(self.declaration(secrets=True))
 
 
 class PublicTable(_Relation):

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 def add(transaction: Transaction, *tables: str) -> None:
     for table in tables:
-        transaction.append(TableRecord(table, "fingerprint", ""))
+        transaction.append(TableRecord(table, "fingerprint", "", ""))
 
 
 def another_process_finds(path: Path) -> str:

@@ -28,7 +28,7 @@ def house(houses: Houses) -> House:
     made = houses()
     with closing(made.open()) as store, store.transaction() as transaction:
         for name in ("person", "visit"):
-            transaction.append(TableRecord(name, "f", "now"))
+            transaction.append(TableRecord(name, "f", "", "now"))
     return made
 
 

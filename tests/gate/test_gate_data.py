@@ -151,6 +151,79 @@ def test_data_that_changes_is_refused_by_name(tmp_path: Path, word: Any) -> None
     assert policy(tmp_path, data="fixed") == policy(tmp_path)
 
 
+STATES = {"values": ["AL", "AK", "WY"], "other": True}
+BOTH = {"age": AGES["age"], "state": STATES}
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (
+            {"attributes": BOTH | {"age": {"range": [0, 120], "clamp": True}}},
+            "tables.person.attributes.age.range: [0, 99] in the ledger, [0, 120] here",
+        ),
+        (
+            {"attributes": BOTH | {"age": {"range": [0, 99]}}},
+            "tables.person.attributes.age.clamp: true in the ledger, not given here",
+        ),
+        (
+            {"attributes": BOTH | {"state": STATES | {"values": ["AK", "AL", "WY"]}}},
+            'tables.person.attributes.state.values: in another order; the ledger has ["AL", "AK",'
+            ' "WY"]',
+        ),
+        (
+            {"attributes": {"state": STATES, **AGES}},
+            "tables.person.attributes: in the order age, state in the ledger, state, age here",
+        ),
+        (
+            {"attributes": AGES},
+            'tables.person.attributes.state: { values = ["AL", "AK", "WY"], other = "other" }'
+            " in the ledger, not given here",
+        ),
+        (
+            {"privacy_unit": {"column": "pid", "max_rows": 2}},
+            'tables.person.privacy_unit: "row" in the ledger, { column = "pid", max_rows = 2 }'
+            " here",
+        ),
+        (
+            {"neighbours": "replace"},
+            'tables.person.neighbours: "add_remove" in the ledger, "replace" here',
+        ),
+        ({"from": "adults"}, 'tables.person.from: "people" in the ledger, "adults" here'),
+    ],
+)
+def test_a_changed_policy_is_refused_by_the_key_that_changed(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path, changed: dict[str, Any], named: str
+) -> None:
+    fill(source, "SELECT 1 AS age, 'AL' AS state, 7 AS pid")
+    source.execute("CREATE TABLE adults AS FROM people")
+    keys: dict[str, Any] = {"attributes": BOTH}
+    tallyveil.connect(policy(tmp_path, **keys), source=source).close()
+    with pytest.raises(LedgerMismatch, match="another declaration") as refused:
+        tallyveil.connect(policy(tmp_path, **keys | changed), source=source)
+    assert refused.value.detail == named
+    tallyveil.connect(policy(tmp_path, **keys, budget={"epsilon": 1}), source=source).close()
+
+
+def test_of_long_lists_the_refusal_names_what_differs(
+    source: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    fill(source, "SELECT 'a' AS word")
+    words = [f"word {i}" for i in range(100)]
+
+    def opened(values: list[str]) -> None:
+        axes = {"word": {"values": values}}
+        tallyveil.connect(policy(tmp_path, attributes=axes), source=source).close()
+
+    opened(words)
+    with pytest.raises(LedgerMismatch) as refused:
+        opened([*words[1:], "another"])
+    assert refused.value.detail == (
+        'tables.person.attributes.word.values: only in the ledger: "word 0"; only in the policy:'
+        ' "another"'
+    )
+
+
 def test_a_renamed_table_does_not_start_with_a_whole_budget(
     ask: Ask, source: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:

@@ -175,6 +175,8 @@ CHANGES: list[tuple[str, str, bool]] = [
     ('"Age at census"', '"age"', True),
     ("[0, 15000, 60000]", "[0, 15000, 60001]", True),
     ("2020-03-01]", "2020-03-02]", True),
+    ('"data/people.parquet"', '"./data//people.parquet"', False),
+    ('from = "people"', 'from = "  people "', False),
 ]
 
 
@@ -184,6 +186,47 @@ def test_fingerprint(tmp_path: Path, old: str, new: str, differs: bool) -> None:
     (before,) = read(tmp_path).tables.values()
     (after,) = read(tmp_path, TOML.replace(old, new)).tables.values()
     assert (before.fingerprint != after.fingerprint) is differs
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        ("SELECT a  FROM t\n", "SELECT a FROM t", False),
+        ("SELECT a FROM t WHERE b = 'x  y'", "SELECT a FROM t WHERE b = 'x y'", True),
+        ('SELECT a FROM "t  u"', 'SELECT a FROM "t u"', True),
+        ("SELECT a -- b\nFROM t", "SELECT a -- b FROM t", True),
+        ("SELECT a FROM t WHERE b = $$x  y$$", "SELECT a FROM t WHERE b = $$x y$$", True),
+    ],
+)
+def test_an_equal_select_is_the_same_declaration(old: str, new: str, differs: bool) -> None:
+    def print_of(origin: str) -> str:
+        table = {"from": origin, "budget": {"epsilon": 1}, "attributes": {"a": {"range": [0, 1]}}}
+        return parse_policy({"tables": {"t": table}}).tables["t"].fingerprint
+
+    assert (print_of(old) != print_of(new)) is differs
+
+
+def test_an_absolute_path_inside_the_folder_is_the_relative_one(tmp_path: Path) -> None:
+    def print_of(url: object, base: Path = tmp_path) -> str:
+        table = {"budget": {"epsilon": 1}, "attributes": {"a": {"range": [0, 1]}}}
+        keys = {"source": {"url": str(url)}, "tables": {"t": table}}
+        return parse_policy(keys, base=base).tables["t"].fingerprint
+
+    assert print_of(tmp_path / "data" / "t.csv") == print_of("data/t.csv")
+    assert print_of("t.csv") == print_of("t.csv", tmp_path / "moved")
+    assert print_of("/elsewhere/t.csv") == print_of("/elsewhere/t.csv", tmp_path / "moved")
+    assert print_of("t.csv") != print_of(tmp_path.parent / "t.csv")
+
+
+def test_a_declaration_has_no_password() -> None:
+    def table(password: str) -> Any:
+        origin = f"SELECT * FROM postgres_query('host=h password={password}', 'SELECT 1 AS a')"
+        keys = {"from": origin, "budget": {"epsilon": 1}, "attributes": {"a": {"range": [0, 1]}}}
+        return parse_policy({"tables": {"t": keys}}).tables["t"]
+
+    assert "hunter2" not in table("hunter2").declaration()
+    assert "password=" in table("hunter2").declaration()
+    assert table("hunter2").fingerprint != table("other").fingerprint
 
 
 def test_fingerprints_tell_types_apart() -> None:
@@ -202,7 +245,7 @@ def test_a_fingerprint_is_stable() -> None:
         "attributes": {"sex": {"values": ["F", "M"], "nullable": True}, "age": {"range": [0, 2]}},
     }
     policy = parse_policy({"tables": {"person": table}})
-    assert policy.tables["person"].fingerprint == "64825f007fe165053e1ed52c9b390ac7"
+    assert policy.tables["person"].fingerprint == "801ac1947ea8409cd58ad0478e2fb2e2"
 
 
 def test_policies_are_immutable(tmp_path: Path) -> None:

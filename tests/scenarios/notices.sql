@@ -261,5 +261,5 @@ SELECT remaining FROM dp.budget;
 \restart
 --@ attributes.age.range = [0, 50]
  ERROR 55000: the ledger … belongs to another declaration of table "person"
- DETAIL: The source, the attributes, the neighbouring relation or the privacy unit of the policy differ from those the ledger was made with.
+ DETAIL: tables.person.attributes.state: … tables.person.attributes.age.range: [0, 99] in the ledger, [0, 50] here …
  HINT: Restore the policy the ledger was made with. Only if the table holds other people's records than before, start a new ledger file: a new ledger starts with the whole budget.

@@ -78,8 +78,9 @@ class Account:
     declared as, None if it was declared as ρ; both are None for a budget of pure ε.
 
     ``fingerprint`` identifies everything that determines the meaning of past charges (the domain,
-    the neighbouring relation, the privacy unit); it binds a ledger to the table. ``whole`` is True
-    if no record is left out before it gets a cell, for example by a filter.
+    the neighbouring relation, the privacy unit); it binds a ledger to the table. ``declared`` is
+    that declaration as JSON, without passwords. ``whole`` is True if no record is left out before
+    it gets a cell, for example by a filter.
 
     ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that hold
     the same rows, or that the policy does not declare, whose budgets add up with this one as the
@@ -103,6 +104,7 @@ class Account:
     limits: Limits = field(default_factory=Limits)
     beside: tuple[str, ...] = ()
     reads: frozenset[str] = frozenset()
+    declared: str = ""
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):

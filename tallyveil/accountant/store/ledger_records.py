@@ -22,10 +22,12 @@ __all__ = [
 
 
 class TableRecord(NamedTuple):
-    """A protected table, with the fingerprint of its declaration."""
+    """A protected table, with its declaration, JSON without passwords, and the fingerprint of all
+    of it."""
 
     name: str
     fingerprint: str
+    declared: str
     added: str
 
 

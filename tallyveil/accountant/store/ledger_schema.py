@@ -22,7 +22,7 @@ from tallyveil.files import flush
 __all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
 _APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-_SCHEMA_VERSION = 10
+_SCHEMA_VERSION = 11
 _SECRET_BYTES: Final = 32
 _RESTORE: Final = "Restore it from its backup."
 
@@ -39,6 +39,7 @@ CREATE TABLE protected_table (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
     fingerprint TEXT NOT NULL,                    -- of its declaration
+    declared TEXT NOT NULL,                       -- the declaration, without passwords
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",

@@ -1,0 +1,81 @@
+"""What differs between a table's declaration in the ledger and that of the policy, key by key.
+
+Both are JSON with the keys of the policy (`policy.fingerprint`), and hold no password.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+__all__ = ["changes"]
+
+_MOST: Final = 20
+_LONGEST: Final = 80
+
+
+def changes(known: str, own: str) -> list[str]:
+    """One line for each key, such as ``tables.person.attributes.age.range: [0, 115] in the ledger,
+    [0, 120] here``. Empty if either is not known, or both are equal."""
+    if not known or not own:
+        return []
+    found = list(_differences("", json.loads(known), json.loads(own)))
+    more = [f"and {len(found) - _MOST:,} keys more"] if len(found) > _MOST else []
+    return [*found[:_MOST], *more]
+
+
+def _differences(key: str, known: Any, own: Any) -> Iterator[str]:
+    if known == own and not isinstance(known, dict):
+        return
+    if isinstance(known, dict) and isinstance(own, dict):
+        for name in dict.fromkeys((*known, *own)):
+            inner = f"{key}.{name}" if key else name
+            if name not in own:
+                yield f"{inner}: {_shown(known[name])} in the ledger, not given here"
+            elif name not in known:
+                yield f"{inner}: not given in the ledger, {_shown(own[name])} here"
+            else:
+                yield from _differences(inner, known[name], own[name])
+        if known.keys() == own.keys() and list(known) != list(own):
+            yield f"{key}: in the order {', '.join(known)} in the ledger, {', '.join(own)} here"
+    elif isinstance(known, list) and isinstance(own, list):
+        yield f"{key}: {_lists(known, own)}"
+    else:
+        yield f"{key}: {_shown(known)} in the ledger, {_shown(own)} here"
+
+
+def _lists(known: list[Any], own: list[Any]) -> str:
+    texts, others = [_shown(one) for one in known], [_shown(one) for one in own]
+    if sorted(texts) == sorted(others):
+        return f"in another order; the ledger has [{', '.join(texts)}]"
+    old, new = f"[{', '.join(texts)}]", f"[{', '.join(others)}]"
+    if max(len(old), len(new)) <= _LONGEST:
+        return f"{old} in the ledger, {new} here"
+    here, there = set(others), set(texts)
+    parts = [
+        ("the ledger", [t for t in texts if t not in here]),
+        ("the policy", [t for t in others if t not in there]),
+    ]
+    return "; ".join(
+        f"only in {where}: {_shortened(', '.join(only))}" for where, only in parts if only
+    )
+
+
+def _shown(value: Any) -> str:
+    """The value as TOML writes it; what JSON lacks is a table of its type and text."""
+    match value:
+        case {"date": text} | {"datetime": text} | {"time": text}:
+            return str(text)
+        case {"duration": text} | {"number": text}:
+            return str(text)
+        case dict():
+            pairs = ", ".join(f"{name} = {_shown(item)}" for name, item in value.items())
+            return _shortened(f"{{ {pairs} }}")
+        case list():
+            return _shortened(f"[{', '.join(map(_shown, value))}]")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
