@@ -1,10 +1,11 @@
 """The binding of a ledger to the declarations of its tables, and to the data that was counted.
 
 Charges add up, and answers may be combined, only while both stay the same. The data is identified
-by a digest of the table's counts, from which all answers are computed: the same rows in another
-order or another file have the same digest, and one more record changes it. Its key is the ledger's
-own, so that ledgers of the same data cannot be linked. Still, a reader of the ledger can test
-guesses of a small table. The digest is in no message and no log.
+by a digest of the table's counts, from which all answers are computed, and of the units in each
+cell, where there are privacy units: the same rows in another order or another file have the same
+digest, and one more record changes it. Where there are none, two records that exchange their cells
+do not. Its key is the ledger's own, so that ledgers of the same data cannot be linked. Still, a
+reader of the ledger can test guesses of a small table. The digest is in no message and no log.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from tallyveil.cube.sources import Rows
 from tallyveil.quoting import identifier
 
-__all__ = ["hashed", "kept_rows", "left_out"]
+__all__ = ["hashed", "kept_rows", "left_out", "unit_number"]
 
 
 def _row_hash(columns: Mapping[str, str]) -> str:
@@ -37,6 +37,13 @@ def _row_hash(columns: Mapping[str, str]) -> str:
     texts = (_text(name, columns[name]) for name in sorted(columns))
     parts = " || ".join(f"coalesce(strlen({text}) || ':' || {text}, '-')" for text in texts)
     return f"unhex(sha256($key || encode({parts})))"
+
+
+def unit_number(column_type: str) -> str:
+    """The expression for a number of 60 bits of SHA-256($key ‖ "unit " ‖ text), of the column
+    ``unit``. Summed by cell, it notices units that exchange their cells, and keeps no unit."""
+    text = _text("unit", column_type)
+    return f"CAST('0x' || left(sha256($key || encode('unit ' || {text})), 15) AS BIGINT)"
 
 
 def _text(column: str, column_type: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallyveil.cube.bounding import hashed, kept_rows, left_out
+from tallyveil.cube.bounding import hashed, kept_rows, left_out, unit_number
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
@@ -39,7 +39,8 @@ def counting(
 ) -> tuple[str, dict[str, Any]]:
     """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
     Where rows stand for several records, they also return whether some number of records is
-    ``missing``, ``negative`` or ``excessive``.
+    ``missing``, ``negative`` or ``excessive``; where there are privacy units, a number ``units``
+    that depends on which units the cell's rows are of.
 
     A privacy unit keeps at most ``max_rows`` of its rows, chosen under ``key`` before they are
     coded (`bounding`). A row whose unit is NULL belongs to no unit and is left out.
@@ -67,6 +68,8 @@ def counting(
         hashes = hashed(rows, unit, columns, table.privacy_unit.max_rows)
         reads += [f"{unit} AS unit", f"{hashes} AS hash"]
         parameters["key"] = key
+        coded.append(f"{unit_number(columns[table.privacy_unit.column.lower()])} AS identity")
+        counted += ", CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT) AS units"
     record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     if table.privacy_unit.column is not None:
         values = [f"v{axis}" for axis in range(len(attributes))]

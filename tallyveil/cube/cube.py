@@ -24,13 +24,17 @@ _LARGEST: Final = 2**63 - 1  # largest number of a cell
 
 
 class _Counts:
-    """Codes per axis and counts of the cells in use. Its repr is an address."""
+    """Codes per axis and counts of the cells in use, and numbers of the units in them, if there are
+    units. Its repr is an address."""
 
-    __slots__ = ("codes", "counts", "marginals")
+    __slots__ = ("codes", "counts", "marginals", "units")
 
-    def __init__(self, codes: tuple[CodeArray, ...], counts: IntArray) -> None:
+    def __init__(
+        self, codes: tuple[CodeArray, ...], counts: IntArray, units: IntArray | None
+    ) -> None:
         self.codes = codes
         self.counts = counts
+        self.units = units
         self.marginals = marginal_cache()
 
 
@@ -43,12 +47,19 @@ class Cube:
 
     __slots__ = ("_counts", "domain")
 
-    def __init__(self, domain: Domain, codes: tuple[CodeArray, ...], counts: IntArray) -> None:
-        """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records."""
+    def __init__(
+        self,
+        domain: Domain,
+        codes: tuple[CodeArray, ...],
+        counts: IntArray,
+        units: IntArray | None = None,
+    ) -> None:
+        """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records of
+        privacy units from which the number ``units[t]`` follows, if there are any."""
         if len(codes) != len(domain.attributes):
             raise ValueError("every axis needs its codes")
         self.domain = domain
-        self._counts = _Counts(codes, counts)
+        self._counts = _Counts(codes, counts, units)
 
     def __repr__(self) -> str:
         axes = ", ".join(self.domain.names)
@@ -101,10 +112,11 @@ class Cube:
         return TrueAnswer(workload.records_key, [np.repeat(c, counts).tolist() for c in codes])
 
     def digest(self, key: bytes) -> bytes:
-        """A digest that identifies these counts: BLAKE2b under ``key`` of the cells in use and
-        their counts, in the order of the cells. Confidential: with the key, guesses can be tested.
+        """A digest that identifies these counts: BLAKE2b under ``key`` of the cells in use, their
+        counts and the numbers of their units, in the order of the cells. Confidential: with the
+        key, guesses can be tested.
         """
-        codes, counts = self._counts.codes, self._counts.counts
+        codes, counts, units = self._counts.codes, self._counts.counts, self._counts.units
         if self.domain.size <= _LARGEST:
             shape = tuple(axis.size for axis in self.domain.attributes)
             order = np.argsort(flat_index(codes, shape))
@@ -112,7 +124,7 @@ class Cube:
             order = np.lexsort(codes[::-1])
         order = order[counts[order] > 0]
         digest = hashlib.blake2b(key=key, digest_size=32)
-        for array in (counts, *codes):
+        for array in (counts, *codes, *(() if units is None else (units,))):
             digest.update(array[order].astype("<i8").tobytes())
         return digest.digest()
 

@@ -106,7 +106,8 @@ def _load(table: Table, source: OpenSource, key: bytes) -> Cube:
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     domain = _domain(table, columns)
-    return Cube(domain, codes, counts)
+    units = np.asarray(found["units"], dtype=np.int64) if "units" in found else None
+    return Cube(domain, codes, counts, units)
 
 
 _MISTAKES = MappingProxyType(

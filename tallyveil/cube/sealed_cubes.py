@@ -120,7 +120,9 @@ class SealedCubes:
 
 def _packed(table: Table, cube: Cube) -> Iterator[bytes]:
     """A first line, the length of a header, the header as JSON, and the arrays."""
-    arrays = [_small(array) for array in (cube._counts.counts, *cube._counts.codes)]
+    counts = cube._counts
+    units = () if counts.units is None else (counts.units,)
+    arrays = [_small(array) for array in (counts.counts, *counts.codes, *units)]
     header = {
         "declaration": table.fingerprint,
         "truncates": [attribute.truncates for attribute in cube.domain.attributes],
@@ -147,6 +149,7 @@ def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
     if header["declaration"] != table.fingerprint:
         return None
     counts, *codes = (np.fromfile(file, kind, header["cells"]) for kind in header["types"])
+    units = codes.pop() if len(codes) > len(table.domain.attributes) else None
     attributes = zip(table.domain.attributes, header["truncates"], strict=True)
     domain = replace(table.domain, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
-    return Cube(domain, tuple(codes), counts.astype(np.int64))
+    return Cube(domain, tuple(codes), counts.astype(np.int64), units)

@@ -172,3 +172,21 @@ def test_a_from_that_differs_each_time_counts_no_unit_more_often(
     policy = make_policy({"a": {"range": [0, 1]}}, privacy_unit=unit, **{"from": origin})
     found = {counts(load_cubes(policy, database, key=KEY)["t"])[0] for _ in range(30)}
     assert max(found) == 2
+
+
+def test_the_digest_does_not_depend_on_the_session_nor_on_other_columns(
+    make_policy: Callable[..., Any], database: duckdb.DuckDBPyConnection
+) -> None:
+    policy = make_policy(AXES, **{"from": "s", "privacy_unit": {"column": "at", "max_rows": 2}})
+
+    def digest(zone: str, hours: str = "i", more: str = "") -> bytes:
+        database.execute(f"SET GLOBAL TimeZone = '{zone}'")
+        stamp = f"TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_hours({hours})"
+        columns = f"i % 3 AS a, 'x' AS b, {stamp} AS at {more}"
+        database.execute(f"CREATE OR REPLACE TABLE s AS SELECT {columns} FROM range(50) t(i)")
+        return load_cubes(policy, database, key=KEY)["t"].digest(KEY)
+
+    first = digest("UTC")
+    assert digest("Asia/Tokyo") == digest("UTC", more=", i AS c") == first
+    assert digest("UTC", hours="CASE i WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE i END") != first
+    database.execute("RESET GLOBAL TimeZone")

@@ -118,6 +118,48 @@ def test_a_file_that_was_rewritten_with_the_same_records_goes_on(
         ask()
 
 
+UNITS = {"privacy_unit": {"column": "pid", "max_rows": 2}}
+PAIRS = "SELECT i % 100 AS age, i // 2 AS pid FROM range(200) t(i)"
+
+
+def test_people_who_exchange_their_cells_are_other_data(
+    ask: Ask, source: duckdb.DuckDBPyConnection
+) -> None:
+    """Where there is a unit column, the same counts of other units are noticed."""
+    for keys, refused in (({}, False), (UNITS, True)):
+        table = "persons" if refused else "person"
+        count = COUNT.replace("person", table)
+        fill(source, PAIRS)
+        ask(count, table=table, **keys, beside=["person"])
+        fill(
+            source,
+            f"SELECT age, CASE pid WHEN 3 THEN 4 WHEN 4 THEN 3 ELSE pid END AS pid FROM ({PAIRS})",
+        )
+        if not refused:
+            ask(count)
+            continue
+        with pytest.raises(LedgerMismatch, match="other data"):
+            ask(count, table=table, **keys, beside=["person"])
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        f"FROM ({PAIRS}) ORDER BY hash(age + pid)",
+        f"SELECT pid::VARCHAR AS pid, age::SMALLINT AS age FROM ({PAIRS})",
+        # Of units that keep all their rows, other columns do not matter.
+        f"SELECT *, age * 3 AS height FROM ({PAIRS})",
+    ],
+)
+def test_the_same_units_in_another_form_go_on(
+    ask: Ask, source: duckdb.DuckDBPyConnection, again: str
+) -> None:
+    fill(source, PAIRS)
+    first = ask(**UNITS)
+    fill(source, again)
+    assert ask(**UNITS) == first
+
+
 def test_of_two_servers_with_other_data_the_second_is_refused(
     source: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
