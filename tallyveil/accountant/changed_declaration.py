@@ -13,6 +13,7 @@ __all__ = ["changes"]
 
 _MOST: Final = 20
 _LONGEST: Final = 80
+_WHOLE: Final = 2000  # characters of a list that is shown to be restored
 
 
 def changes(known: str, own: str) -> list[str]:
@@ -47,19 +48,18 @@ def _differences(key: str, known: Any, own: Any) -> Iterator[str]:
 
 def _lists(known: list[Any], own: list[Any]) -> str:
     texts, others = [_shown(one) for one in known], [_shown(one) for one in own]
-    if sorted(texts) == sorted(others):
-        return f"in another order; the ledger has [{', '.join(texts)}]"
     old, new = f"[{', '.join(texts)}]", f"[{', '.join(others)}]"
+    if sorted(texts) == sorted(others):
+        return f"in another order; the ledger has {_shortened(old, _WHOLE)}"
     if max(len(old), len(new)) <= _LONGEST:
         return f"{old} in the ledger, {new} here"
     here, there = set(others), set(texts)
-    parts = [
-        ("the ledger", [t for t in texts if t not in here]),
-        ("the policy", [t for t in others if t not in there]),
-    ]
-    return "; ".join(
-        f"only in {where}: {_shortened(', '.join(only))}" for where, only in parts if only
-    )
+    only = {
+        "the ledger": [text for text in texts if text not in here],
+        "the policy": [text for text in others if text not in there],
+    }
+    parts = [f"only in {where}: {_shortened(', '.join(one))}" for where, one in only.items() if one]
+    return "; ".join(parts)
 
 
 def _shown(value: Any) -> str:
@@ -77,5 +77,5 @@ def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _shortened(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -93,6 +93,29 @@ for _name, _does in _ASKING.items():
 
 
 @app.command(cls=Command)
+def init(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="The data, as a policy's source.url names it.", metavar="SOURCE"),
+    ] = None,
+    table: list[str] | None = option(
+        "A table or view to draft; repeatable; by default all tables."
+    ),
+    output: Path | None = option(
+        "The policy to write; by default the source's name with .toml, in this folder.",
+        metavar="FILE",
+    ),
+    force: bool = flag("--force", "Overwrite the file if it exists."),
+    from_smartnoise: Path | None = option("SmartNoise's metadata, a YAML file.", metavar="FILE"),
+    look: bool = flag("--look", "Fill in values and ranges from the rows. For public data only."),
+) -> Output:
+    """Draft a policy from the names and types of a source's columns. Reads no rows."""
+    from tallyveil.cli.drafting.init import init as work
+
+    return work(source, from_smartnoise, table or (), output, look=look, force=force)
+
+
+@app.command(cls=Command)
 def check(
     policy: PolicyPath,
     json: Json = False,

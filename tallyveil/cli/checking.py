@@ -12,11 +12,14 @@ from tallyveil.cli.spending import read_accountants
 from tallyveil.cli.text import Output
 from tallyveil.cube import (
     Undeclared,
+    cells_in_use,
     check_files,
     check_public,
     rows_left_out,
     type_losses,
+    typed,
     undeclared,
+    unreadable_lines,
     with_values,
 )
 from tallyveil.gate import Gate
@@ -29,14 +32,20 @@ from tallyveil.policy.value_checks import LedgerFile
 __all__ = ["check"]
 
 _LISTED = 20
+_CONFIDENTIAL = (
+    "For you alone: these numbers are exact, and as confidential as the data. A policy that is"
+    " changed in view of them is no longer independent of the data, and tells something about it.",
+)
 
 
 def check(path: Path, *, source: bool) -> Output:
-    """Return the policy's summary. With ``source``, also read the source as `tallyveil serve` does,
-    and compare it with the ledger if there is one.
+    """Return the policy's summary, after a comparison with the types of the source's columns.
 
-    Raises PolicyError with every mistake, SourceError with every missing file or for a public table
-    that cannot be read, and LedgerError.
+    With ``source``, also read the source as `tallyveil serve` does, compare it with the ledger if
+    there is one, and report what only the custodian may know.
+
+    Raises PolicyError with every mistake, SourceError with every missing file, every column that is
+    missing or cannot be read, or for a public table that cannot be read, and LedgerError.
     """
     policy = load_policy(path)
     check_mechanisms(policy)
@@ -45,23 +54,25 @@ def check(path: Path, *, source: bool) -> Output:
     check_views(policy)
     check_public(policy)
     losses = list(type_losses(policy))
-    exact: dict[str, _Examined] = {}
-    left_out: dict[str, tuple[int, int]] = {}
-    outside: dict[str, tuple[int, dict[str, Undeclared]]] = {}
-    if source:
-        with closing(_gate_in_memory(policy)) as gate:
-            exact = _examined(gate, policy.ledger)
-            policy = gate.policy.model_copy(update={"ledger_file": policy.ledger_file})
-        left_out = rows_left_out(policy)
-        outside = undeclared(policy)
-    numbers = [*_left_out(policy, left_out), *_undeclared(outside)]
-    lines = [*summary(policy), *losses, *numbers, *_described(exact)]
-    found = []
-    if source:
-        found.append("The source can be read, and has every column the policy names.")
-    if source and policy.public:
+    if not source:
+        lines = [*summary(policy if policy.source is None else typed(policy)), *losses]
+        return Output({"summary": lines}, lines)
+    with closing(_gate_in_memory(policy)) as gate:
+        exact = _examined(gate, policy.ledger)
+        policy = gate.policy.model_copy(update={"ledger_file": policy.ledger_file})
+    left_out, outside = rows_left_out(policy), undeclared(policy)
+    skipped, sizes = unreadable_lines(policy), cells_in_use(policy)
+    numbers = [
+        *([] if skipped is None else [f"lines that cannot be read: {skipped:,}"]),
+        *_left_out(policy, left_out),
+        *_undeclared(outside),
+        *_sizes(sizes),
+    ]
+    lines = [*summary(policy), *losses, *_described(exact), *_CONFIDENTIAL, *numbers]
+    found = ["The source can be read, and has every column the policy names."]
+    if policy.public:
         found.append("The public tables can be read.")
-    if source and policy.ledger.exists():
+    if policy.ledger.exists():
         found.append("The ledger belongs to these tables and this data.")
     document = {
         "summary": lines,
@@ -71,6 +82,8 @@ def check(path: Path, *, source: bool) -> Output:
             t: {"rows": n, "attributes": {a: one._asdict() for a, one in each.items()}}
             for t, (n, each) in outside.items()
         },
+        "unreadable_lines": skipped,
+        "in_use": {t: {"cells": cells, "bytes": size} for t, (cells, size) in sizes.items()},
     }
     return Output(document, [*lines, *found])
 
@@ -91,8 +104,8 @@ def _left_out(policy: Policy, tables: Mapping[str, tuple[int, int]]) -> Iterator
         unit = policy.tables[name].privacy_unit
         share = f" ({lost / rows:.1%})" if lost else ""
         yield (
-            f"max_rows of {name}: {lost:,} of {rows:,} rows{share} are left out, since their"
-            f" {unit.column} has more than {unit.max_rows}; do not publish these numbers"
+            f"  max_rows of {name}: {lost:,} of {rows:,} rows{share} are left out, since their"
+            f" {unit.column} has more than {unit.max_rows}"
         )
 
 
@@ -104,13 +117,24 @@ def _undeclared(tables: Mapping[str, tuple[int, Mapping[str, Undeclared]]]) -> I
                 (found.left_out, "have a value that is not declared, and are left out"),
                 (found.other, "have another value"),
                 (found.null, "have a value that is not declared, and count as NULL"),
+                (found.clamped, "have a value beyond an end, and count as the nearest"),
             )
             for number, fate in fates:
                 if number:
-                    yield (
-                        f"{attribute} of {name}: {number:,} of {rows:,} rows"
-                        f" ({number / rows:.1%}) {fate}; do not publish these numbers"
-                    )
+                    share = f"{number:,} of {rows:,} rows ({number / rows:.1%})"
+                    yield f"  {attribute} of {name}: {share} {fate}"
+            if found.unmatched:
+                more = len(found.unmatched) - _LISTED
+                listed = ", ".join(found.unmatched[:_LISTED]) + (
+                    f" and {more:,} more" if more > 0 else ""
+                )
+                yield f"  {attribute} of {name}: no row has the declared {listed}"
+
+
+def _sizes(tables: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """Yield what each table takes in memory."""
+    for name, (cells, size) in tables.items():
+        yield f"  {name}: {cells:,} cells in use, {max(size / 10**6, 0.1):,.1f} MB of memory"
 
 
 class _Examined(NamedTuple):

@@ -10,21 +10,35 @@ privacy unit are counted.
 """
 
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.cube_loading import Undeclared, as_read, load_cubes, rows_left_out, undeclared
+from tallyveil.cube.cube_loading import (
+    Undeclared,
+    as_read,
+    cells_in_use,
+    load_cubes,
+    rows_left_out,
+    typed,
+    undeclared,
+)
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.sealed_cubes import SealedCubes
+from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
-from tallyveil.cube.sources import Given, Passed, check_files, connected
+from tallyveil.cube.source_schema import SourceColumn, SourceTable, source_schema
+from tallyveil.cube.sources import Given, Passed, check_files, connected, unreadable_lines
 from tallyveil.cube.type_losses import type_losses
 
 __all__ = [
+    "Contents",
     "Cube",
     "Given",
     "Passed",
     "SealedCubes",
+    "SourceColumn",
+    "SourceTable",
     "Undeclared",
     "as_read",
+    "cells_in_use",
     "check_files",
     "check_public",
     "connected",
@@ -32,7 +46,10 @@ __all__ = [
     "load_public",
     "relations_read",
     "rows_left_out",
+    "source_schema",
     "type_losses",
+    "typed",
     "undeclared",
+    "unreadable_lines",
     "with_values",
 ]

@@ -21,7 +21,7 @@ from tallyveil.cube.steps import step_number
 from tallyveil.policy import Attribute
 from tallyveil.quoting import literal
 
-__all__ = ["Coding", "code"]
+__all__ = ["Coding", "clamped", "code"]
 
 
 # Of text values and edges that a statement names, as it takes time to parse them.
@@ -144,9 +144,7 @@ def _range(axis: int, attribute: Attribute) -> Coding:
 
 
 def _steps(axis: int, attribute: Attribute, last: int) -> Coding:
-    """Steps are counted from 1, so that values below the first one are less than 1."""
-    distance, step = step_number(attribute, f"v{axis}")
-    number = f"(({distance} + {step}) // {step})"
+    number = _number(axis, attribute)
     if attribute.clamp:
         place = f"least(greatest({number}, 1), {last + 1}) - 1"
         return Coding(f"CASE WHEN v{axis} IS NULL THEN {_null(attribute)} ELSE {place} END")
@@ -157,7 +155,24 @@ def _steps(axis: int, attribute: Attribute, last: int) -> Coding:
     )
 
 
+def _number(axis: int, attribute: Attribute) -> str:
+    """The number of the step, counted from 1, so that below the first one it is less than 1."""
+    distance, step = step_number(attribute, f"v{axis}")
+    return f"(({distance} + {step}) // {step})"
+
+
+def clamped(axis: int, attribute: Attribute) -> str:
+    """Whether the value ``v{axis}`` lies beyond an end, and is moved to it."""
+    if not attribute.clamp or attribute.ends is None:
+        return "false"
+    if attribute.step is not None:
+        return f"{_number(axis, attribute)} NOT BETWEEN 1 AND {len(_declared(attribute))}"
+    low, high = map(_constant, attribute.ends)
+    return f"v{axis} < {low} OR v{axis} {'>=' if attribute.binned else '>'} {high}"
+
+
 def _constant(end: Any) -> str:
+    """An end of a range or bin in SQL."""
     return f"DATE '{end.isoformat()}'" if isinstance(end, dt.date) else f"({end})"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tallyveil.cube.bounding import hashed, kept_rows, left_out, unit_number
-from tallyveil.cube.coding import code
+from tallyveil.cube.coding import clamped, code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import read, read_count
 from tallyveil.cube.sources import Rows
@@ -14,7 +15,13 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Table
 from tallyveil.quoting import identifier
 
-__all__ = ["columns_read", "counting", "counting_left_out", "counting_undeclared"]
+__all__ = [
+    "columns_read",
+    "counting",
+    "counting_left_out",
+    "counting_undeclared",
+    "mistaken_columns",
+]
 
 
 def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
@@ -69,7 +76,7 @@ def counting(
         reads += [f"{unit} AS unit", f"{hashes} AS hash"]
         parameters["key"] = key
         coded.append(f"{unit_number(columns[table.privacy_unit.column.lower()])} AS identity")
-        counted += ", CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT) AS units"
+        counted += ", coalesce(CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
     record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     if table.privacy_unit.column is not None:
         values = [f"v{axis}" for axis in range(len(attributes))]
@@ -101,17 +108,19 @@ def counting_left_out(table: Table, columns: Mapping[str, str], rows: Rows) -> s
 
 
 def counting_undeclared(
-    table: Table, columns: Mapping[str, str], rows: Rows
+    table: Table, columns: Mapping[str, str], rows: Rows, axes: Sequence[int]
 ) -> tuple[str, dict[str, Any]]:
-    """SQL and parameters that return the number of rows, and for each attribute of how many rows
-    the value has no cell, goes to ``other``, or is read as NULL though it is none.
+    """SQL and parameters that return the number of rows, and for each attribute of these ``axes``
+    of how many rows the value has no cell, goes to ``other``, is read as NULL though it is none, or
+    is clamped, and which cells are in use where values are listed.
     """
     attributes = table.domain.attributes
-    codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
+    codings = [code(axis, attributes[axis]) for axis in axes]
     reads, counted = [], [rows.counted()]
     if rows.number is not None:
         reads.append(rows.number)
-    for axis, (attribute, coding) in enumerate(zip(attributes, codings, strict=True)):
+    for axis, coding in zip(axes, codings, strict=True):
+        attribute = attributes[axis]
         reads.append(f"{_read(table, axis, columns)} AS v{axis}")
         reads.append(f"{identifier(table.columns[axis])} IS NOT NULL AS given{axis}")
         cell = f"({coding.expression})"
@@ -120,10 +129,31 @@ def counting_undeclared(
         for special in (other, None if null == other else null):
             number = -1 if special is None else special
             counted.append(rows.counted(f"given{axis} AND {cell} = {number}"))
+        counted.append(rows.counted(clamped(axis, attribute)))
+        listed = attribute.kind == "values"
+        used = f"list(DISTINCT {cell}) FILTER (WHERE {cell} IS NOT NULL)"
+        counted.append(f"coalesce({used}, [])" if listed else "NULL")
     record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
     joins = " ".join(coding.join for coding in codings)
     parameters = {k: v for coding in codings for k, v in coding.parameters.items()}
     return f"SELECT {', '.join(counted)} FROM ({record}) AS record {joins}", parameters
+
+
+def mistaken_columns(table: Table, columns: Mapping[str, str]) -> list[SourceError]:
+    """What `columns_read` raises for each column that is missing or of a type that cannot be
+    read."""
+    asked = [partial(_read, table, axis, columns) for axis in range(len(table.columns))]
+    if table.count is not None:
+        asked.append(partial(_weight, table, columns))
+    if table.privacy_unit.column is not None:
+        asked.append(partial(_unit, table, columns))
+    found = []
+    for ask in asked:
+        try:
+            ask()
+        except SourceError as error:
+            found.append(error)
+    return found
 
 
 def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:

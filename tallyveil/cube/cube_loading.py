@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,24 @@ from tallyveil.cube.counting import (
     counting,
     counting_left_out,
     counting_undeclared,
+    mistaken_columns,
 )
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
 from tallyveil.cube.sources import OpenSource, Passed, opened
 from tallyveil.errors import SourceError
-from tallyveil.policy import Domain, Policy, Table
+from tallyveil.policy import Attribute, Domain, Policy, Table
+from tallyveil.policy.domain import shown
 
-__all__ = ["Undeclared", "as_read", "load_cubes", "rows_left_out", "undeclared"]
+__all__ = [
+    "Undeclared",
+    "as_read",
+    "cells_in_use",
+    "load_cubes",
+    "rows_left_out",
+    "typed",
+    "undeclared",
+]
 
 
 def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str, Cube]:
@@ -38,7 +48,18 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
     with opened(policy, source) as found:
         for table in policy.tables.values():
             _check_whole(table, found)
-        return {name: _load(table, found, key) for name, table in policy.tables.items()}
+        columns = _columns_of(policy, found)
+        return {
+            name: _load(table, found, columns[name], key) for name, table in policy.tables.items()
+        }
+
+
+def typed(policy: Policy) -> Policy:
+    """The policy as `as_read` completes it, from the types of the source's columns, without reading
+    a row. Raises SourceError."""
+    with opened(policy) as source:
+        columns = _columns_of(policy, source)
+    return _with_domains(policy, {n: _domain(t, columns[n]) for n, t in policy.tables.items()})
 
 
 def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
@@ -58,43 +79,100 @@ def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
     return found
 
 
+_AT_ONCE: Final = 50  # attributes in a statement, whose time would grow with their square
+
+
 class Undeclared(NamedTuple):
-    """Of how many rows an attribute's value has no cell, goes to ``other``, or is read as NULL
-    though it is none."""
+    """Of how many rows an attribute's value has no cell, goes to ``other``, is read as NULL though
+    it is none, or is clamped, and which of its listed values no row has."""
 
     left_out: int
     other: int
     null: int
+    clamped: int
+    unmatched: tuple[str, ...]
 
 
 def undeclared(policy: Policy) -> dict[str, tuple[int, dict[str, Undeclared]]]:
     """For each table the number of its rows, and what happens to values that are not declared, by
     attribute. Exact, confidential numbers, for the custodian alone. Raises SourceError.
     """
-    found = {}
-    with opened(policy, None) as source:
-        for name, table in policy.tables.items():
-            columns = source.schema(table.origin, table.origin_key)
-            columns_read(table, columns)
-            with source.rows(table.origin, table.columns, table.origin_key, alike=True) as rows:
-                sql, parameters = counting_undeclared(table, columns, rows)
-                ((number, *counts),) = rows.connection.execute(sql, parameters).fetchall()
-            each = (Undeclared(*three) for three in zip(*[iter(counts)] * 3, strict=True))
-            found[name] = number, dict(zip(table.domain.names, each, strict=True))
-    return found
+    with opened(policy) as source:
+        return {name: _undeclared(table, source) for name, table in policy.tables.items()}
+
+
+def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undeclared]]:
+    columns, attributes = source.schema(table.origin, table.origin_key), table.domain.attributes
+    columns_read(table, columns)
+    number, each = 0, {}
+    for start in range(0, len(attributes), _AT_ONCE):
+        axes = range(start, min(start + _AT_ONCE, len(attributes)))
+        names = [table.columns[axis] for axis in axes]
+        with source.rows(table.origin, names, table.origin_key, alike=True) as rows:
+            sql, parameters = counting_undeclared(table, columns, rows, axes)
+            ((number, *counts),) = rows.connection.execute(sql, parameters).fetchall()
+        for axis, five in zip(axes, zip(*[iter(counts)] * 5, strict=True), strict=True):
+            left_out, other, null, clamped, used = five
+            attribute = attributes[axis]
+            unmatched = _unmatched(attribute, used)
+            each[attribute.name] = Undeclared(left_out, other, null, clamped, unmatched)
+    return number, each
+
+
+def cells_in_use(policy: Policy) -> dict[str, tuple[int, int]]:
+    """For each table the number of cells that have records, and about how many bytes its counts
+    take. Exact, confidential numbers, for the custodian alone; where rows of a unit are left out,
+    they are those of another choice than is served. Raises SourceError.
+    """
+    cubes = load_cubes(policy, key=b"")
+    found = {name: cube._counts for name, cube in cubes.items()}
+    return {
+        name: (len(one.counts), sum(array.nbytes for array in (one.counts, *one.codes)))
+        for name, one in found.items()
+    }
+
+
+def _unmatched(attribute: Attribute, used: list[int] | None) -> tuple[str, ...]:
+    """The listed values whose cells are not among those ``used``."""
+    if used is None:
+        return ()
+    known = {*used, attribute.null_cell, attribute.other_cell}
+    return tuple(shown(cell) for i, cell in enumerate(attribute.cells) if i not in known)
 
 
 def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     """The policy, with ``truncates`` of its attributes set from the source's column types."""
+    return _with_domains(policy, {name: cube.domain for name, cube in cubes.items()})
+
+
+def _with_domains(policy: Policy, domains: Mapping[str, Domain]) -> Policy:
     tables = {
-        name: table.model_copy(update={"domain": cubes[name].domain})
+        name: table.model_copy(update={"domain": domains[name]})
         for name, table in policy.tables.items()
     }
     return policy.model_copy(update={"tables": tables})
 
 
-def _load(table: Table, source: OpenSource, key: bytes) -> Cube:
-    columns = source.schema(table.origin, table.origin_key)
+def _columns_of(policy: Policy, source: OpenSource) -> dict[str, dict[str, str]]:
+    """The columns of every table. Raises SourceError with all that is missing or mistaken."""
+    columns: dict[str, dict[str, str]] = {}
+    wrong: list[SourceError] = []
+    for name, table in policy.tables.items():
+        try:
+            columns[name] = source.schema(table.origin, table.origin_key)
+            wrong += mistaken_columns(table, columns[name])
+        except SourceError as error:
+            wrong.append(error)
+    if wrong:
+        first, *others = wrong
+        details = [first.detail, *(other.message for other in others)]
+        detail = "\n".join(filter(None, details)) or None
+        hints = dict.fromkeys(error.hint for error in wrong if error.hint)
+        raise SourceError(first.message, detail=detail, hint=" ".join(hints) or None) from None
+    return columns
+
+
+def _load(table: Table, source: OpenSource, columns: Mapping[str, str], key: bytes) -> Cube:
     read, alike = columns_read(table, columns), table.privacy_unit.column is None
     with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
         sql, parameters = counting(table, columns, key, rows)

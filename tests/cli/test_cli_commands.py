@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,7 +20,17 @@ ROOM = [("recorded", "rows"), ("recorded", "bytes"), ("rows", "left"), ("bytes",
 def test_help_names_every_command() -> None:
     found = shell("--help")
     assert found.exit_code == 0
-    for command in ("serve", "sql", "explain", "check", "budget", "audit", "mechanism", "demo"):
+    for command in (
+        "serve",
+        "sql",
+        "explain",
+        "init",
+        "check",
+        "budget",
+        "audit",
+        "mechanism",
+        "demo",
+    ):
         assert command in found.stdout
         assert shell(command, "--help").exit_code == 0
 
@@ -395,21 +406,64 @@ def test_only_check_tells_how_many_rows_have_undeclared_values(tmp_path: Path) -
     )
     recipe = "SELECT * REPLACE (CAST(round(CAST(cost AS DOUBLE)) AS INTEGER) AS cost) FROM visit"
     for origin, options, expected in [
-        ("", "", (4, 0, 0)),
-        ("", ", nullable = true", (3, 0, 0)),
-        ("", ", other = true", (0, 3, 0)),
-        ("", ", clamp = true, nullable = true", (0, 0, 2)),
-        (f'from = "{recipe}"\n', ", nullable = true", (1, 0, 0)),
+        ("", "", (4, 0, 0, 0)),
+        ("", ", nullable = true", (3, 0, 0, 0)),
+        ("", ", other = true", (0, 3, 0, 0)),
+        ("", ", clamp = true, nullable = true", (0, 0, 2, 1)),
+        (f'from = "{recipe}"\n', ", nullable = true", (1, 0, 0, 0)),
     ]:
         policy.write_text(declared.format(origin, options))
         found = json.loads(shell("check", policy, "--source", "--json").stdout)["undeclared"]
         assert found["visit"]["rows"] == 5
-        assert tuple(found["visit"]["attributes"]["cost"].values()) == expected, options
-        assert found["visit"]["attributes"]["ward"] == {"left_out": 0, "other": 5, "null": 0}
+        assert tuple(found["visit"]["attributes"]["cost"].values()) == (*expected, []), options
+        ward = {"left_out": 0, "other": 5, "null": 0, "clamped": 0, "unmatched": ["B"]}
+        assert found["visit"]["attributes"]["ward"] == ward
     said = shell("check", policy, "--source").stdout
     assert "cost of visit: 1 of 5 rows (20.0%) have a value that is not declared, and a" in said
-    assert "ward of visit: 5 of 5 rows (100.0%) have another value; do not publish" in said
+    assert "ward of visit: 5 of 5 rows (100.0%) have another value\n" in said
+    assert "ward of visit: no row has the declared B\n" in said
+    assert "no longer independent of the data" in said
     assert "rows (" not in shell("check", policy).stdout
+
+
+def test_check_tells_the_custodian_of_skipped_lines_and_of_what_a_table_takes(
+    tmp_path: Path,
+) -> None:
+    lines = b"ward\nA\n\xff\xfe\nB\n" + b"x" * 3_000_000 + b'\n"C\nD"\n'
+    (tmp_path / "visit.csv").write_bytes(lines)
+    policy = tmp_path / "visit.toml"
+    policy.write_text(
+        'source.url = "visit.csv"\n[tables.visit]\nbudget = { epsilon = 1.0 }\n'
+        'attributes.ward = { values = ["A", "B"], other = true }\n'
+    )
+    found = json.loads(shell("check", policy, "--source", "--json").stdout)
+    assert found["undeclared"]["visit"]["rows"] == 3
+    assert found["unreadable_lines"] == 2
+    assert found["in_use"] == {"visit": {"cells": 3, "bytes": 27}}
+    said = shell("check", policy, "--source").stdout
+    assert "lines that cannot be read: 2\n" in said
+    assert "visit: 3 cells in use, 0.1 MB of memory" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--source"]])
+def test_check_says_every_column_that_is_missing_or_cannot_be_read(
+    policy: Path, options: list[str]
+) -> None:
+    text = policy.read_text().replace("[tables.person]", "[tables.person]\ncount = 'persons'")
+    for name in ("sex", "age"):
+        text = text.replace(f"\n{name} ", f"\n{name}s ")
+    day = 'day = { range = [2020-01-01, 2020-01-02], column = "income" }'
+    policy.write_text(text.replace("state = {", f"{day}\nstate = {{"))
+    found = shell("check", policy, *options)
+    assert found.exit_code == 1
+    for said in (
+        "tables.person.attributes.sexs: the source has no column sexs",
+        "tables.person.attributes.ages: the source has no column ages",
+        "tables.person.count: the source has no column persons",
+        "tables.person.attributes.day: the column income is DOUBLE, which cannot be read as DATE",
+    ):
+        assert found.stderr.count(said) == 1
+    assert found.stderr.count("In the policy column") == found.stderr.count("Cast it in") == 1
 
 
 def test_check_compares_data_and_ledger(policy: Path) -> None:
@@ -504,3 +558,27 @@ def test_check_guarantees_no_less_than_what_was_spent(policy: Path) -> None:
     assert asked.exit_code == 0
     policy.write_text(old.sub("budget = { epsilon = 0.3 }", policy.read_text()))
     assert "at most exp(0.9); the invariants" in shell("check", policy, "--source").stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "clamped"),
+    [
+        ("range = [0, 9]", [-1, 0, 9, 10, None], 2),
+        ("bins = [0, 5, 10]", [-1, 0, 9, 10, None], 2),
+        ("bins = [0, 0.5]", ["-1e-9", "0", "0.4", "0.5", "nan", "inf"], 2),
+        ("range = [2020-01-01, 2020-12-31]", ["2019-12-31", "2020-06-01", "2021-01-01", "x"], 2),
+    ],
+)
+def test_check_tells_how_many_values_are_clamped(
+    tmp_path: Path, kind: str, values: list[Any], clamped: int
+) -> None:
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as database:
+        database.execute("CREATE TABLE t AS SELECT unnest(?) AS v", [values])
+    policy = tmp_path / "t.toml"
+    policy.write_text(
+        'source.url = "t.duckdb"\n[tables.t]\nbudget = { epsilon = 1.0 }\n'
+        f"attributes.v = {{ {kind}, clamp = true, nullable = true }}\n"
+    )
+    found = json.loads(shell("check", policy, "--source", "--json").stdout)["undeclared"]["t"]
+    assert found["attributes"]["v"]["clamped"] == clamped
+    assert f"v of t: {clamped} of {len(values)} rows (" in shell("check", policy, "--source").stdout

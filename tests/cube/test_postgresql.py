@@ -283,7 +283,9 @@ def test_rows_that_stand_for_several_records(server: Connection, counts: Counts)
 
 
 def test_what_is_undeclared(server: Connection) -> None:
-    assert undeclared(policy_for(server)) == {"t": (6, {"sex": (1, 0, 0), "age": (2, 0, 0)})}
+    rows, found = undeclared(policy_for(server))["t"]
+    assert rows == 6
+    assert {name: one[:3] for name, one in found.items()} == {"sex": (1, 0, 0), "age": (2, 0, 0)}
 
 
 def test_huge_texts(server: Connection, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tallyveil.cube import Cube
 from tallyveil.cube.cube_loading import _load
 from tallyveil.cube.sources.duckdb_source import DuckDBSource
 from tallyveil.cube.sources.streamed_source import NUMBER, StreamedSource
@@ -50,6 +51,10 @@ class Streamed(StreamedSource):
         pass
 
 
+def loaded(table: Any, source: Any) -> Cube:
+    return _load(table, source, source.schema(table.origin, table.origin_key), b"key")
+
+
 @pytest.mark.parametrize(
     "table",
     [
@@ -68,9 +73,9 @@ def test_it_is_counted_like_a_table(
     rows = rows.append_column("pid", [[1, 1, 1, 1, None]])
     declared = make_policy(AXES, **table).tables["t"]
     database.execute("CREATE TABLE t AS FROM rows")
-    expected = counts(_load(declared, DuckDBSource(database.cursor()), b"key"))
+    expected = counts(loaded(declared, DuckDBSource(database.cursor())))
     assert sum(expected) > 0
-    assert counts(_load(declared, Streamed(rows), b"key")) == expected
+    assert counts(loaded(declared, Streamed(rows))) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,6 +87,6 @@ def test_it_is_counted_like_a_table(
 )
 def test_it_dies_half_way(fails: Exception, says: str, make_policy: Callable[..., Policy]) -> None:
     with pytest.raises(SourceError, match=says) as caught:
-        _load(make_policy(AXES).tables["t"], Streamed(ROWS, fails=fails), b"key")
+        loaded(make_policy(AXES).tables["t"], Streamed(ROWS, fails=fails))
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None

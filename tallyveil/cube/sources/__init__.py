@@ -16,7 +16,7 @@ from typing import Final
 
 import duckdb
 
-from tallyveil.cube.sources.csv_file import CSV, TSV
+from tallyveil.cube.sources.csv_file import CSV, TSV, lines_skipped
 from tallyveil.cube.sources.data_frame import Given, Passed, connected
 from tallyveil.cube.sources.duckdb_source import DuckDBSource
 from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener
@@ -30,6 +30,7 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
 
 __all__ = [
+    "DuckDBSource",
     "Given",
     "OpenSource",
     "Passed",
@@ -37,7 +38,9 @@ __all__ = [
     "check_files",
     "connected",
     "opened",
+    "opened_file",
     "opened_public",
+    "unreadable_lines",
 ]
 
 _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
@@ -67,6 +70,14 @@ def check_files(policy: Policy) -> None:
         raise _missing(missing)
 
 
+def unreadable_lines(policy: Policy) -> int | None:
+    """How many lines of the source cannot be read, None if it has no lines. An exact, confidential
+    number, for the custodian alone. Raises SourceError."""
+    file = policy.source
+    lines = file is not None and file.kind.name in ("csv", "tsv")
+    return lines_skipped(file) if file is not None and lines else None
+
+
 def _missing(files: Sequence[Source]) -> SourceError:
     first, *others = (f"{file.key}: there is no file {file.shown}" for file in files)
     return SourceError(
@@ -93,7 +104,7 @@ def opened_public(table: PublicTable, file: Source) -> closing[OpenSource]:
 
     Raises SourceError where the file is not there, or cannot be opened.
     """
-    return closing(_opened(file, [table.name], public=True))
+    return closing(opened_file(file, [table.name], public=True))
 
 
 def _given(connection: duckdb.DuckDBPyConnection) -> OpenSource:
@@ -110,10 +121,15 @@ def _named(policy: Policy) -> OpenSource:
             hint='Add [source] with url = "people.parquet" to it, or pass an open DuckDB '
             "connection as source.",
         )
-    return _opened(policy.source, policy.tables, public=False)
+    return opened_file(policy.source, policy.tables, public=False)
 
 
-def _opened(file: Source, names: Iterable[str], *, public: bool) -> OpenSource:
+def opened_file(file: Source, names: Iterable[str], *, public: bool) -> OpenSource:
+    """A source by its url, which goes by these names if it names no tables itself. Where it is
+    ``public``, its contents may be looked at to open it.
+
+    Raises SourceError.
+    """
     if not is_there(file):
         raise _missing([file])
     kind = _KINDS[file.kind.name]

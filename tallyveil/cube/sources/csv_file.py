@@ -13,21 +13,42 @@ from __future__ import annotations
 import csv
 import io
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 import duckdb
 
+from tallyveil.cube.sources import object_store
 from tallyveil.cube.sources.contents import unpacked
+from tallyveil.cube.sources.duckdb_source import CONFIG
 from tallyveil.cube.sources.file_kinds import Opener, one_relation, reader
+from tallyveil.cube.sources.listing import listed
+from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.quoting import literal
 
-__all__ = ["CSV", "TSV"]
+__all__ = ["CSV", "TSV", "lines_skipped"]
+
+_DELIMITERS: Final = MappingProxyType({"csv": ",", "tsv": "\t"})
+
+
+def lines_skipped(source: Source) -> int:
+    """The number of lines that cannot be read. Exact and confidential, for the custodian alone.
+    Raises SourceError."""
+    noted = "store_rejects = true, rejects_limit = 0"
+    with duckdb_connection(config=CONFIG) as memory:
+        if source.stored:
+            object_store.register(memory, source)
+        read = _confidential(_DELIMITERS[source.kind.name], memory, source, listed(source), noted)
+        memory.execute(f"SELECT count(COLUMNS(*)) FROM {read}").fetchall()
+        found = "SELECT count(DISTINCT (file_id, line)) FROM reject_errors"
+        ((lines,),) = memory.execute(found).fetchall()
+    return int(lines)
 
 
 def _confidential(
-    delimiter: str, _: duckdb.DuckDBPyConnection, source: Source, files: list[str]
+    delimiter: str, _: duckdb.DuckDBPyConnection, source: Source, files: list[str], *more: str
 ) -> str:
     first, *others = (_header(delimiter, source, file) for file in files)
     if any(names != first for names in others):
@@ -45,6 +66,7 @@ def _confidential(
         # In one thread, so that a malformed line is skipped alike in every run.
         # Not strict, since one line that ends differently from the others would fail them all.
         "ignore_errors = true, null_padding = true, parallel = false, strict_mode = false",
+        *more,
     )
 
 
@@ -72,5 +94,9 @@ def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> s
     return reader("read_csv", files)
 
 
-CSV: Final = Opener(one_relation(partial(_confidential, ",")), one_relation(_public, public=True))
-TSV: Final = Opener(one_relation(partial(_confidential, "\t")), one_relation(_public, public=True))
+CSV: Final = Opener(
+    one_relation(partial(_confidential, _DELIMITERS["csv"])), one_relation(_public, public=True)
+)
+TSV: Final = Opener(
+    one_relation(partial(_confidential, _DELIMITERS["tsv"])), one_relation(_public, public=True)
+)

@@ -28,11 +28,11 @@ _ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.Cata
 class DuckDBSource:
     """All tables' ``from`` are asked on one connection, which it closes.
 
-    Without ``several`` it holds one relation, whose names may be views.
+    Without ``several`` the ``connection`` holds one relation, whose names may be views.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, several: bool = True) -> None:
-        self._connection = connection
+        self.connection = connection
         self._several = several
 
     @classmethod
@@ -46,7 +46,7 @@ class DuckDBSource:
     def schema(self, origin: str, key: str) -> dict[str, str]:
         try:
             # In brackets, so that a second statement is a syntax error and does not run.
-            found = self._connection.execute(f"DESCRIBE FROM {_relation(origin)}").fetchall()
+            found = self.connection.execute(f"DESCRIBE FROM {_relation(origin)}").fetchall()
         except duckdb.Error as error:
             raise _refused(origin, key, error) from None
         return {str(name).lower(): str(column_type) for name, column_type, *_ in found}
@@ -54,13 +54,13 @@ class DuckDBSource:
     @contextmanager
     def rows(self, origin: str, columns: Sequence[str], key: str, *, alike: bool) -> Iterator[Rows]:
         try:
-            yield Rows(self._connection, _relation(origin), again=True)
+            yield Rows(self.connection, _relation(origin), again=True)
         except duckdb.Error as error:
             raise failed(key, error) from None
 
     def relations(self, origin: str) -> frozenset[str]:
         with suppress(duckdb.Error):
-            names = self._connection.get_table_names(f"FROM {_relation(origin)}")
+            names = self.connection.get_table_names(f"FROM {_relation(origin)}")
             return frozenset(name.casefold() for name in names)
         return frozenset()
 
@@ -69,11 +69,11 @@ class DuckDBSource:
             return False
         name = origin.split(".")[-1].strip('"').lower()
         views = "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND lower(view_name) = ?"
-        found = self._connection.execute(views, [name]).fetchone()
+        found = self.connection.execute(views, [name]).fetchone()
         return found is not None and found[0] > 0
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 def _relation(origin: str) -> str:
