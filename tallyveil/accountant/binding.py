@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.changed_declaration import changes
-from tallyveil.accountant.store.ledger_records import DataRecord, TableRecord, now
+from tallyveil.accountant.declarations import head_declared
+from tallyveil.accountant.store.ledger_records import BudgetRecord, DataRecord, TableRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
 from tallyveil.errors import LedgerMismatch
 
@@ -32,10 +33,12 @@ def bind(ledger: LedgerStore, transaction: Transaction, accounts: Mapping[str, A
 def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Account]) -> list[str]:
     """The tables that are new to the ledger.
 
-    Raises LedgerMismatch if a known table's declaration has changed, if a table without charges may
-    be one that was charged under another name, or if a new table reads a relation of the source
-    that a charged one reads, unless the custodian declares that their budgets add up.
+    Raises LedgerMismatch if a known table's declaration has changed, if a charged table that shared
+    a budget is missing, if a table without charges may be one that was charged under another name,
+    or if a new table reads a relation of the source that a charged one reads, unless the custodian
+    declares that their budgets add up.
     """
+    _check_shared(ledger, view, accounts)
     known = {one.name: one for one, _ in view.after(TableRecord)}
     for table, account in accounts.items():
         if table in known and known[table].fingerprint != account.fingerprint:
@@ -51,9 +54,27 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
         if gone:
             raise _renamed(ledger.name, table, gone)
         alike = [name for name in unsaid if accounts[name].reads & accounts[table].reads]
+        head = accounts[table].head or table
+        alike = [name for name in alike if (accounts[name].head or name) != head]
         if alike and table not in known:
             raise _second_name(ledger.name, table, alike)
     return [table for table in accounts if table not in known]
+
+
+def _check_shared(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Account]) -> None:
+    """Raise LedgerMismatch for a table that was charged to the budget of a table of the accounts,
+    and is none of them: without it the budget would begin to be spent again."""
+    heads = {one.table: head_declared(one.declared) for one, _ in view.after(BudgetRecord)}
+    for table in view.charged_tables():
+        head = heads.get(table)
+        if table not in accounts and head in accounts:
+            raise LedgerMismatch(
+                f'the ledger {ledger.name} has charges of table "{table}" to the budget of'
+                f' "{head}", and the policy declares no "{table}"',
+                detail=f"Both have rows of the same units: what was spent on {table} counts for"
+                f" {head} too.",
+                hint=f"Declare table {table} again, as the ledger knows it.",
+            )
 
 
 def remember_data(ledger: LedgerStore, table: str, digest: Callable[[bytes], bytes]) -> None:

@@ -39,21 +39,26 @@ class BudgetReports:
         self._lock = ranked_lock(Rank.ACCOUNTANT)
 
     def balance(self, table: str) -> Balance:
+        """What is left of the table's budget, which other tables may share (`sharing`)."""
+        self._account(table)
         with self._up_to_date() as state:
-            account = self._account(table)
-            meter = state.filters.meters[table, None]
-        return account.balance(meter.spent, meter.exact)
+            own = state.filters
+        return own.account(table).balance(own.spent(table), own.exact(table))
+
+    def sharing(self, table: str) -> list[str]:
+        """The tables that have the table's budget."""
+        self._account(table)
+        return self._state.filters.tables(table)
 
     def share(self, table: str, analyst: str) -> Balance | None:
         """An analyst's share of a table's budget, and how much of it the analyst's charges have
         spent; without a share nothing remains. None where the table has no shares.
         """
+        self._account(table)
         with self._up_to_date() as state:
-            account = self._account(table)
-            meter = state.filters.meters.get((table, analyst))
-        if meter is None:
-            return account.share_balance(analyst, 0, True)
-        return account.share_balance(analyst, meter.spent, meter.exact)
+            own = state.filters
+        spent = own.spent(table, analyst), own.exact(table, analyst)
+        return own.account(table).share_balance(analyst, *spent)
 
     def room(self, table: str, analyst: str | None = None) -> Room:
         """The amounts recorded of a table and left, in total or for one analyst's questions."""
@@ -83,7 +88,7 @@ class BudgetReports:
             known = self._state.filters.meters
             missing = [whose for whose in numbers if whose not in known]
             meters = {**known, **self._added_up(charges, missing)}
-        found = []
+        found, filters = [], Filters(self._accounts, meters, {})
         for table, account in self._accounts.items():
             for analyst in sorted(who for name, who in meters if name == table and who is not None):
                 meter = meters[table, analyst]
@@ -95,7 +100,9 @@ class BudgetReports:
                         from_units(meter.spent),
                         meter.exact,
                         account.measure,
-                        account.share_balance(analyst, meter.spent, meter.exact),
+                        filters.account(table).share_balance(
+                            analyst, filters.spent(table, analyst), filters.exact(table, analyst)
+                        ),
                         most_expensive(meter, account.domain),
                     )
                 )
@@ -158,11 +165,10 @@ class BudgetReports:
         for number, (_, loss) in enumerate(chosen):
             deadline.check()
             after = filters.as_charged.after(table, analyst, loss)
-            share = after.meters.get((table, analyst))
-            spent = after.meters[table, None].spent, 0 if share is None else share.spent
+            spent = after.spent(table), after.spent(table, analyst)
             found.append((*spent, loss.average, number))
         highest, own, _, number = min(found)
-        account = self._accounts[table]
+        account = filters.account(table)
         cap = (account.shares or {}).get(analyst)
         if highest <= account.units and (cap is None or own <= cap.units):
             return chosen[number][0]

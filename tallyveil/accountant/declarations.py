@@ -7,7 +7,8 @@ much, and when.
 
 A running process cannot adopt everything: a budget of another unit, and shares of analysts for whom
 it keeps no meter, since they had none when it started. It then stays on the private side: the
-budget stays as it was, and these analysts cannot buy anything from it until it is restarted.
+budget stays as it was, and these analysts cannot buy anything from it until it is restarted. Nobody
+can once another process charges the budget for a table that shares it and is unknown here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from tallyveil.accountant.store.ledger_store import Snapshot, Transaction
 from tallyveil.events import report
 from tallyveil.mechanisms.units import text_up
 
-__all__ = ["adopt", "budget_text", "budgets_end", "declaration", "declare", "shares_text"]
+__all__ = [
+    "adopt", "budget_text", "budgets_end", "close_shared", "declaration", "declare",
+    "head_declared", "shares_text",
+]  # fmt: skip
 
 _DIGITS: Final = 12
 
@@ -37,7 +41,27 @@ def declaration(account: Account) -> str:
     shares = account.shares
     own = None if shares is None else {n: _amount(shares[n]) for n in sorted(shares)}
     found = {"measure": account.measure, "delta": _text(account.delta), **_amount(account)}
-    return json.dumps(found | {"shares": own})
+    head = {} if account.head is None else {"head": account.head}
+    return json.dumps(found | {"shares": own} | head)
+
+
+def head_declared(declared: str) -> str | None:
+    """The table whose budget is shared, by a recorded budget; None for a budget of its own."""
+    head: str | None = json.loads(declared).get("head")
+    return head
+
+
+def close_shared(
+    accounts: MutableMapping[str, Account], table: str, heads: Mapping[str, str | None]
+) -> None:
+    """Close the budget that a charged ``table`` shares, if the table is unknown here: its charges
+    cannot be counted."""
+    head = heads.get(table)
+    if table in accounts or head is None or head not in accounts:
+        return
+    if not accounts[head].closed:
+        accounts[head] = replace(accounts[head], closed=True)
+        _restart(head, f"table {table} shares its budget, and the policy did not declare it")
 
 
 def _amount(of: Account | Share) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from tallyveil.accountant.budgets.pricing import Priced, Pricing
 from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.checkpoint import Arrays, Summary, read_summary
-from tallyveil.accountant.declarations import adopt
+from tallyveil.accountant.declarations import adopt, close_shared, head_declared
 from tallyveil.accountant.published_counts import published_columns
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.releases import Memory, Noisy, Release
@@ -69,6 +69,9 @@ class LedgerState:
         self._accounts = accounts
         self.pricing = Pricing(accounts)
         self._budgets = budgets
+        with ledger.snapshot() as view:
+            every = [stored for stored, _ in view.after(BudgetRecord)]
+        self._heads = {stored.table: head_declared(stored.declared) for stored in every}
         try:
             self._open(read_summary(ledger.checkpoint(), accounts) or _NOTHING)
         except _OfAnother:
@@ -241,9 +244,11 @@ class LedgerState:
         """
         for budget, position in unread.budgets:
             adopt(self._accounts, budget, self.filters.meters)
+            self._heads[budget.table] = head_declared(budget.declared)
             self._budgets = position
         covered = self._covered
         for stored, position in unread.charges:
+            close_shared(self._accounts, stored.table, self._heads)
             if stored.table in self._accounts:
                 if position.number > covered.charges.number:
                     deadline.check()
@@ -292,8 +297,7 @@ class LedgerState:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
         self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
         self.filters = filters
-        meter = filters.meters[charge.table, None]
-        self.readings.add(number, meter.spent, meter.exact)
+        self.readings.add(number, filters.spent(charge.table), filters.exact(charge.table))
 
 
 def _portion(seen: Position, covered: Position) -> int:

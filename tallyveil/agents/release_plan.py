@@ -82,6 +82,8 @@ class ReleasePlan(Declaration):
             for name in self.totals
             if name not in self.count_by
         ]
+        if len(policy.sharing(self.table)) > 1:
+            found.append(f"{self.table} shares its unit with another table, which is not supported")
         if table.neighbours != "replace":
             found.append(
                 f'tables.{self.table}.neighbours: expected "replace", since exact totals reveal'

@@ -18,9 +18,10 @@ from tallyveil.accountant import (
     OdometerReading,
     Room,
     Spending,
+    listed,
 )
 from tallyveil.accountant.declarations import budget_text, declaration, shares_text
-from tallyveil.accountant.store.ledger_records import BudgetRecord
+from tallyveil.accountant.store.ledger_records import BudgetRecord, TableRecord
 from tallyveil.cli.error_messages import protected
 from tallyveil.cli.text import Output, down, table, up
 from tallyveil.cube import with_values
@@ -33,7 +34,10 @@ _COLUMNS = ("table", "unit", "budget", "spent", "remaining", "charges", "most_ex
 _HISTORY = ("id", "time", "analyst", "table", "mechanism", "unit", "cost", "spent", "statement")
 _OF_ANALYSTS = ("analyst", "table", *_COLUMNS[1:])
 _BUDGETS = ("time", "table", "budget", "shares")
-_BOUND = "spent is an upper bound if there are too many charges to add up exactly."
+_BOUND = (
+    "spent is an upper bound if there are too many charges to add up exactly, or to several tables"
+    " that share a budget."
+)
 _PLACES = {"epsilon": 6, "rho": 9}
 
 
@@ -55,6 +59,9 @@ def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:
     own = [{**one, "table": row["table"]} for row in rows for one in row["analysts"]]
     if own:
         yield from table(_OF_ANALYSTS, own)
+    for tables in dict.fromkeys(tuple(row.get("shared", ())) for row in rows):
+        if tables:
+            yield f"{listed(tables)} have one budget: what is spent on one is spent on all."
     for row in rows:
         if row["delta"] is not None:
             yield (
@@ -88,10 +95,11 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
         return [
             {
                 "table": name,
-                **_balance(accountant.balance(name)),
+                **_balance(_paying(policy, accountants, name).balance(policy.tables[name].payer)),
                 "charges": len(accountant.history(name)),
                 "most_expensive": accountant.most_expensive(name),
                 **_room(accountant.room(name)),
+                **({"shared": own} if len(own := policy.sharing(name)) > 1 else {}),
                 "declared": declared[name],
                 "in_force": _in_force(declared[name], given[name]),
                 "analysts": [
@@ -102,6 +110,11 @@ def _rows(policy: Policy) -> list[dict[str, Any]]:
             }
             for name, accountant in accountants.items()
         ]
+
+
+def _paying(policy: Policy, accountants: Mapping[str, Accountant], table: str) -> Accountant:
+    """Return the accountant that knows what is spent of the table's budget."""
+    return accountants[policy.tables[table].payer]
 
 
 def _declared(policy: Policy) -> dict[str, list[dict[str, str]]]:
@@ -132,8 +145,8 @@ def _in_force(declared: Sequence[Mapping[str, str]], given: Account) -> str | No
 def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
     """Yield an accountant for each table, without writing to the ledger.
 
-    An accountant records tables that its ledger does not have. So tables without charges get an
-    accountant with a ledger in memory.
+    An accountant records tables that its ledger does not have. So tables whose budget has no
+    charges get an accountant with a ledger in memory, as does a table that shares one and is new.
     """
     path, every = policy.ledger, accounts(policy)
     there = path.exists() or policy.ledger_file.must_exist
@@ -142,7 +155,9 @@ def read_accountants(policy: Policy) -> Iterator[dict[str, Accountant]]:
         closing(Ledger(":memory:")) as empty,
     ):
         with ledger.snapshot() as view:
-            charged = view.charged_tables()
+            paid = {policy.tables[n].payer for n in view.charged_tables() if n in every}
+            bound = {one.name for one, _ in view.after(TableRecord)}
+        charged = {n for n in bound if n in every and policy.tables[n].payer in paid}
         given: Budgets = "as given"
         known = Accountant(ledger, {n: every[n] for n in every if n in charged}, given)
         fresh = Accountant(empty, {n: every[n] for n in every if n not in charged}, given)

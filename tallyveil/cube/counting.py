@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from tallyveil.cube.bounding import hashed, kept_rows, left_out, unit_number
 from tallyveil.cube.coding import clamped, code
 from tallyveil.cube.cube import MAX_RECORDS
-from tallyveil.cube.reading import read, read_count
+from tallyveil.cube.reading import INTEGERS, read, read_count
 from tallyveil.cube.sources import Rows
 from tallyveil.errors import SourceError
-from tallyveil.policy import Table
+from tallyveil.policy import Key, Table
 from tallyveil.quoting import identifier
 
 __all__ = [
+    "Columns",
     "columns_read",
+    "condition",
     "counting",
     "counting_left_out",
     "counting_undeclared",
     "mistaken_columns",
 ]
+
+
+Columns: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By table the source's columns, lower case, with their DuckDB types."""
+
+_APART: Final = 1_000_000  # keeps the numbers of axes of tables in one statement apart
 
 
 def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
@@ -42,50 +50,116 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
 
 
 def counting(
-    table: Table, columns: Mapping[str, str], key: bytes, rows: Rows
+    table: Table, columns: Columns, key: bytes, rows: Mapping[str, Rows]
 ) -> tuple[str, dict[str, Any]]:
     """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
     Where rows stand for several records, they also return whether some number of records is
     ``missing``, ``negative`` or ``excessive``; where there are privacy units, a number ``units``
     that depends on which units the cell's rows are of.
 
+    ``columns`` and ``rows`` are those of all tables that are read, by table.
+
     A privacy unit keeps at most ``max_rows`` of its rows, chosen under ``key`` before they are
-    coded (`bounding`). A row whose unit is NULL belongs to no unit and is left out.
+    coded (`bounding`). A row whose unit is NULL belongs to no unit and is left out. The rows kept
+    of a keyed table get the codes of the head's one row of their unit, as the head counts it. Where
+    it counts none they get code 1, not found, and code 0 on the other axes, which no answer shows.
 
     Raises what `columns_read` does.
     """
-    attributes = table.domain.attributes
-    reads = [f"{_read(table, axis, columns)} AS v{axis}" for axis in range(len(attributes))]
-    codings = [code(axis, attribute) for axis, attribute in enumerate(attributes)]
-    cells = [f"c{axis}" for axis in range(len(attributes))]
-    coded = [f"{c.expression} AS {cell}" for c, cell in zip(codings, cells, strict=True)]
+    own, parameters = _coded(table, columns, rows)
+    cells = [f"c{axis}" for axis in range(len(table.cells.attributes))]
+    mine = rows[table.name]
+    counted = f"{mine.counted()} AS n" if table.count is None else _weighted(mine)
+    if table.privacy_unit.column is not None:
+        parameters["key"] = key
+        counted += ", coalesce(CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
+    if table.head is not None:
+        first = len(table.domain.attributes) + 1
+        others, more = _coded(table.head, columns, rows, first)
+        found = [f"CASE WHEN head.unit IS NULL THEN 1 ELSE 0 END AS c{first - 1}"]
+        found += [f"coalesce(head.{cell}, 0) AS {cell}" for cell in cells[first:]]
+        own = (
+            f"SELECT own.*, {', '.join(found)} FROM ({own}) AS own LEFT JOIN ({others}) AS head"
+            f" ON {_same_unit(table, columns, 'own', 'head')}"
+        )
+        parameters |= more
+    return f"SELECT {', '.join(cells)}, {counted} FROM ({own}) GROUP BY ALL", parameters
+
+
+def _coded(
+    table: Table,
+    columns: Columns,
+    rows: Mapping[str, Rows],
+    first: int = 0,
+    where: str | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """SQL and parameters for the rows that are counted: their codes, from the axis number ``first``
+    on, their unit, and how many records they stand for. ``where`` selects some of these rows."""
+    own, mine, unit = columns[table.name], rows[table.name], table.privacy_unit
+    attributes = list(enumerate(table.domain.attributes))
+    reads = [f"{_read(table, axis, own)} AS v{first + axis}" for axis in range(len(table.columns))]
+    codings = [code(first + axis, attribute) for axis, attribute in attributes]
+    coded = [f"{c.expression} AS c{first + axis}" for axis, c in enumerate(codings)]
     # DuckDB would compute a cell twice, for the condition and for the group.
-    kept = [f"{c} IS NOT NULL" for c, a in zip(cells, attributes, strict=True) if not a.complete]
-    counted = f"{rows.counted()} AS n"
+    kept = [f"c{first + axis} IS NOT NULL" for axis, a in attributes if not a.complete]
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
-        reads.append(f"{_weight(table, columns)} AS weight")
+        reads.append(f"{_weight(table, own)} AS weight")
         coded.append("weight")
-        counted = _weighted(rows)
-    if rows.number is not None:
-        reads.append(rows.number)
-        coded.append(rows.number)
-    if table.privacy_unit.column is not None:
-        unit = _unit(table, columns)
-        hashes = hashed(rows, unit, columns, table.privacy_unit.max_rows)
-        reads += [f"{unit} AS unit", f"{hashes} AS hash"]
-        parameters["key"] = key
-        coded.append(f"{unit_number(columns[table.privacy_unit.column.lower()])} AS identity")
-        counted += ", coalesce(CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
-    record = f"SELECT {', '.join(reads)} FROM {rows.relation} AS origin"
-    if table.privacy_unit.column is not None:
-        values = [f"v{axis}" for axis in range(len(attributes))]
-        record = kept_rows(record, values, table.privacy_unit.max_rows)
+    if mine.number is not None:
+        reads.append(mine.number)
+        coded.append(mine.number)
+    if unit.column is not None:
+        name = _unit(table, own)
+        reads += [f"{name} AS unit", f"{hashed(mine, name, own, unit.max_rows)} AS hash"]
+        coded += ["unit", f"{unit_number(own[unit.column.lower()])} AS identity"]
+    if where is not None:
+        reads.append(f"{condition(where)} AS met")
+        coded.append("met")
+        kept.append("met")
+    record = f"SELECT {', '.join(reads)} FROM {mine.relation} AS origin"
+    if unit.column is not None:
+        values = [f"v{first + axis}" for axis in range(len(table.columns))]
+        record = kept_rows(record, values, unit.max_rows)
+    for number, one in enumerate(table.per_unit.values()):
+        counted = table.counted[one.count]
+        axis = first + len(table.columns) + number
+        others, more = _coded(counted, columns, rows, _APART * (axis + 1), one.where)
+        record = (
+            f"SELECT record.*, coalesce(counted.n, 0) AS v{axis} FROM ({record}) AS record LEFT"
+            f" JOIN (SELECT unit, count(*) AS n FROM ({others}) GROUP BY unit) AS counted"
+            f" ON {_same_unit(counted, columns, 'counted', 'record')}"
+        )
+        parameters |= more
     joins = " ".join(c.join for c in codings)
     coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    records = f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept or ['TRUE'])}"
-    sql = f"SELECT {', '.join(cells)}, {counted} FROM ({records}) GROUP BY ALL"
-    return sql, parameters
+    return f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept or ['TRUE'])}", parameters
+
+
+def condition(where: str) -> str:
+    """A condition of the custodian's on a row of the source; where it fails, it is not met."""
+    return f"TRY((\n{where}\n)) IS TRUE"
+
+
+def _same_unit(table: Table, columns: Columns, own: str, other: str) -> str:
+    """The condition that a row of a keyed table, in ``own``, and one of its head, in ``other``, are
+    of the same unit.
+
+    Raises SourceError where the types of their columns do not show when two values are the same.
+    """
+    column, head, head_column = table.key or Key("", "", "")
+    place = f"tables.{table.name}.keys.{column}"
+    kinds = _type(place, column, columns[table.name]), _type(place, head_column, columns[head])
+    if kinds[0] == kinds[1]:
+        return f"{own}.unit = {other}.unit"
+    if INTEGERS.issuperset(kinds):
+        return f"CAST({own}.unit AS HUGEINT) = CAST({other}.unit AS HUGEINT)"
+    first, second = (kind.split("(")[0] for kind in kinds)
+    raise SourceError(
+        f"{place}: the column is {first}, and {head}.{head_column} is {second}: when they are the"
+        " same unit is not defined",
+        hint="Cast one of them in a SELECT given as the table's from.",
+    )
 
 
 def _weighted(rows: Rows) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import duckdb
 import numpy as np
 
 from tallyveil.cube.counting import (
+    Columns,
     columns_read,
+    condition,
     counting,
     counting_left_out,
     counting_undeclared,
@@ -18,10 +22,11 @@ from tallyveil.cube.counting import (
 )
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.reading import truncates
-from tallyveil.cube.sources import OpenSource, Passed, opened
+from tallyveil.cube.sources import OpenSource, Passed, Rows, failed, opened, words
 from tallyveil.errors import SourceError
 from tallyveil.policy import Attribute, Domain, Policy, Table
 from tallyveil.policy.domain import shown
+from tallyveil.quoting import identifier
 
 __all__ = [
     "Undeclared",
@@ -36,7 +41,8 @@ __all__ = [
 
 def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str, Cube]:
     """Count the cells of every table, from the policy's source or the given open connection.
-    ``key`` chooses the rows of a unit that are counted (`bounding`), and must never change.
+    ``key`` chooses the rows of a unit that are counted (`bounding`), and must never change. All
+    tables are read as of one moment, where the source can do that.
 
     No record makes it fail or changes a message: errors depend only on the schema and on the
     custodian's own SELECT. Where that SELECT itself fails on a record (by an unguarded CAST, for
@@ -49,9 +55,8 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
         for table in policy.tables.values():
             _check_whole(table, found)
         columns = _columns_of(policy, found)
-        return {
-            name: _load(table, found, columns[name], key) for name, table in policy.tables.items()
-        }
+        found.begin()
+        return {name: _load(table, found, columns, key) for name, table in policy.tables.items()}
 
 
 def typed(policy: Policy) -> Policy:
@@ -59,7 +64,8 @@ def typed(policy: Policy) -> Policy:
     a row. Raises SourceError."""
     with opened(policy) as source:
         columns = _columns_of(policy, source)
-    return _with_domains(policy, {n: _domain(t, columns[n]) for n, t in policy.tables.items()})
+    tables = policy.tables.items()
+    return _with_domains(policy, {name: _completed(t, columns[name]).domain for name, t in tables})
 
 
 def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
@@ -102,7 +108,8 @@ def undeclared(policy: Policy) -> dict[str, tuple[int, dict[str, Undeclared]]]:
 
 
 def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undeclared]]:
-    columns, attributes = source.schema(table.origin, table.origin_key), table.domain.attributes
+    columns = source.schema(table.origin, table.origin_key)
+    attributes = table.domain.attributes[: len(table.columns)]
     columns_read(table, columns)
     number, each = 0, {}
     for start in range(0, len(attributes), _AT_ONCE):
@@ -142,7 +149,8 @@ def _unmatched(attribute: Attribute, used: list[int] | None) -> tuple[str, ...]:
 
 def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
     """The policy, with ``truncates`` of its attributes set from the source's column types."""
-    return _with_domains(policy, {name: cube.domain for name, cube in cubes.items()})
+    domains = {name: Domain(name, cube.domain.own) for name, cube in cubes.items()}
+    return _with_domains(policy, domains)
 
 
 def _with_domains(policy: Policy, domains: Mapping[str, Domain]) -> Policy:
@@ -172,20 +180,47 @@ def _columns_of(policy: Policy, source: OpenSource) -> dict[str, dict[str, str]]
     return columns
 
 
-def _load(table: Table, source: OpenSource, columns: Mapping[str, str], key: bytes) -> Cube:
-    read, alike = columns_read(table, columns), table.privacy_unit.column is None
-    with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
+def _load(table: Table, source: OpenSource, columns: Columns, key: bytes) -> Cube:
+    heads = [table] if table.head is None else [table, table.head]
+    read = {one.name: one for head in heads for one in (head, *head.counted.values())}
+    with ExitStack() as opened_rows:
+        rows = {
+            name: opened_rows.enter_context(_rows(one, source, columns[name], len(read) > 1))
+            for name, one in read.items()
+        }
+        for head in heads:
+            _check_conditions(head, rows)
         sql, parameters = counting(table, columns, key, rows)
-        found = rows.connection.execute(sql, parameters).fetchnumpy()
-    codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.columns)))
+        found = rows[table.name].connection.execute(sql, parameters).fetchnumpy()
+    codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.cells.attributes)))
     if table.count is not None:
         _check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
-    domain = _domain(table, columns)
     units = np.asarray(found["units"], dtype=np.int64) if "units" in found else None
-    return Cube(domain, codes, counts, units)
+    return Cube(_cells(table, columns), codes, counts, units)
+
+
+@contextmanager
+def _rows(
+    table: Table, source: OpenSource, columns: Mapping[str, str], together: bool
+) -> Iterator[Rows]:
+    """The rows of the source that are counted. Those that can be read once are copied, if others
+    are read ``together`` with them."""
+    read, alike = columns_read(table, columns), table.privacy_unit.column is None
+    with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
+        if not together or rows.again:
+            yield rows
+            return
+        copy = identifier(f"rows of {table.name}")
+        rows.connection.execute(f"CREATE TEMP TABLE {copy} AS FROM {rows.relation}")
+    try:
+        yield Rows(rows.connection, copy, rows.number, again=True)
+    except duckdb.Error as error:
+        raise failed(table.origin_key, error) from None
+    finally:
+        rows.connection.execute(f"DROP TABLE IF EXISTS {copy}")
 
 
 _MISTAKES = MappingProxyType(
@@ -209,14 +244,37 @@ def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
         )
 
 
-def _domain(table: Table, columns: Mapping[str, str]) -> Domain:
-    """The table's domain, completed from the types of the source's columns."""
-    read = zip(table.domain.attributes, table.columns, strict=True)
-    attributes = tuple(
-        replace(attribute, truncates=truncates(attribute, columns[column.lower()]))
-        for attribute, column in read
-    )
-    return replace(table.domain, attributes=attributes)
+def _cells(table: Table, columns: Columns) -> Domain:
+    """The axes of the table's cells, completed from the types of the source's columns."""
+    if table.head is not None:
+        table = table.sharing(_completed(table.head, columns[table.head.name]))
+    return _completed(table, columns[table.name]).cells
+
+
+def _completed(table: Table, columns: Mapping[str, str]) -> Table:
+    attributes = list(table.domain.attributes)
+    for axis, column in enumerate(table.columns):
+        finer = truncates(attributes[axis], columns[column.lower()])
+        attributes[axis] = replace(attributes[axis], truncates=finer)
+    return table.model_copy(update={"domain": Domain(table.name, tuple(attributes))})
+
+
+def _check_conditions(table: Table, rows: Mapping[str, Rows]) -> None:
+    """Raises SourceError for a condition of a count per unit that DuckDB cannot understand."""
+    for name, one in table.per_unit.items():
+        if one.where is None:
+            continue
+        counted = rows[one.count]
+        try:
+            counted.connection.execute(
+                f"DESCRIBE SELECT {condition(one.where)} FROM {counted.relation} AS origin"
+            )
+        except duckdb.Error as error:
+            raise SourceError(
+                f"tables.{table.name}.per_unit.{name}.where: DuckDB cannot evaluate it on a row of"
+                f" {one.count} ({type(error).__name__})",
+                detail=words(error),
+            ) from None
 
 
 def _check_whole(table: Table, source: OpenSource) -> None:

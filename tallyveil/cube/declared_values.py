@@ -18,6 +18,7 @@ from tallyveil.cube.sources import Passed
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Source, Table
 from tallyveil.policy.axes import AttributeDeclaration
+from tallyveil.policy.tables import related
 
 __all__ = ["with_values"]
 
@@ -39,7 +40,7 @@ def with_values(policy: Policy, source: Passed = None) -> Policy:
     public = MappingProxyType({name: policy.public[name] for name in named})
     read = load_public(policy.model_copy(update={"public": public}), source)
     tables = {name: _filled(table, policy.source, read) for name, table in policy.tables.items()}
-    return policy.model_copy(update={"tables": MappingProxyType(tables)})
+    return policy.model_copy(update={"tables": MappingProxyType(related(tables))})
 
 
 def _filled(table: Table, source: Source | None, public: dict[str, pa.Table]) -> Table:

@@ -23,10 +23,11 @@ from tallyveil.cube.steps import distance
 from tallyveil.policy import Attribute
 from tallyveil.quoting import identifier
 
-__all__ = ["read", "read_count", "truncates"]
+__all__ = ["INTEGERS", "read", "read_count", "truncates"]
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _WIDE = {"UBIGINT", "HUGEINT"}
+INTEGERS = _SMALL | _WIDE
 _FLOATS = {"FLOAT", "DOUBLE"}
 _TEXT = {"VARCHAR", "ENUM", "JSON", "UHUGEINT", "BIGNUM", '"NULL"'}
 _STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}

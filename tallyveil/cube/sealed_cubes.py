@@ -41,9 +41,11 @@ class SealedCubes:
         self._key = key
 
     def read_all(self, policy: Policy) -> dict[str, Cube]:
-        """The cubes that were kept, as `read`."""
+        """The cubes of all tables, as `read`; none if one is missing, since all are counted as of
+        one moment."""
         found = {name: self.read(table) for name, table in policy.tables.items()}
-        return {name: cube for name, cube in found.items() if cube is not None}
+        kept = {name: cube for name, cube in found.items() if cube is not None}
+        return kept if len(kept) == len(found) else {}
 
     def read(self, table: Table) -> Cube | None:
         """The cube that was kept for this declaration of the table; None if there is none.
@@ -149,7 +151,8 @@ def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
     if header["declaration"] != table.fingerprint:
         return None
     counts, *codes = (np.fromfile(file, kind, header["cells"]) for kind in header["types"])
-    units = codes.pop() if len(codes) > len(table.domain.attributes) else None
-    attributes = zip(table.domain.attributes, header["truncates"], strict=True)
-    domain = replace(table.domain, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
+    units = codes.pop() if len(codes) > len(table.cells.attributes) else None
+    cells = table.cells
+    attributes = zip(cells.attributes, header["truncates"], strict=True)
+    domain = replace(cells, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
     return Cube(domain, tuple(codes), counts.astype(np.int64), units)

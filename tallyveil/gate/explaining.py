@@ -206,26 +206,26 @@ def together(quotes: Sequence[TableQuote]) -> Iterator[str]:
     by_budget: dict[tuple[str, str | None], list[TableQuote]] = {}
     for quote in quotes:
         by_budget.setdefault((quote.table, quote.analyst), []).append(quote)
-    for (table, analyst), own in by_budget.items():
+    for (_, analyst), own in by_budget.items():
         whose = "" if analyst is None else f"{analyst}'s share of "
         cost, before = sum(quote.cost for quote in own), own[0].remaining_before
         fits = "" if cost <= before else ", so not all may fit"
         yield (
-            f"Together at most: {own[0].measure} {at_most(Fraction(cost))} of {whose}{table}'s"
-            f" budget; {at_least(before)} remains{fits}"
+            f"Together at most: {own[0].measure} {at_most(Fraction(cost))} of {whose}"
+            f"{own[0].owner}'s budget; {at_least(before)} remains{fits}"
         )
 
 
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:
     if forecast.quote is None:
         yield "Cost: nothing"
-        yield from (remaining(accountant, table, analyst) for table in plan.workloads)
+        yield from dict.fromkeys(remaining(accountant, t, analyst) for t in plan.workloads)
         return
     for quote in (*forecast.quote.shares, *forecast.quote.tables):
         whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "
         after = f", {at_least(quote.remaining_after)} after"
         yield (
-            f"Cost: {quote.measure} {at_most(quote.cost)} of {whose}{quote.table}'s budget; "
+            f"Cost: {quote.measure} {at_most(quote.cost)} of {whose}{quote.owner}'s budget; "
             f"{at_least(quote.remaining_before)} remains"
             + (after if quote.allowed else ": it would be refused")
         )

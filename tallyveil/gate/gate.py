@@ -92,7 +92,7 @@ def accounts(
     ``reads`` has the relations of the source that each table reads."""
     return {
         name: Account(
-            table.domain,
+            table.cells,
             table.neighbours,
             table.privacy_unit.max_rows,
             _amount(table.budget),
@@ -104,8 +104,9 @@ def accounts(
             _shares(policy, name),
             table.limits,
             table.beside,
-            reads.get(name, frozenset()),
+            reads.get(name, frozenset()) | reads.get(table.payer, frozenset()),
             table.declaration(),
+            None if table.head is None else table.head.name,
         )
         for name, table in policy.tables.items()
     }
@@ -159,8 +160,7 @@ class Gate(Shared):
             if policy.cubes is not None and source is None:
                 self._sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
             kept = {} if self._sealed is None else self._sealed.read_all(policy)
-            known = len(kept) == len(policy.tables)
-            self.accounts = accounts(policy, {} if known else relations_read(policy, source))
+            self.accounts = accounts(policy, {} if kept else relations_read(policy, source))
             self._budgets = budgets
             self._load(policy, given, kept, time_limit, opened)
             opened.pop_all()
@@ -176,17 +176,14 @@ class Gate(Shared):
         opened: ExitStack,
     ) -> None:
         # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
-        others = {name: table for name, table in policy.tables.items() if name not in kept}
-        to_count = policy.model_copy(update={"tables": others})
-        counted = load_cubes(to_count, source, key=self._ledger.key("rows")) if others else {}
-        cubes = {name: kept.get(name) or counted[name] for name in policy.tables}
+        cubes = kept or load_cubes(policy, source, key=self._ledger.key("rows"))
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
         self.digests = {name: cube.digest for name, cube in cubes.items()}
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
-        if self._sealed is not None:
-            for name, cube in counted.items():
+        if self._sealed is not None and not kept:
+            for name, cube in cubes.items():
                 self._sealed.write(policy.tables[name], cube)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
@@ -194,7 +191,7 @@ class Gate(Shared):
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
-        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql)
+        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql, policy.keys)
         self._publish(cubes, public)
         self._open_decision(cubes)
 

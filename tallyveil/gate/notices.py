@@ -63,7 +63,8 @@ def notice(
         parts.append(_widths({error.reach(confidence)[1] for error in ranged}, confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
         parts.append("such answers are biased and need not add up")
-    parts += [remaining(accountant, table, request.analyst) for table in request.workloads]
+    left = (remaining(accountant, table, request.analyst) for table in request.workloads)
+    parts += dict.fromkeys(left)
     hints = [_unknown(missing, height)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)
     if answered.apart:

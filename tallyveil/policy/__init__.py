@@ -5,7 +5,7 @@ whole file, and `policy_file` reads it. A policy with a mistake is refused, with
 mistake; so is a key that this version does not enforce.
 """
 
-from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.policy.domain import Attribute, Domain, Key
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.policy import Defaults, Policy
 from tallyveil.policy.policy_file import load_policy, parse_policy, read_policy
@@ -16,6 +16,7 @@ from tallyveil.policy.table_keys import (
     CountRange,
     InferenceControl,
     Invariant,
+    PerUnit,
     PrivacyUnit,
 )
 from tallyveil.policy.tables import PublicTable, Source, Table
@@ -30,7 +31,9 @@ __all__ = [
     "Domain",
     "InferenceControl",
     "Invariant",
+    "Key",
     "Limits",
+    "PerUnit",
     "Policy",
     "PrivacyUnit",
     "PublicTable",

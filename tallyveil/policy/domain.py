@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tallyveil.cache import cached_property
 
-__all__ = ["Attribute", "Domain", "Neighbours", "Step", "Value", "shown"]
+__all__ = ["Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "shown"]
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
 """Neighbouring tables differ by one record added or removed, or by one record replaced."""
@@ -64,6 +64,9 @@ class Attribute:
     ``step`` is the distance of two cells of a range whose values are rounded to them when they are
     read: what the source holds between two steps is no value of the table. With ``rounds``, a
     predicate may compare the attribute with a constant between two steps.
+
+    ``joined``: it is an axis of the table's cells, but an attribute of another table's row of the
+    same unit, and no column of this table.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Attribute:
     rounds: bool = False
     represented: bool = False
     prefix: int | None = None
+    joined: bool = False
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -168,6 +172,11 @@ class Domain:
         return tuple(a.name for a in self.attributes)
 
     @property
+    def own(self) -> tuple[Attribute, ...]:
+        """The attributes that are columns of the table itself."""
+        return tuple(a for a in self.attributes if not a.joined)
+
+    @property
     def size(self) -> int:
         """n, the number of cells of the cube."""
         return math.prod(a.size for a in self.attributes)
@@ -193,3 +202,20 @@ class Domain:
         if unknown:
             raise KeyError(", ".join(sorted(unknown)))
         return tuple(a for a in self.attributes if a.name in wanted)
+
+
+class Key(NamedTuple):
+    """``column`` of a keyed table names the unit, as ``head_column`` does in the table ``head``."""
+
+    column: str
+    head: str
+    head_column: str
+
+    @property
+    def found(self) -> str:
+        """The name of the axis that says whether the head has a counted row of the unit."""
+        return self.axis(f"{self.head_column} found")
+
+    def axis(self, name: str) -> str:
+        """The name of the axis of an attribute of the head. No declared name has a dot."""
+        return f"{self.head}.{name}"

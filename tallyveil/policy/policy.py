@@ -12,11 +12,13 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
 
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
+from tallyveil.policy.domain import Key
 from tallyveil.policy.mistakes import dotted, nearest, written
 from tallyveil.policy.server_options import CatalogChoice, Serving
+from tallyveil.policy.shared_units import key_conflicts, per_unit_conflicts
 from tallyveil.policy.sql_names import name_mistake
 from tallyveil.policy.table_keys import Budget, Share
-from tallyveil.policy.tables import PublicTable, Source, Table
+from tallyveil.policy.tables import PublicTable, Source, Table, related
 from tallyveil.policy.value_checks import (
     Confidence,
     Epsilon,
@@ -157,12 +159,23 @@ class Policy(Declaration):
     def view_sql(self) -> dict[str, str]:
         return {name: view.sql for name, view in self.views.items()}
 
+    @property
+    def keys(self) -> dict[str, Key]:
+        """The keys of keyed tables."""
+        return {name: table.key for name, table in self.tables.items() if table.key is not None}
+
+    def sharing(self, table: str) -> list[str]:
+        """Return the tables that have the same budget, of which the table is one."""
+        payer = self.tables[table].payer
+        return [name for name, one in self.tables.items() if one.payer == payer]
+
     def share(self, analyst: str, table: str) -> Budget | None:
         """Return the most that the analyst's purchases of a table may cost; None for nothing."""
-        share, _ = self.analysts[analyst].share(table)
+        payer = self.tables[table].payer
+        share, _ = self.analysts[analyst].share(payer)
         if share is None:
             return None
-        delta = self.tables[table].budget.delta
+        delta = self.tables[payer].budget.delta
         return Budget(epsilon=share.epsilon, rho=share.rho, delta=delta)
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
@@ -174,7 +187,10 @@ class Policy(Declaration):
                     yield conflict(text, kind, name)
                 taken.setdefault(name, kind)
         for name, table in self.tables.items():
-            if self.defaults.targets == ["rho"] and table.budget.pure:
+            yield from per_unit_conflicts(name, table, self.tables)
+            if table.keys:
+                yield from key_conflicts(name, table, self.tables)
+            elif self.defaults.targets == ["rho"] and table.budget.pure:
                 yield conflict(
                     f"expected epsilon or half_width: the budget of tables.{name} is in ε alone",
                     "defaults",
@@ -209,11 +225,14 @@ class Policy(Declaration):
             if name not in self.tables:
                 text = f"there is no such table; {nearest(name, self.tables)}"
                 yield conflict(text, "analysts", analyst, "tables", name)
+            elif (key := self.tables[name].key) is not None:
+                text = f"expected a share of {key.head}, whose budget it shares"
+                yield conflict(text, "analysts", analyst, "tables", name)
         for name, table in self.tables.items():
-            share, key = own.share(name)
-            if share is not None:
+            share, place = own.share(name)
+            if share is not None and not table.keys:
                 owner = dotted(("tables", name, "budget"))
-                yield from _against(share, table.budget, owner, ("analysts", analyst, *key))
+                yield from _against(share, table.budget, owner, ("analysts", analyst, *place))
 
     @model_validator(mode="after")
     def _complete(self, info: ValidationInfo) -> Self:
@@ -222,7 +241,7 @@ class Policy(Declaration):
         if source is not None:
             named = (name for table in self.tables.values() for name in table.source_columns)
             source = source.model_copy(update={"columns": tuple(dict.fromkeys(named))})
-        tables = {name: table.named(name, source) for name, table in self.tables.items()}
+        tables = related({name: table.named(name, source) for name, table in self.tables.items()})
         public = {name: table.named(name) for name, table in self.public.items()}
         defaults = self.defaults
         if not defaults.targets:

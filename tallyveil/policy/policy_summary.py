@@ -46,7 +46,11 @@ def summary(policy: Policy) -> list[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield (f"table {table.name}: {table.domain.size:,} cells, budget {_budget(table.budget)}")
+    budget = _budget(table.budget) if table.head is None else f"that of {table.head.name}"
+    yield (f"table {table.name}: {table.domain.size:,} cells, budget {budget}")
+    if table.key is not None:
+        column, head, other = table.key
+        yield f"  has the units of {head}, to be joined ON {table.name}.{column} = {head}.{other}"
     if table.mechanisms is not None:
         yield f"  mechanisms: {', '.join(table.mechanisms)}"
     if table.count_range is not None:
@@ -59,13 +63,18 @@ def _table(table: Table) -> Iterator[str]:
     yield f"  protects: {_unit(table)}"
     if table.count is not None:
         yield f"  each row of the source counts as many records as its {table.count}"
-    for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
+    for attribute, column in zip(table.domain.attributes, table.columns, strict=False):
         name = attribute.name if column == attribute.name else f"{attribute.name} (from {column})"
         yield f"  {name}: {_axis(attribute)}; {_outside(attribute)}; {_null(attribute)}"
-    if table.domain.complete:
+    for name, rows in table.per_unit.items():
+        where = "" if rows.where is None else f" WHERE {' '.join(rows.where.split())}"
+        most = table.domain[name].size - 1
+        yield f"  {name}: rows of the unit that {rows.count} counts{where}, 0 to {most}"
+    own = table.domain.attributes[: len(table.columns)]
+    if all(attribute.complete for attribute in own):
         yield f"  every record has a cell: count(*) counts {_counted(table)}"
     else:
-        left = ", ".join(a.name for a in table.domain.attributes if not a.complete)
+        left = ", ".join(attribute.name for attribute in own if not attribute.complete)
         yield f"  records without a cell are not counted; attributes that allow this: {left}"
     for one in table.exact:
         yield f"  exact, free and without protection: {' '.join(one.source.split())}"
@@ -103,7 +112,8 @@ def _budget(budget: Budget) -> str:
 
 def _analysts(policy: Policy) -> Iterator[str]:
     for name in policy.analysts:
-        shares = ((table, policy.share(name, table)) for table in policy.tables)
+        own = (table for table in policy.tables if not policy.tables[table].keys)
+        shares = ((table, policy.share(name, table)) for table in own)
         amounts = "; ".join(f"{_budget(share)} of {table}" for table, share in shares if share)
         yield f"analyst {name} may spend: {amounts}"
     if policy.analysts:

@@ -25,7 +25,15 @@ from tallyveil.policy.value_checks import (
     is_integer,
 )
 
-__all__ = ["Budget", "CountRange", "InferenceControl", "Invariant", "PrivacyUnit", "Share"]
+__all__ = [
+    "Budget",
+    "CountRange",
+    "InferenceControl",
+    "Invariant",
+    "PerUnit",
+    "PrivacyUnit",
+    "Share",
+]
 
 
 class PrivacyUnit(Declaration):
@@ -51,6 +59,19 @@ class PrivacyUnit(Declaration):
                 f'{" and ".join(missing)} missing; expected "row" or'
                 ' { column = "…", max_rows = 3 }'
             )
+
+
+class PerUnit(Declaration):
+    """An attribute that says how many rows of its unit the table ``count`` counts: all, or those
+    that meet ``where``, a condition in the source's SQL on columns of that table. More than
+    ``at_most`` are counted as so many.
+    """
+
+    count: str = Field(description='the name of a table with a key to this one, such as "visit"')
+    where: str | None = Field(
+        default=None, min_length=1, description="a condition in quotes, such as \"ward = 'north'\""
+    )
+    at_most: LargestCount | None = Field(default=None, description="a whole number")
 
 
 class CountRange(Declaration):

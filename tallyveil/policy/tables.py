@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Self, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
-from pydantic_core import InitErrorDetails
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from tallyveil.cache import cached_property
 from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
-from tallyveil.policy.domain import Domain, Neighbours
+from tallyveil.policy.domain import Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query, relative
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import without_passwords, written
 from tallyveil.policy.postgresql_url import database_of
+from tallyveil.policy.shared_units import joined_axes, per_unit_axes
 from tallyveil.policy.source_kinds import FORMATS, OBJECT_STORE, SUPPORTED, SourceKind, source_kind
 from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
@@ -25,6 +28,7 @@ from tallyveil.policy.table_keys import (
     CountRange,
     InferenceControl,
     Invariant,
+    PerUnit,
     PrivacyUnit,
 )
 from tallyveil.policy.value_checks import (
@@ -34,10 +38,11 @@ from tallyveil.policy.value_checks import (
     PolicyPlace,
     SourceFormat,
     SourceUrl,
+    TableColumn,
     TableNames,
 )
 
-__all__ = ["PublicTable", "Source", "Table"]
+__all__ = ["PublicTable", "Source", "Table", "related"]
 
 
 class Source(Declaration):
@@ -139,7 +144,8 @@ class _Relation(Declaration):
 class Table(_Relation):
     """One protected table.
 
-    - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``.
+    - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``. The attributes after
+      these are the counts ``per_unit``, of the tables ``counted`` that have a key to this one.
     - ``neighbours``: neighbouring tables differ in one privacy unit, added or removed
       (``add_remove``) or exchanged for another (``replace``).
     - ``left_out``: as `SourceKind.left_out`; None for a table in memory.
@@ -151,6 +157,8 @@ class Table(_Relation):
     - ``beside``: tables in the ledger, of the same rows or from former policies. The custodian
       accepts that this table has a budget of its own in addition to theirs.
     - ``invariants``: those that the custodian declares; `exact` has all.
+    - ``keys``: the column of the privacy unit, with the table and column of the same units whose
+      budget this table shares; ``head`` is that table (`shared_units`).
     """
 
     source_url: Derived[str | None] = None
@@ -167,7 +175,14 @@ class Table(_Relation):
         description="the name of the column with the number of records that a row stands for",
     )
     neighbours: Neighbours = Field(default="add_remove", description='"add_remove" or "replace"')
-    budget: Budget = Field(description="a budget such as { epsilon = 3.0 }")
+    keys: Named[str, TableColumn] = Field(
+        default_factory=dict, description='a key such as { pid = "person.pid" }'
+    )
+    head: Derived[Table | None] = None
+    counted: Derived[Mapping[str, Table]] = Field(default_factory=dict, exclude=True)
+    budget: Budget = Field(
+        default=None, validate_default=True, description="a budget such as { epsilon = 3.0 }"
+    )
     mechanisms: MechanismNames | None = None
     count_range: CountRange | None = Field(
         default=None, description='a whole number or { at_most = 20, by = ["household"] }'
@@ -184,11 +199,24 @@ class Table(_Relation):
     attributes: Named[_AttributeName, AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
     )
+    per_unit: Named[_AttributeName, PerUnit] = Field(
+        default_factory=dict, description='attributes such as visits = { count = "visit" }'
+    )
     invariants: tuple[Invariant, ...] = Field(
         default=(),
         strict=False,
         description='tables such as [[tables.person.invariants]] with sql = "SELECT …"',
     )
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _shared(cls, value: Any, info: ValidationInfo) -> Any:
+        """A keyed table has its head's budget, which is inserted once the head is known."""
+        if value is not None:
+            return value
+        if info.data.get("keys", True):  # wrong keys are reported as such
+            return Budget(epsilon=Fraction(1))
+        raise PydanticKnownError("missing")
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
         if self.count is not None and self.privacy_unit.column is not None:
@@ -197,15 +225,16 @@ class Table(_Relation):
                 " that stands for several records cannot name the unit of each."
             )
         seen: dict[str, str] = {}
-        for name, declared in self.attributes.items():
+        for name in (*self.attributes, *self.per_unit):
             # Names that differ only in case are equal to DuckDB.
             other = seen.setdefault(name.lower(), name)
             if other != name:
                 yield conflict(
                     f"expected a name that differs from {other} in more than upper and lower case",
-                    "attributes",
+                    "attributes" if name in self.attributes else "per_unit",
                     name,
                 )
+        for name, declared in self.attributes.items():
             if self.count is not None and (declared.column or name).lower() == self.count.lower():
                 # One more record in a row would move the row's other records to another cell.
                 yield conflict(
@@ -234,6 +263,34 @@ class Table(_Relation):
                 "origin": self.origin or name,
             }
         )
+
+    def sharing(self, head: Table) -> Self:
+        """Return the table with its ``head``, whose budget it shares."""
+        return self.model_copy(update={"head": head, "budget": head.budget})
+
+    def counting(self, tables: Mapping[str, Table]) -> Self:
+        """Return the table with its attributes ``per_unit``, which count rows of ``tables``."""
+        counted = {one.count: tables[one.count] for one in self.per_unit.values()}
+        axes = per_unit_axes(self.per_unit, counted)
+        domain = Domain(self.name, (*self.domain.attributes, *axes))
+        return self.model_copy(update={"domain": domain, "counted": MappingProxyType(counted)})
+
+    @property
+    def key(self) -> Key | None:
+        """The key of a keyed table."""
+        return next((Key(column, *key) for column, key in self.keys.items()), None)
+
+    @property
+    def payer(self) -> str:
+        """The name of the table that has the budget: its own, or its head's."""
+        return self.name if self.head is None else self.head.name
+
+    @property
+    def cells(self) -> Domain:
+        """The axes by which its rows are counted: the domain's, and its head's attributes."""
+        key, head = self.key, self.head
+        joined = () if key is None or head is None else joined_axes(key, head)
+        return Domain(self.name, (*self.domain.attributes, *joined))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -303,25 +360,43 @@ class Table(_Relation):
         the budget, the range of counts, the inference control, the limits and the defaults, which
         the custodian may change later.
         """
+        names = [self, *self.counted.values()]
+        if self.head is not None:
+            names = [self, self.head, *self.head.counted.values()]
+        keys: dict[str, Any] = {"tables": {one.name: one._declared() for one in names}}
+        if self.source_url is not None:
+            keys = {"source": {"url": self.source_url}, **keys}
+        return canonical(keys, secrets=secrets)
+
+    def _declared(self) -> dict[str, Any]:
         if any(one.kind == UNREAD for one in self.domain.attributes):
             raise ValueError(f"values of table {self.name} are not read yet")
         unit = self.privacy_unit
-        table = {
+        given = {
+            "count": self.count,
+            "keys": {column: ".".join(key) for column, key in self.keys.items()},
+            "per_unit": self.per_unit,
+        }
+        return {name: value for name, value in given.items() if value} | {
             "from": query(self.origin),
             "privacy_unit": "row" if unit.column is None else unit,
             "neighbours": self.neighbours,
             "attributes": {name: one.keys(name) for name, one in self.attributes.items()},
         }
-        counted = {} if self.count is None else {"count": self.count}
-        keys: dict[str, Any] = {"tables": {self.name: counted | table}}
-        if self.source_url is not None:
-            keys = {"source": {"url": self.source_url}, **keys}
-        return canonical(keys, secrets=secrets)
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of the `declaration`."""
         return digest(self.declaration(secrets=True))
+
+
+def related(tables: Mapping[str, Table]) -> dict[str, Table]:
+    """The tables, completed by what follows from the keys between them."""
+    found = {name: table.counting(tables) for name, table in tables.items()}
+    for name, table in found.items():
+        if table.key is not None:
+            found[name] = table.sharing(found[table.key.head])
+    return found
 
 
 class PublicTable(_Relation):

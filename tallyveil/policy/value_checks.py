@@ -48,6 +48,7 @@ __all__ = [
     "Rho",
     "SourceFormat",
     "SourceUrl",
+    "TableColumn",
     "TableNames",
     "exact_number",
     "is_integer",
@@ -226,7 +227,16 @@ def _data(value: Any) -> str:
     )
 
 
+def _table_column(value: Any) -> tuple[str, str]:
+    """Split ``table.column`` at the first point into its parts."""
+    table, _, column = value.partition(".") if isinstance(value, str) else ("", "", "")
+    if not table or not column:
+        raise wrong('expected a protected table and its column, such as "person.pid"')
+    return table, column
+
+
 PublicColumn: TypeAlias = Annotated[tuple[str, str], PlainValidator(_public_column)]
+TableColumn: TypeAlias = Annotated[tuple[str, str], PlainValidator(_table_column)]
 Data: TypeAlias = Annotated[str, PlainValidator(_data)]
 
 

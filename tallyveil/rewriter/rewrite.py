@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Domain, Key
 from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.exact_counts import check_linear
@@ -40,7 +40,7 @@ class Rewriter:
     """Plans statements against the domains of the protected tables.
 
     ``relations`` are the names of the public relations in schema dp, ``public`` has the public
-    tables with their columns' types, and ``views`` the views' SQL.
+    tables with their columns' types, ``views`` the views' SQL, and ``keys`` the keyed tables' keys.
 
     Raises PolicyError for a view that no statement could use.
     """
@@ -51,12 +51,13 @@ class Rewriter:
         relations: frozenset[str] = frozenset(),
         public: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         views: Mapping[str, str] = MappingProxyType({}),
+        keys: Mapping[str, Key] = MappingProxyType({}),
     ) -> None:
-        names = [name for domain in domains.values() for name in domain.names]
+        names = [one.name for domain in domains.values() for one in domain.own]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
         self._parts = ComponentParts()
         self._templates = Templates(self._parts)
-        self._catalog = read_views(Catalog(domains, relations, public), views)
+        self._catalog = read_views(Catalog(domains, relations, public, keys=keys), views)
 
     def parameter_types(
         self, sql: str, dialect: Dialect, declared: Sequence[str | None] = ()

@@ -52,7 +52,8 @@ class Streamed(StreamedSource):
 
 
 def loaded(table: Any, source: Any) -> Cube:
-    return _load(table, source, source.schema(table.origin, table.origin_key), b"key")
+    columns = {table.name: source.schema(table.origin, table.origin_key)}
+    return _load(table, source, columns, b"key")
 
 
 @pytest.mark.parametrize(

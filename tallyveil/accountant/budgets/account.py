@@ -89,6 +89,10 @@ class Account:
     ``shares`` are the analysts' shares of the budget. Each is a cap on this analyst's charges,
     whatever the shares add up to; an analyst without one may not charge. If None, everybody may
     charge, up to the budget.
+
+    ``head`` names the table whose budget and shares hold for this one too, None if it has its own:
+    both have rows of the same units. ``closed``: another process charges that budget for a table
+    that this one does not know, so nothing remains here.
     """
 
     domain: Domain
@@ -105,6 +109,8 @@ class Account:
     beside: tuple[str, ...] = ()
     reads: frozenset[str] = frozenset()
     declared: str = ""
+    head: str | None = None
+    closed: bool = False
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
@@ -126,7 +132,7 @@ class Account:
     @property
     def units(self) -> int:
         """The budget in whole units, rounded down."""
-        return math.floor(self.budget * UNIT)
+        return 0 if self.closed else math.floor(self.budget * UNIT)
 
     @property
     def least_cost(self) -> Fraction:
@@ -161,7 +167,7 @@ class Account:
     def _balance(
         self, budget: Fraction, epsilon: Fraction | None, spent: int, exact: bool
     ) -> Balance:
-        left = from_units(max(0, math.floor(budget * UNIT) - spent))
+        left = from_units(0 if self.closed else max(0, math.floor(budget * UNIT) - spent))
         return Balance(budget, from_units(spent), left, exact, self.measure, self.delta, epsilon)
 
 

@@ -7,7 +7,10 @@ charges before it included,
     Σ ℓ_c(j) over all charges about t         ≤ budget of t
     Σ ℓ_c(j) over those charges by a          ≤ share of a in t
 
-both rounded down to units. Each sum, or a bound on it, is a `Meter`; its docstring says why
+both rounded down to units. Tables that share a unit have one budget, their head's, and so do shares
+of it. A unit has rows in each, so the sum over these tables of the largest loss in each must be
+within it: every release is about one table's counts, so a unit loses at most the sum over tables of
+what it loses in each. Each sum, or a bound on it, is a `Meter`; its docstring says why
 refusing is a valid filter where questions are chosen adaptively, and docs/guarantees.md has the
 proof, for budgets and for shares.
 
@@ -86,6 +89,31 @@ class Filters:
                 other[whose] = other.get(whose, own).after(asked)
         return Filters(self.accounts, meters, other)
 
+    def tables(self, table: str) -> list[str]:
+        """The tables that have the same budget, of which the table is one."""
+        payer = self.payer(table)
+        return [name for name in self.accounts if self.payer(name) == payer]
+
+    def payer(self, table: str) -> str:
+        """The table whose budget and shares hold for the table."""
+        return self.accounts[table].head or table
+
+    def account(self, table: str) -> Account:
+        """The account of the `payer`, or the table's own where only that is known."""
+        return self.accounts.get(self.payer(table), self.accounts[table])
+
+    def spent(self, table: str, analyst: str | None = None) -> int:
+        """What a unit has lost at most of the table's budget, or by the analyst's charges to it."""
+        found = (self.meters.get((name, analyst)) for name in self.tables(table))
+        return sum(meter.spent for meter in found if meter is not None)
+
+    def exact(self, table: str, analyst: str | None = None) -> bool:
+        """Whether some unit has lost what `spent` says, and not only at most that. No single unit
+        need have the highest loss in two tables."""
+        found = (self.meters.get((name, analyst)) for name in self.tables(table))
+        lost = [meter for meter in found if meter is not None and meter.spent]
+        return len(lost) <= 1 and all(meter.exact for meter in lost)
+
     @property
     def as_charged(self) -> Filters:
         """The same, for a dry run of charges that give nothing up: it takes less time."""
@@ -98,11 +126,9 @@ class Filters:
         return Filters(self.accounts, {**self.meters, **own}, other)
 
     def within_shares(self, table: str) -> bool:
-        """Whether no analyst has spent more than a share of a table."""
-        shares = self.accounts[table].shares or {}
-        return all(
-            self.meters[table, analyst].spent <= own.units for analyst, own in shares.items()
-        )
+        """Whether no analyst has spent more than a share of a table's budget."""
+        shares = self.account(table).shares or {}
+        return all(self.spent(table, analyst) <= own.units for analyst, own in shares.items())
 
     def quote(
         self,
@@ -112,57 +138,55 @@ class Filters:
         *,
         custodian: bool = False,
     ) -> Quote:
-        """The quote for ``losses`` by table, given the filters ``after`` them.
+        """The quote for ``losses`` by table, given the filters ``after`` them: one for each budget.
 
-        Where a table has shares, an analyst without one may charge nothing, except the
+        Where a budget has shares, an analyst without one may charge nothing, except the
         ``custodian``.
         """
         alone: dict[str, Meter] = {}
         for table, loss in losses:
             alone[table] = alone.get(table, _empty(self.accounts[table])).after(loss)
-        quotes, shares = [], []
+        costs: dict[str, int] = {}
         for table, meter in alone.items():
-            account, cost = self.accounts[table], meter.spent
-            quotes.append(_quote(account, table, cost, account.units, *_change(self, after, table)))
+            payer = self.payer(table)
+            costs[payer] = costs.get(payer, 0) + meter.spent
+        quotes, shares = [], []
+        for payer, cost in costs.items():
+            table = next(name for name in alone if self.payer(name) == payer)
+            account = self.account(table)
+            quotes.append(self._quote(after, table, cost, account.units))
             if account.shares is None:
                 continue
             share = account.shares.get(analyst)
             if share is not None:
-                change = _change(self, after, table, analyst)
-                shares.append(_quote(account, table, cost, share.units, *change, analyst))
+                shares.append(self._quote(after, table, cost, share.units, analyst))
             elif not custodian:
-                shares.append(_quote(account, table, cost, None, _empty(account), meter, analyst))
+                shares.append(self._quote(after, table, cost, None, analyst))
         return Quote(tuple(quotes), tuple(shares))
+
+    def _quote(
+        self,
+        after: Filters,
+        table: str,
+        cost: int,
+        budget: int | None,
+        analyst: str | None = None,
+    ) -> TableQuote:
+        """The quote of the table's budget or of a share; ``budget`` is None for one that does not
+        exist."""
+        units, spent = 0 if budget is None else budget, after.spent(table, analyst)
+        return TableQuote(
+            table=self.payer(table),
+            cost=from_units(cost),
+            remaining_before=from_units(max(0, units - self.spent(table, analyst))),
+            remaining_after=from_units(max(0, units - spent)),
+            allowed=cost == 0 or (budget is not None and spent <= units),
+            measure=self.accounts[table].measure,
+            analyst=analyst,
+            has_share=budget is not None,
+            tables=tuple(self.tables(table)),
+        )
 
 
 def _empty(account: Account) -> Meter:
     return meter_for(account.relation, account.measure)
-
-
-def _change(
-    before: Filters, after: Filters, table: str, analyst: str | None = None
-) -> tuple[Meter, Meter]:
-    return before.meters[table, analyst], after.meters[table, analyst]
-
-
-def _quote(
-    account: Account,
-    table: str,
-    cost: int,
-    budget: int | None,
-    before: Meter,
-    after: Meter,
-    analyst: str | None = None,
-) -> TableQuote:
-    """One table's quote; ``budget`` is None for a share that does not exist."""
-    units = 0 if budget is None else budget
-    return TableQuote(
-        table=table,
-        cost=from_units(cost),
-        remaining_before=from_units(max(0, units - before.spent)),
-        remaining_after=from_units(max(0, units - after.spent)),
-        allowed=cost == 0 or after.spent <= units,
-        measure=account.measure,
-        analyst=analyst,
-        has_share=budget is not None,
-    )

@@ -23,13 +23,15 @@ from tallyveil.errors import (
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.units import rounded_down, rounded_up, text_down, text_up
 
-__all__ = ["Quote", "Recording", "TableQuote", "cost_text", "exceeded", "report_charge"]
+__all__ = [
+    "Quote", "Recording", "TableQuote", "cost_text", "exceeded", "listed", "report_charge",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TableQuote:
-    """The effect of some charges on one table's budget, or on an analyst's share of it, in
-    ``measure``.
+    """The effect of some charges on the budget of ``table``, or on an analyst's share of it, in
+    ``measure``. All of ``tables`` share that budget.
 
     ``cost`` is their cost by themselves; where other cells have spent more, the remainder falls by
     less. ``analyst`` is the owner of the share, None for the budget itself; ``has_share`` is False
@@ -44,6 +46,24 @@ class TableQuote:
     measure: Measure = "epsilon"
     analyst: str | None = None
     has_share: bool = True
+    tables: tuple[str, ...] = ()
+
+    @property
+    def budget(self) -> str:
+        """Which budget it is, for messages."""
+        names = [f'"{name}"' for name in self.tables]
+        return f"the budget of table{'s' if len(names) > 1 else ''} {listed(names)}"
+
+    @property
+    def owner(self) -> str:
+        """Whose budget it is, for messages."""
+        return listed(self.tables)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names, joined by "and"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,7 @@ def cost_text(quote: Quote) -> str:
     """The cost by table, rounded up to ten significant digits."""
     several = len(quote.tables) > 1
     return "cost " + " + ".join(
-        f"{t.measure} {text_up(t.cost, 10)}" + (f" ({t.table})" if several else "")
+        f"{t.measure} {text_up(t.cost, 10)}" + (f" ({t.owner})" if several else "")
         for t in quote.tables
     )
 
@@ -113,14 +133,14 @@ def exceeded(quote: TableQuote) -> BudgetExceeded:
         " budget left, or again what is answered from history for free."
     )
     if quote.analyst is None:
-        message = f'the budget of table "{quote.table}" does not allow this: {costs}'
+        message = f"{quote.budget} does not allow this: {costs}"
     elif quote.has_share:
         message = (
-            f'the share of analyst "{quote.analyst}" in the budget of table "{quote.table}" does'
-            f" not allow this: {costs} by this analyst"
+            f'the share of analyst "{quote.analyst}" in {quote.budget} does not allow this:'
+            f" {costs} by this analyst"
         )
     else:
-        message = f'analyst "{quote.analyst}" has no share of the budget of table "{quote.table}"'
+        message = f'analyst "{quote.analyst}" has no share of {quote.budget}'
         hint = (
             "What history knows is answered for free. The custodian's policy says who may spend,"
             " and how much."
@@ -197,7 +217,8 @@ class Recording:
         Raises InvalidParameterValue (22023) and RecordingLimitExceeded (53400).
         """
         for one in quote.tables:
-            least = self._accounts[one.table].least_cost
+            own = (self._accounts[name] for name, _ in asked if name in one.tables)
+            least = max(account.least_cost for account in own)
             if not one.cost or one.cost < least:
                 raise too_cheap(one, least)
         for table in dict.fromkeys(name for name, _ in asked):

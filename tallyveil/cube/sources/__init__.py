@@ -18,7 +18,7 @@ import duckdb
 
 from tallyveil.cube.sources.csv_file import CSV, TSV, lines_skipped
 from tallyveil.cube.sources.data_frame import Given, Passed, connected
-from tallyveil.cube.sources.duckdb_source import DuckDBSource
+from tallyveil.cube.sources.duckdb_source import DuckDBSource, failed, words
 from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener
 from tallyveil.cube.sources.json_file import JSON
 from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
@@ -37,10 +37,12 @@ __all__ = [
     "Rows",
     "check_files",
     "connected",
+    "failed",
     "opened",
     "opened_file",
     "opened_public",
     "unreadable_lines",
+    "words",
 ]
 
 _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(

@@ -14,7 +14,7 @@ from tallyveil.errors import SourceError
 from tallyveil.policy.mistakes import without_passwords
 from tallyveil.policy.sql_names import select_of
 
-__all__ = ["CONFIG", "DuckDBSource", "failed"]
+__all__ = ["CONFIG", "DuckDBSource", "failed", "words"]
 
 CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,
@@ -34,6 +34,7 @@ class DuckDBSource:
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, several: bool = True) -> None:
         self.connection = connection
         self._several = several
+        self._begun = False
 
     @classmethod
     def of(cls, relation: Any, names: Iterable[str]) -> DuckDBSource:
@@ -57,6 +58,11 @@ class DuckDBSource:
             yield Rows(self.connection, _relation(origin), again=True)
         except duckdb.Error as error:
             raise failed(key, error) from None
+
+    def begin(self) -> None:
+        if not self._begun:
+            self.connection.begin()
+            self._begun = True
 
     def relations(self, origin: str) -> frozenset[str]:
         with suppress(duckdb.Error):
@@ -86,13 +92,13 @@ def _refused(origin: str, key: str, error: duckdb.Error) -> SourceError:
     if isinstance(error, duckdb.CatalogException):
         return SourceError(
             f"{key}: the source has no such table, view or function: {without_passwords(origin)}",
-            detail=_words(error),
+            detail=words(error),
             hint="A file goes by its name without the ending, or by the table's name. Of a passed "
             "connection, temporary tables and registered frames cannot be seen: CREATE TABLE.",
         )
     return SourceError(
         f"{key}: DuckDB cannot read it ({type(error).__name__}): {without_passwords(origin)}",
-        detail=_words(error),
+        detail=words(error),
     )
 
 
@@ -104,7 +110,7 @@ def failed(key: str, error: duckdb.Error) -> SourceError:
     )
 
 
-def _words(error: duckdb.Error) -> str | None:
+def words(error: duckdb.Error) -> str | None:
     """DuckDB's words about the custodian's own SQL, or None if they may quote what is stored.
 
     Further lines list the source's columns, which in a file without a header are a record.

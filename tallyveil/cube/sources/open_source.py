@@ -59,6 +59,10 @@ class OpenSource(Protocol):
         """
         ...
 
+    def begin(self) -> None:
+        """From now on all is read as of one moment, where the source can do that."""
+        ...
+
     def relations(self, origin: str) -> frozenset[str]:
         """The relations that ``origin`` reads, casefolded; empty if that cannot be found out."""
         ...

@@ -123,6 +123,9 @@ class StreamedSource(ABC):
     def _lost(self, error: Exception, key: str) -> SourceError:
         return SourceError(f"{key}: {self.words} failed while it was read ({type(error).__name__})")
 
+    def begin(self) -> None:
+        return None
+
     def relations(self, origin: str) -> frozenset[str]:
         return frozenset()
 

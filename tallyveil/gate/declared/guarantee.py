@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tallyveil.accountant import Account, Balance
+from tallyveil.accountant import Account, Balance, listed
 from tallyveil.mechanisms.units import text_up
 from tallyveil.policy import Policy, Table
 
@@ -41,7 +41,10 @@ def guarantees(policy: Policy, accounts: Mapping[str, Account]) -> dict[str, Gua
     for name, table in policy.tables.items():
         others = _others(policy, accounts, table)
         several = bool(table.exact) and table.neighbours != "replace"
-        found[name] = Guarantee(_about(table, others), bool(table.exact or others), several)
+        about = _about(table, others)
+        if len(policy.sharing(name)) > 1:
+            about = about.replace("tables", f"versions of {listed(policy.sharing(name))}", 1)
+        found[name] = Guarantee(about, bool(table.exact or others), several)
     return found
 
 

@@ -29,9 +29,9 @@ def check_mechanisms(policy: Policy) -> None:
 
 def check_views(policy: Policy) -> None:
     """Raises PolicyError for a view that no statement could use, whatever the tables hold."""
-    domains = {name: table.domain for name, table in policy.tables.items()}
+    domains = {name: table.cells for name, table in policy.tables.items()}
     public: dict[str, dict[str, str]] = {name: {} for name in policy.public}
-    Rewriter(domains, RELATIONS, public, policy.view_sql)
+    Rewriter(domains, RELATIONS, public, policy.view_sql, policy.keys)
 
 
 def _unknown(key: str, spec: str, understand: Callable[[str], object] = canonical) -> list[str]:

@@ -236,8 +236,9 @@ def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
 
 def _span(attribute: Attribute, table: str) -> str:
     if not attribute.ordered or attribute.ends is None:
+        of = attribute.name.partition(".")[0] if attribute.joined else table
         return (
-            f"SELECT DISTINCT {written_name(attribute.name)} FROM {written_name(table)}"
+            f"SELECT DISTINCT {written_name(attribute.name)} FROM {written_name(of)}"
             " lists the declared values."
         )
     low, high = map(_written, attribute.ends)

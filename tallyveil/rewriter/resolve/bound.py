@@ -175,7 +175,7 @@ class Bound:
         if definition is not None:
             return renamed(definition, self._items(definition.this))
         if source.meta_get(KIND) == "protected":
-            return list(self._catalog.domains[source.name].names)
+            return [one.name for one in self._catalog.domains[source.name].own]
         if source.meta_get(KIND) == "public":
             return list(self._catalog.public[source.name.removeprefix("__public_")])
         return self._items(source.this if isinstance(source, exp.Subquery) else source)

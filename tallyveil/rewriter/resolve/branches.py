@@ -109,7 +109,7 @@ class Records:
         names = tuple(f.name for f in self.fields)
         if any(f.table == name for f in self.fields):
             return f"{name} is a table: count(*) counts its rows."
-        if names == self.domain.names:
+        if names == tuple(one.name for one in self.domain.own):
             every = f"The attributes of {self.domain.table} are {', '.join(names)}."
         else:
             every = f"The columns here are {', '.join(dict.fromkeys(names))}."

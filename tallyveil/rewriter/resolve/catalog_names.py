@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported, UndefinedTable
-from tallyveil.policy.domain import Domain
+from tallyveil.policy.domain import Domain, Key
 from tallyveil.rewriter.resolve.record_queries import KIND, Kind, common_table, sources
 from tallyveil.rewriter.sql.nodes import meant, position, visit
 
@@ -23,12 +23,14 @@ __all__ = [
 @dataclass(frozen=True)
 class Catalog:
     """``public`` maps each public table to its columns and their DuckDB types; ``views`` maps
-    each view to its syntax tree, which is shared: copy before changing it."""
+    each view to its syntax tree, which is shared: copy before changing it; ``keys`` maps each keyed
+    table to its key."""
 
     domains: Mapping[str, Domain]
     relations: frozenset[str] = frozenset()
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     views: Mapping[str, exp.Expr] = field(default_factory=dict)
+    keys: Mapping[str, Key] = field(default_factory=dict)
 
 
 DEFAULT_SCHEMAS = ("", "public", "main")

@@ -21,6 +21,7 @@ from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, 
 from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.columns import mark_outer_columns, refuse_enclosing
 from tallyveil.rewriter.resolve.from_items import PublicItems, refuse_protected, unite
+from tallyveil.rewriter.resolve.keyed_joins import KeyedJoins
 from tallyveil.rewriter.resolve.record_queries import (
     check_record_level,
     holds_records,
@@ -62,17 +63,25 @@ class FromClause:
         records.fields = [replace(f, part=parts[first]) for f in records.fields]
         if first:
             records = self._before(records, steps[:first], steps[first], parts)
+        keyed = KeyedJoins(self._catalog.keys, select)
+        keyed.add(steps[first].this, records)
         for step, part in zip(steps[first + 1 :], parts[first + 1 :], strict=True):
             if holds_records(step.this):
-                raise FeatureNotSupported(
-                    "joining records with records is not answered: one record could change many "
-                    "rows",
-                    hint="Ask about one protected table at a time; join the results of two "
-                    "queries that count.",
-                    position=position(step.this),
-                )
-            records = self._join(records, step, part)
+                records = self._joined_records(records, step, part, keyed)
+            else:
+                records = self._join(records, step, part)
         return records
+
+    def _joined_records(
+        self, records: Records, step: exp.Join, part: int, keyed: KeyedJoins
+    ) -> Records:
+        """Join the records with those of another table of the same units, along the key."""
+        other = self._records(step.this)
+        other.fields = [replace(f, part=part) for f in other.fields]
+        _refuse_repeated(records, other.fields, step)
+        found = keyed.joined(records, other, step, self.check)
+        keyed.add(step.this, other)
+        return found[0] if len(found) == 1 else unite(step.this, found, self._cursor)
 
     def _before(
         self,
@@ -183,12 +192,12 @@ class FromClause:
     def _protected(self, table: exp.Table) -> Records:
         domain = self._catalog.domains[table.name]
         values: list[exp.Expr] = []
-        for attribute in domain.attributes:
+        for attribute in domain.own:
             column = exp.column(attribute.name, RECORD, quoted=True)
             if (attribute.binned and not attribute.represented) or attribute.truncates:
                 column.meta["coarse"] = True
             values.append(column)
-        fields = [Field("", name) for name in domain.names]
+        fields = [Field("", attribute.name) for attribute in domain.own]
         return _named(Records(domain, fields, [Branch(values=values)], self._size), table)
 
     def _query(self, query: exp.Expr) -> Records:

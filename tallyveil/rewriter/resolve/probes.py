@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.resolve.catalog_names import Catalog
+from tallyveil.rewriter.resolve.keyed_joins import forget_keys
 from tallyveil.rewriter.resolve.record_queries import KIND, is_aggregate, own_nodes, sources
 from tallyveil.rewriter.sql.nodes import (
     COMPARISONS,
@@ -40,6 +41,9 @@ def empty_probes(tree: exp.Expr, catalog: Catalog) -> bool:
         if node.meta_get(KIND) != "protected" or not _within_probe(node, known):
             continue
         found = True
+        select = node.find_ancestor(exp.Select)
+        if select is not None:
+            forget_keys(select, catalog.keys.values())
         empty = exp.Subquery(
             this=_without_rows(catalog.domains[node.name]),
             alias=own_alias(node),
@@ -67,7 +71,7 @@ def _within_probe(node: exp.Expr, known: _Known) -> bool:
 def _without_rows(domain: Domain) -> exp.Select:
     items = [
         exp.alias_(as_type(exp.null(), attribute.sql_type), attribute.name, quoted=True)
-        for attribute in domain.attributes
+        for attribute in domain.own
     ]
     return exp.select(*items).where(exp.false())
 

@@ -19,7 +19,7 @@ __all__ = ["check_references", "name_columns", "written_name"]
 
 
 _UNNAMED: Final = "?column?"
-_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", re.ASCII)
 
 # Classes of functions that may also stand for operators: ^ ~ ^@ |/ AND OR.
 _OPERATORS = (
@@ -43,7 +43,8 @@ def name_columns(tree: exp.Expr, dialect: Dialect, sql: str) -> None:
 
 
 def written_name(name: str) -> str:
-    """The name as SQL that both dialects read, in double quotes if PostgreSQL needs them."""
+    """The name as SQL that both dialects read, in double quotes if PostgreSQL needs them. An
+    attribute that a join adds has its table's name before a point."""
     return name if _PLAIN.fullmatch(name) else identifier(name)
 
 
