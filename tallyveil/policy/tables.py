@@ -105,7 +105,7 @@ class Source(Declaration):
         return self.url.lower().startswith(OBJECT_STORE)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self.url if "://" in self.url else str(self.path)
 
     @property
@@ -117,7 +117,7 @@ class Source(Declaration):
     @property
     def shown(self) -> str:
         """For messages: without passwords, which a path may hold too if it is a mistyped url."""
-        return without_passwords(self.place)
+        return without_passwords(self.location)
 
 
 def _attribute_name(name: str) -> str:

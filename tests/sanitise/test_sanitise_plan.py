@@ -106,7 +106,7 @@ def test_what_does_not_fit_the_table(planned: Planned, options: Any, words: str)
         {"privacy_unit": PrivacyUnit(column="state", max_rows=2)},
         {"privacy_unit": PrivacyUnit(column="state", max_rows=1)},
         {"origin": "SELECT * FROM people"},
-        {"source_url": "people.csv"},
+        {"left_out": "lines that are not UTF-8"},
     ],
 )
 def test_no_copy_where_it_would_show_a_confidential_number(

@@ -83,7 +83,7 @@ def one_relation(relation: Relation, *, public: bool = False) -> Open:
 
 def called(source: Source, names: Iterable[str]) -> list[str]:
     """The names of the relation: its file's without the ending, and these."""
-    own = PurePosixPath(source.place).name.split(".")[0]
+    own = PurePosixPath(source.location).name.split(".")[0]
     return list(dict.fromkeys(name.lower() for name in (own, *names)))
 
 

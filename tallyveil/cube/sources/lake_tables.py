@@ -31,7 +31,7 @@ _VERSION: Final = re.compile(r"v?(\d+)(?:-[^/]*)?\.metadata\.json")
 def _delta(source: Source, names: Iterable[str]) -> OpenSource:
     library = imported("deltalake", source.key)
     errors = (library.exceptions.DeltaError, library.exceptions.TableNotFoundError)
-    table = _read(source, lambda: library.DeltaTable(source.place).to_pyarrow_dataset(), errors)
+    table = _read(source, lambda: library.DeltaTable(source.location).to_pyarrow_dataset(), errors)
     return DuckDBSource.of(table, called(source, names))
 
 
@@ -61,9 +61,9 @@ class _Iceberg:
 def _metadata(source: Source) -> str:
     """The table's newest metadata, or what the url names."""
     if source.url.endswith(".json"):
-        return source.place
+        return source.location
     store = object_store.filesystem(source) if source.stored else pafs.LocalFileSystem()
-    folder = f"{source.place.removeprefix(OBJECT_STORE).rstrip('/')}/metadata"
+    folder = f"{source.location.removeprefix(OBJECT_STORE).rstrip('/')}/metadata"
     with object_store.reaching(source):
         infos = store.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
     versions: dict[int, list[str]] = {}

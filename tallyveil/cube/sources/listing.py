@@ -32,7 +32,7 @@ def listed(source: Source) -> list[str]:
 
     Raises SourceError where there is none, or they are the files of a table of another format.
     """
-    place = source.place.removeprefix(OBJECT_STORE).rstrip("/")
+    place = source.location.removeprefix(OBJECT_STORE).rstrip("/")
     if not source.stored and source.path.is_file():
         return _plain(source, [place])
     pattern = _PATTERN.search(place)
