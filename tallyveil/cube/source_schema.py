@@ -61,7 +61,7 @@ def source_schema(
 
     Raises SourceError.
     """
-    name = PurePosixPath(file.place).name.split(".")[0].lower()
+    name = PurePosixPath(file.location).name.split(".")[0].lower()
     if file.kind.name == "json" and not look:
         raise SourceError(
             f"{file.shown} names no columns but in its records",

@@ -475,3 +475,36 @@ def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(PolicyError, match="postgresql://user@host") as caught:
         parse_policy({"source": {"url": url}, "tables": {"t": table}})
     assert SECRET not in told(caught.value)
+
+
+def test_tables_of_the_same_people(server: Connection, counts: Counts) -> None:
+    """Two of its tables are read for one cube, as in a DuckDB source."""
+    rows = {
+        "person": "SELECT i AS pid, CASE WHEN i % 3 = 0 THEN 'F' ELSE 'M' END AS sex",
+        "visit": "SELECT i / 2 AS pid, i % 2 AS ward",
+    }
+    spans = {"person": "(0, 19)", "visit": "(0, 50)"}
+    memory = duckdb.connect()
+    for name, select in rows.items():
+        sql = f"CREATE TABLE {name} AS {select} FROM generate_series{spans[name]} t(i)"
+        server.execute(sql)
+        memory.execute(sql.replace("i / 2", "i // 2").replace("i % 2 ", "(i % 2)::int "))
+    person = {
+        "privacy_unit": {"column": "pid", "max_rows": 1},
+        "budget": {"epsilon": 1},
+        "attributes": {"sex": {"values": ["F", "M"]}},
+        "per_unit": {"odd": {"count": "visit", "where": "ward = 1"}},
+    }
+    visit = {
+        "privacy_unit": {"column": "pid", "max_rows": 2},
+        "keys": {"pid": "person.pid"},
+        "attributes": {"ward": {"range": [0, 1]}},
+    }
+    tables = {"person": person, "visit": visit}
+    policy = parse_policy({"source": {"url": url_of(server)}, "tables": tables})
+    found = load_cubes(policy, key=b"key")
+    expected = load_cubes(parse_policy({"tables": tables}), memory, key=b"key")
+    for name in tables:
+        assert counts(found[name]) == counts(expected[name])
+    assert sum(counts(found["visit"])) == 51
+    assert counts(found["person"], "odd") == [0, 20, 0]

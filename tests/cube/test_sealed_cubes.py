@@ -131,3 +131,40 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     left.write_bytes(b"unfinished")
     counts(policy(tmp_path))
     assert not left.exists()
+
+
+def test_tables_of_the_same_people_are_kept_together(tmp_path: Path) -> None:
+    write(tmp_path)
+    document = {
+        "source": {"url": "people.parquet"},
+        "cubes": "kept",
+        "tables": {
+            "person": {
+                "from": "people",
+                "privacy_unit": {"column": "pid", "max_rows": 1},
+                "budget": {"epsilon": 1_000_000},
+                "attributes": {"a": {"range": [0, 2]}},
+            },
+            "visit": {
+                "from": "people",
+                "privacy_unit": {"column": "pid", "max_rows": 2},
+                "keys": {"pid": "person.pid"},
+                "attributes": {"b": {"range": [0, 4], "nullable": True}},
+            },
+        },
+    }
+    both = tallyveil.parse_policy(document, base=tmp_path)
+    sql = "SELECT p.a, count(*) FROM visit v JOIN person p ON v.pid = p.pid GROUP BY 1 ORDER BY 1"
+
+    def joined() -> list[tuple[Any, ...]]:
+        with tallyveil.connect(both) as connection:
+            connection.execute("SET dp.epsilon = 10000")
+            connection.execute("SET dp.source = fresh")
+            return connection.execute(sql).fetchall()
+
+    first = joined()
+    assert sum(n for _, n in first) == 900
+    (tmp_path / "kept" / "visit.cube").unlink()
+    assert joined() == first
+    (tmp_path / "people.parquet").unlink()
+    assert joined() == first
