@@ -11,6 +11,7 @@ from tallyveil.policy.policy import Defaults, Policy
 from tallyveil.policy.policy_file import load_policy, parse_policy, read_policy
 from tallyveil.policy.policy_summary import summary
 from tallyveil.policy.server_options import CatalogChoice, Certificate, Serving, serving_options
+from tallyveil.policy.source import Source
 from tallyveil.policy.table_keys import (
     Budget,
     CountRange,
@@ -19,7 +20,7 @@ from tallyveil.policy.table_keys import (
     PerUnit,
     PrivacyUnit,
 )
-from tallyveil.policy.tables import PublicTable, Source, Table
+from tallyveil.policy.tables import PublicTable, Table
 
 __all__ = [
     "Attribute",

@@ -16,9 +16,10 @@ from tallyveil.policy.domain import Key
 from tallyveil.policy.mistakes import dotted, nearest, written
 from tallyveil.policy.server_options import CatalogChoice, Serving
 from tallyveil.policy.shared_units import key_conflicts, per_unit_conflicts
+from tallyveil.policy.source import Source
 from tallyveil.policy.sql_names import name_mistake
 from tallyveil.policy.table_keys import Budget, Share
-from tallyveil.policy.tables import PublicTable, Source, Table, related
+from tallyveil.policy.tables import PublicTable, Table, related
 from tallyveil.policy.value_checks import (
     Confidence,
     Epsilon,

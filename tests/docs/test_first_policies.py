@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "first-policies.md"
 RAW = {
     "orders": "'orders.parquet'",
     "visit": "(SELECT * REPLACE (CAST(ward AS VARCHAR) AS ward) FROM house.visit)",
-    "trips": "(SELECT *, hour(started) AS hour FROM 'trips.csv')",
+    "trips": "'trips.csv'",
     "weblog": "'weblog.parquet'",
     "payroll": "'payroll.parquet'",
 }
@@ -32,7 +32,7 @@ def test_first_answers_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             exec(compile(example.code, PAGE.name, "exec"), {})
         elif example.language == "toml":
             name = example.code.split()[1]
-            # So much that the noise is 0.
+            # So much that counts have no noise, and sums of cents next to none.
             Path(name).write_text(re.sub("budget = .*", "budget = { epsilon = 1e6 }", example.code))
         elif example.code.startswith("tallyveil sql"):
             asked.append(shlex.split(example.code)[2:4])
@@ -47,7 +47,7 @@ def test_first_answers_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             truth = [list(row) for row in raw.execute(query).fetchall()]
             assert rows
             assert labels(rows) == labels(truth)
-            assert numbers(rows) == pytest.approx(numbers(truth), abs=1e-6)
+            assert numbers(rows) == pytest.approx(numbers(truth), abs=0.5)
 
 
 def labels(rows: list[list[Any]]) -> list[Any]:

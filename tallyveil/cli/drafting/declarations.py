@@ -19,6 +19,7 @@ from tallyveil.policy.value_checks import MAX_CELLS
 __all__ = ["Declared", "declared", "of_range", "steps"]
 
 _WHOLE: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
+_SCALE: Final = re.compile(r"\d+")
 _NUMBERS: Final = ("FLOAT", "DOUBLE", "DECIMAL")
 _BY_NAME: Final = re.compile(r"(?i:(^|[\W_])(id|pid|uuid|guid))$|[a-z]Id$", re.ASCII)
 
@@ -70,11 +71,16 @@ def _by_type(table: SourceTable, column: SourceColumn, *, text_only: bool) -> De
     if _WHOLE.fullmatch(base):
         return Declared(of_range(low, high) | {"clamp": True} | nullable, remark)
     if base in _NUMBERS:
-        bins = [] if seen.ends is None else steps(*seen.ends)
-        return Declared({"bins": bins, "clamp": True, "nullable": True}, remark)
-    if base == "DATE" or base.startswith("TIMESTAMP"):
-        days = "" if base == "DATE" else ", by the day"
-        return Declared(of_range(low, high) | {"other": True}, f"{remark}{days}")
+        decimals = int(_SCALE.findall(column.type)[-1]) if base == "DECIMAL" else 0
+        if decimals and seen.ends is None:
+            keys = {"range": [], "step": Decimal(1).scaleb(-decimals)}
+        else:
+            keys = {"bins": [] if seen.ends is None else steps(*seen.ends)}
+        return Declared(keys | {"clamp": True, "nullable": True}, remark)
+    if base == "DATE":
+        return Declared(of_range(low, high) | {"other": True}, remark)
+    if base.startswith("TIMESTAMP"):
+        return Declared(_by_hour(low, high) | {"other": True}, remark)
     if base == "BOOLEAN":
         return Declared({"values": [True, False], "other": True}, remark)
     if base in ("VARCHAR", "ENUM"):
@@ -99,6 +105,14 @@ def of_range(low: Any, high: Any) -> dict[str, Any]:
     if isinstance(low, int) and high - low >= MAX_CELLS:
         return {"bins": steps(low, high)}
     return {"range": [low, high]}
+
+
+def _by_hour(low: dt.date | None, high: dt.date | None) -> dict[str, Any]:
+    """Keys of a range in hours, from the first hour of a day to the last one of another."""
+    ends = []
+    if low is not None and high is not None:
+        ends = [dt.datetime.combine(low, dt.time()), dt.datetime.combine(high, dt.time(23))]
+    return {"range": ends, "step": "1 hour"}
 
 
 def _outward(low: Any, high: Any) -> tuple[Any, Any]:
