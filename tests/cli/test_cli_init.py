@@ -63,11 +63,11 @@ def test_a_draft_knows_nothing_of_the_rows(folder: Path, kind: str) -> None:
         expected = {
             "name": word,
             "visits": {"range": [], "clamp": True, "nullable": True},
-            "cost": {"bins": [], "clamp": True, "nullable": True},
+            "cost": {"range": [], "step": 0.01, "clamp": True, "nullable": True},
             "born": day,
             "member": {"values": [True, False], "other": True},
             "mood": word,
-            "seen": day,
+            "seen": {"range": [], "step": "1 hour", "other": True},
         }
     assert attributes(text) == expected
     assert "# pid = { " in text
@@ -89,7 +89,8 @@ def test_check_names_every_blank_and_the_filled_draft_answers(folder: Path) -> N
         ("budget = { }", "budget = { epsilon = 1.0 }"),
         ("range = [], clamp", "range = [0, 9], clamp"),
         ("range = [], other", "range = [2000-01-01, 2000-12-31], other"),
-        ("bins = []", "bins = [0, 10]"),
+        ("range = [], step = 0.01", "range = [0, 9], step = 0.01"),
+        ("range = [], step = ", "range = [2000-01-01 00:00:00, 2000-12-31 23:00:00], step = "),
         ("values = []", 'values = ["a"]'),
     ):
         text = text.replace(blank, filled)
@@ -130,7 +131,7 @@ def test_labels_checks_and_keys_are_used(folder: Path) -> None:
         "grosse": {"range": [-10, 300], "clamp": True, "column": "Größe"},
         "state": {"values": ["AL", "WY"], "nullable": True},
         "born": {"range": [*tomllib.loads("a=[1900-01-01, 2024-12-31]")["a"]], "other": True},
-        "price": {"bins": [], "clamp": True, "nullable": True},
+        "price": {"range": [], "step": 0.01, "clamp": True, "nullable": True},
         "a_b": {"range": [], "clamp": True, "nullable": True, "column": "A B"},
         "a_b_2": {"range": [], "clamp": True, "nullable": True, "column": "a_b"},
         "level": {"range": [1, 5], "clamp": True, "nullable": True},
