@@ -15,6 +15,7 @@ from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.common_units import common_units
 from tallyveil.knowledge.sums.exact_sums import SummedRows, Sums, exact_sums
+from tallyveil.knowledge.sums.independence import independent
 from tallyveil.knowledge.sums.relations import OTHERS, PUBLIC, Relations, relations
 from tallyveil.knowledge.sums.rounded_parts import nest
 from tallyveil.knowledge.sums.rounding import ROWS, jointly_rounded
@@ -41,7 +42,8 @@ def add_up(
     what they need not."""
     system = joint.system
     if system is None:
-        return EVERYTHING
+        apart = state.exact or not independent([columns[n] for n in joint.columns])
+        return EVERYTHING if apart else NOTHING
     starts, of, values, spread = _known(joint, rows)
     # Rows of variance 0 are zero, or follow from the exact rows, which take part anyway.
     known = np.flatnonzero(spread > 0)
