@@ -216,13 +216,13 @@ class Estimator:
         state, same = self._state, self._state.holding(columns, seen)
         work = work * min(_WORK, _EACH * sum(column.height for column in columns)) // _WORK
         helpful = state.helpful(columns, seen)
-        if helpful is not None and not helpful:
+        if helpful is not None and not helpful and not state.exact:
             return None, work, True
         # If all recorded columns determine nothing, no part of them does.
         recorded = None if same or helpful else state.relevance.every(columns, seen)
         if recorded is not None and state.proves_undetermined(columns[:asked], recorded):
             return None, work, True
-        every, spans = state.relevant(same, columns, seen, work, helpful)
+        every, spans = state.relevant(same, columns, seen, work, helpful or None)
         if not same and state.proves_undetermined(columns[:asked], spans):
             return None, work, False
         recorded_columns = [state.answer(n).column for n in every]

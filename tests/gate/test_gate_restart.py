@@ -19,7 +19,7 @@ from tests.gate import many_sessions
 def _little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the history takes part in an estimate, as if it were ten times as long."""
     monkeypatch.setattr("tallyveil.knowledge.estimator._WORK", 1_000)
-    monkeypatch.setattr("tallyveil.knowledge.estimator._UNKNOWN", 1_000)
+    monkeypatch.setattr("tallyveil.knowledge.estimator._EACH", 1_000)
 
 
 ENDS = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high FROM person"

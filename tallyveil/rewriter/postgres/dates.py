@@ -123,6 +123,7 @@ def isfinite(node: exp.Anonymous, bound: Bound) -> None:
 # seventh decimal where PostgreSQL rounds, and has its own meaning of abbreviated time zones: PST is
 # Los Angeles, with its summer time, and IST is in India. So these are replaced by their offsets.
 _DECIMALS: Final = re.compile(r"[^.]*(?:\.[0-9]{1,6})?")
+_DIGITS: Final = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?")
 _WORDS: Final = {
     "now": "now()",
@@ -193,9 +194,14 @@ def check_time_text(node: exp.Expr, kind: str) -> None:
 
 
 def check_clock_text(node: exp.Expr) -> None:
-    """Raise InvalidDatetimeFormat if DuckDB might misread a string as a time of day."""
+    """Raise InvalidDatetimeFormat, or DatetimeFieldOverflow for a time that there is not, if DuckDB
+    might misread a string as a time of day."""
     literal = node.unnest()
     if literal.is_string and not _CLOCK.fullmatch(literal.this):
+        if _DIGITS.fullmatch(literal.this):
+            raise DatetimeFieldOverflow(
+                f'date/time field value out of range: "{literal.this}"', position=position(literal)
+            )
         raise InvalidDatetimeFormat(
             f'invalid input syntax for type time: "{literal.this[:40]}"',
             hint="Write a time of day as 14:30 or 14:30:00.",
