@@ -53,7 +53,7 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
         gone = [name for name in unsaid if name not in accounts]
         if gone:
             raise _renamed(ledger.name, table, gone)
-        alike = [name for name in unsaid if accounts[name].reads & accounts[table].reads]
+        alike = [name for name in unsaid if accounts[table].may_share(accounts[name])]
         head = accounts[table].head or table
         alike = [name for name in alike if (accounts[name].head or name) != head]
         if alike and table not in known:

@@ -27,7 +27,7 @@ def changes(known: str, own: str) -> list[str]:
 
 
 def _differences(key: str, known: Any, own: Any) -> Iterator[str]:
-    if known == own and not isinstance(known, dict):
+    if not isinstance(known, dict) and json.dumps(known) == json.dumps(own):
         return
     if isinstance(known, dict) and isinstance(own, dict):
         for name in dict.fromkeys((*known, *own)):

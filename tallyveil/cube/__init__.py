@@ -25,7 +25,7 @@ from tallyveil.cube.sealed_cubes import SealedCubes
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.source_schema import SourceColumn, SourceTable, source_schema
-from tallyveil.cube.sources import Given, Passed, check_files, connected, unreadable_lines
+from tallyveil.cube.sources import Given, Passed, check_files, connected, is_there, unreadable_lines
 from tallyveil.cube.type_losses import type_losses
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "check_files",
     "check_public",
     "connected",
+    "is_there",
     "load_cubes",
     "load_public",
     "relations_read",

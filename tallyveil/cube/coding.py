@@ -101,7 +101,9 @@ def _bins(axis: int, attribute: Attribute) -> Coding:
     below, above = _ends(attribute, len(edges) - 2)
     codes = [below, *map(str, range(len(edges) - 1)), above]
     if len(edges) <= _NAMED:
-        exact = f"CAST('{{}}' AS {attribute.sql_type})".format
+        # Of the edges' own type: bins that are represented have the type of what represents them.
+        kind = "DOUBLE" if any(isinstance(edge, float) for edge in edges) else "BIGINT"
+        exact = f"CAST('{{}}' AS {kind})".format
         found = _between([exact(edge) for edge in edges], codes, value)
         return Coding(f"CASE WHEN {value} IS NULL THEN {_null(attribute)} ELSE {found} END")
     key, last = f"p{axis}", len(edges) - 2

@@ -138,7 +138,7 @@ def _coded(
 
 def condition(where: str) -> str:
     """A condition of the custodian's on a row of the source; where it fails, it is not met."""
-    return f"TRY((\n{where}\n)) IS TRUE"
+    return f"TRY(CAST((\n{where}\n) AS BOOLEAN)) IS TRUE"
 
 
 def _same_unit(table: Table, columns: Columns, own: str, other: str) -> str:

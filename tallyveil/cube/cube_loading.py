@@ -264,17 +264,25 @@ def _check_conditions(table: Table, rows: Mapping[str, Rows]) -> None:
     for name, one in table.per_unit.items():
         if one.where is None:
             continue
-        counted = rows[one.count]
+        counted, key = rows[one.count], f"tables.{table.name}.per_unit.{name}.where"
+        # Alone, not in brackets, which a text could close.
+        asked = f"DESCRIBE SELECT\n{one.where}\nFROM {counted.relation} AS origin"
         try:
+            kinds = [kind for _, kind, *_ in counted.connection.execute(asked).fetchall()]
             counted.connection.execute(
                 f"DESCRIBE SELECT {condition(one.where)} FROM {counted.relation} AS origin"
             )
         except duckdb.Error as error:
             raise SourceError(
-                f"tables.{table.name}.per_unit.{name}.where: DuckDB cannot evaluate it on a row of"
-                f" {one.count} ({type(error).__name__})",
+                f"{key}: DuckDB cannot evaluate it on a row of {one.count}"
+                f" ({type(error).__name__})",
                 detail=words(error),
             ) from None
+        if kinds != ["BOOLEAN"]:
+            raise SourceError(
+                f"{key}: expected a condition, which is true or false; it is {', '.join(kinds)}",
+                hint="Compare it with a value, as in flag = 'true'.",
+            )
 
 
 def _check_whole(table: Table, source: OpenSource) -> None:

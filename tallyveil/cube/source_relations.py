@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from tallyveil.policy.sql_names import is_table_reference, select_of
 __all__ = ["relations_read"]
 
 
-def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str]]:
+def relations_read(policy: Policy, source: Given = None) -> dict[str, frozenset[str] | None]:
     """For each table the relations and files that its ``from`` reads, whatever names it uses.
 
     DuckDB resolves views, common table expressions and macros; a file or a data frame is one
-    relation under all its names. If DuckDB finds none, the text itself counts as one. Raises
+    relation under all its names. Where it cannot be found out, None: it may be any. Raises
     SourceError.
     """
     whole = _whole(policy, source)
@@ -53,10 +54,16 @@ def _of_one(table: Table, policy: Policy, whole: str) -> frozenset[str]:
     return frozenset({whole, *files} if own or not files else files)
 
 
-def _of_several(table: Table, source: OpenSource) -> frozenset[str]:
-    found = {name for name in source.relations(table.origin) if not _is_file(name)}
-    found |= _read(table)[1]
-    return frozenset(found or {" ".join(table.origin.split()).casefold()})
+def _of_several(table: Table, source: OpenSource) -> frozenset[str] | None:
+    relations, files = source.relations(table.origin), _read(table)[1]
+    found = {name for name in relations or () if not _is_file(name)} | files
+    known = relations is not None and found and not _is_computed(table)
+    return frozenset(found) if known else None
+
+
+def _is_computed(table: Table) -> bool:
+    """Whether ``from`` computes which relations it reads."""
+    return re.search(r"\bquery(_table)?\s*\(", table.origin, re.IGNORECASE) is not None
 
 
 def _read(table: Table) -> tuple[set[str], set[str]]:

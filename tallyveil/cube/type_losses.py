@@ -24,7 +24,7 @@ def type_losses(policy: Policy) -> Iterator[str]:
 
 
 def _losses(table: Table, columns: Mapping[str, str]) -> Iterator[str]:
-    for attribute, column in zip(table.domain.attributes, table.columns, strict=True):
+    for attribute, column in zip(table.domain.attributes, table.columns, strict=False):
         kind = columns.get(column.lower(), "")
         whole = attribute.sql_type in ("INTEGER", "BIGINT") and not attribute.binned
         if whole and attribute.step is None and _has_decimals(kind):

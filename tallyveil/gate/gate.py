@@ -86,10 +86,10 @@ def ledger_of(policy: Policy, secret: bytes | None = None) -> Ledger:
 
 
 def accounts(
-    policy: Policy, reads: Mapping[str, frozenset[str]] = MappingProxyType({})
+    policy: Policy, reads: Mapping[str, frozenset[str] | None] = MappingProxyType({})
 ) -> dict[str, Account]:
     """What the accountant must know of each table. A table may be new to its ledger only if
-    ``reads`` has the relations of the source that each table reads."""
+    ``reads`` has the relations of the source that each table reads, None for any."""
     return {
         name: Account(
             table.cells,
@@ -104,12 +104,16 @@ def accounts(
             _shares(policy, name),
             table.limits,
             table.beside,
-            reads.get(name, frozenset()) | reads.get(table.payer, frozenset()),
+            _together(reads.get(name, frozenset()), reads.get(table.payer, frozenset())),
             table.declaration(),
             None if table.head is None else table.head.name,
         )
         for name, table in policy.tables.items()
     }
+
+
+def _together(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else one | other
 
 
 def _shares(policy: Policy, table: str) -> dict[str, Share] | None:

@@ -215,14 +215,12 @@ class Estimator:
         item is then whether that is certain: checked for all recorded columns."""
         state, same = self._state, self._state.holding(columns, seen)
         work = work * min(_WORK, _EACH * sum(column.height for column in columns)) // _WORK
-        helpful = state.helpful(columns, seen)
-        if helpful is not None and not helpful and not state.exact:
-            return None, work, True
+        helpful = state.helpful(columns, seen) if same else None
         # If all recorded columns determine nothing, no part of them does.
-        recorded = None if same or helpful else state.relevance.every(columns, seen)
+        recorded = None if same else state.relevance.every(columns, seen)
         if recorded is not None and state.proves_undetermined(columns[:asked], recorded):
             return None, work, True
-        every, spans = state.relevant(same, columns, seen, work, helpful or None)
+        every, spans = state.relevant(same, columns, seen, work, helpful)
         if not same and state.proves_undetermined(columns[:asked], spans):
             return None, work, False
         recorded_columns = [state.answer(n).column for n in every]

@@ -227,15 +227,14 @@ class State:
         """Those of the first ``seen`` recorded columns that can help to estimate the rows, the
         latest first; None where `one_row` does not tell."""
 
-        def mentioning(axis: str) -> list[tuple[int, Column]] | None:
+        def mentioning(axis: str) -> list[int] | None:
             recorded = self.relevance.mentioning(axis, seen, MOST)
             if recorded is None or not self._drawn.keys().isdisjoint(recorded):
                 return None
-            exact = ((-1 - n, one.column) for n, one in enumerate(self.exact))
-            declared = [(n, column) for n, column in exact if axis in column.axes]
-            return [*((n, self.answer(n).column) for n in recorded), *declared]
+            exact = (-1 - n for n, one in enumerate(self.exact) if axis in one.column.axes)
+            return [*exact, *recorded]
 
-        found = along_one_row(columns, mentioning)
+        found = along_one_row(columns, mentioning, lambda number: self.answer(number).column)
         return None if found is None else sorted((n for n in found if n >= 0), reverse=True)
 
     def relevant(

@@ -74,6 +74,9 @@ def _plain(value: Any, secrets: bool) -> Any:
             return {type(value).__name__: value.isoformat()}
         case dt.timedelta():
             return {"duration": str(value)}
-        case Fraction() | Decimal():
+        case Decimal():
+            whole = value == value.to_integral_value()
+            return int(value) if whole else {"number": f"{value.normalize():f}"}
+        case Fraction():
             return {"number": str(value)}
     return {type(value).__name__: str(value)}

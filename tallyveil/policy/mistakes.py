@@ -21,11 +21,14 @@ __all__ = ["dotted", "mistakes", "nearest", "refusal", "without_passwords", "wri
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
-_SECRET = re.compile("password|passwd|pwd|secret|token", re.IGNORECASE)
+_SECRET = re.compile(
+    "password|passwd|pwd|secret|token|access_?key|account_?key|api_?key", re.IGNORECASE
+)
 _PASSWORD = re.compile(
-    rf"""(?<=//)([^\s:/@]*:).*(?=@)|(?<=//)()[^\s/@]+(?=@)|\b([^\s:/@'"]+:)[^\s/]*(?=@)"""
+    rf"""(?<=//)([^\s:/@]*:)(?!\d+(?:[,/?\s'"]|$))[^\s/@'"]+(?=[/?\s'"]|$)"""
+    rf"""|(?<=//)([^\s:/@]*:).*(?=@)|(?<=//)()[^\s/@]+(?=@)|\b([^\s:/@'"]+:)[^\s/]*(?=@)"""
     rf"""|\b((?:{_SECRET.pattern})['"]?\s*[=:]\s*|[?&][^\s=&]+=)"""
-    r"""(?:'[^']*'?|"[^"]*"?|[^\s&;'"}]+)""",
+    r"""(?:''[^']*''|'[^']*'?|"[^"]*"?|[^\s&;'"}]+)""",
     re.IGNORECASE,
 )
 

@@ -19,6 +19,8 @@ def database_of(url: str) -> str | None:
         options = {name: str(value) for name, value in conninfo_to_dict(url).items() if value}
     except ProgrammingError:
         return None
+    if not all(port.isdigit() for port in options.get("port", "0").split(",")):
+        return None  # perhaps a password, where the host was forgotten
     if options.get("port") == "5432":
         del options["port"]
     place = {name: options[name] for name in _PLACE if name in options}

@@ -7,6 +7,7 @@ from typing import Final
 
 __all__ = ["FORMATS", "OBJECT_STORE", "SUPPORTED", "SourceKind", "source_kind"]
 
+
 OBJECT_STORE: Final = "s3://"
 
 

@@ -75,6 +75,8 @@ def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
     if is_time(low) is not isinstance(step, dt.timedelta):
         kind = 'a text such as "15 minutes"' if is_time(low) else "a number such as 0.01"
         return f"expected ends and a step of one kind: here {kind} as the step"
+    if isinstance(low, dt.datetime) and not (low.year > 1 and high.year < 9999):
+        return "expected years from 2 to 9998"
     if isinstance(step, Decimal) and _digits(step, *ends) > MAX_DIGITS:
         return f"expected ends of at most {MAX_DIGITS} digits, with as many decimals as the step"
     if isinstance(step, Decimal) and any(end % step for end in ends):

@@ -2,7 +2,7 @@
 
 A full collection visits all objects and stops every thread meanwhile. Python by itself would make
 one within a statement, whoever's that is. So this module makes them instead, each before there is
-much to visit: in steps while long statements run, and once when heavy ones have ended. What each
+much to visit: in steps while statements last, and once when heavy ones have ended. What each
 leaves is set aside, as is what existed when the server began to listen: most of it lives long, such
 as the history of each table. Collections visit it again only when twice as much is set aside as was
 in use the last time, since some of it may have become garbage.
@@ -33,15 +33,15 @@ DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
 
 LOOK: Final = 0.05
-"""Seconds between two looks while long statements run. One of many sums makes 300,000 objects in
+"""Seconds between two looks while statements that last run. One of many sums makes 300,000 objects in
 0.3 seconds, to visit which would take 50 to 150 ms (`bench.fairness`)."""
 
 EVERY: Final = 60.0
 """Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
 
 STEP: Final = 6
-"""The collections of the middle generation after which the oldest is collected while long
-statements run. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot
+"""The collections of the middle generation after which the oldest is collected while
+statements that last run. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot
 be counted: whoever lists them holds tuples that other threads are about to fill, which then fail
 with a SystemError."""
 
@@ -94,8 +94,8 @@ def beside_long(long: bool) -> None:
 
 
 class Housekeeping:
-    """A thread that collects garbage beside long statements and tidies up after heavy ones.
-    ``busy()`` returns whether a long statement is running."""
+    """A thread that collects garbage beside statements that last and tidies up after heavy ones.
+    ``busy()`` returns whether one of both is running."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
         self._busy = busy
@@ -111,7 +111,7 @@ class Housekeeping:
         self._thread.start()
 
     def watch(self) -> None:
-        """A statement has become long, and may make many objects."""
+        """A statement has lasted for some time, and may make many objects."""
         self._woken.set()
 
     def due(self) -> None:
@@ -158,7 +158,7 @@ class Housekeeping:
             self._most_aside = max(ASIDE, 2 * self._aside)
 
     def _active(self) -> bool:
-        """Whether a long statement is running, or has begun or ended since the last call."""
+        """Whether such a statement is running, or has begun or ended since the last call."""
         busy, woken = self._busy(), self._woken.is_set()
         self._woken.clear()
         return busy or woken

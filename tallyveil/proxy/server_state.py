@@ -64,11 +64,11 @@ class ServerState:
         # 2 MiB suffice, but some systems give a thread only a quarter of that. This sets the size
         # for all threads of the process.
         threading.stack_size(max(threading.stack_size(), STACK))
-        turns = Turns(limits.heavy, self._tidy, self._beside)
+        turns = Turns(limits.heavy, self._tidy, beside_long, self._watch)
         self.workers = Scheduler(limits.threads, limits.analyst_threads, turns)
         self.replies = Replies()
         self.memory = ServerMemory(limits.memory, self._tidy)
-        self._housekeeping = Housekeeping(lambda: turns.long)
+        self._housekeeping = Housekeeping(lambda: turns.busy)
         self._insecure: Final = allow_insecure
         self._listener: Final = listener
         self._keys: Final = CancelKeys(listener.worker)
@@ -79,10 +79,8 @@ class ServerState:
     def _tidy(self) -> None:
         self._housekeeping.due()
 
-    def _beside(self, long: bool) -> None:
-        beside_long(long)
-        if long:
-            self._housekeeping.watch()
+    def _watch(self) -> None:
+        self._housekeeping.watch()
 
     # What connections ask, on the event loop
 

@@ -37,6 +37,9 @@ LONG: Final = 0.005
 before. `Turns` notices it at the next check of time; what has been charged is not checked, so a
 statement must become long before its charge."""
 
+LASTING: Final = 0.05
+"""Seconds of processor time after which a statement may have made many objects."""
+
 SLICE: Final = 0.1
 LOOK: Final = 0.01
 """Seconds: how long a statement keeps its place while others wait; between two checks of time."""
@@ -57,12 +60,13 @@ class Turns:
         places: int,
         ended: Callable[[], None] = lambda: None,
         beside: Callable[[bool], None] = lambda heavy: None,
+        lasts: Callable[[], None] = lambda: None,
     ) -> None:
         """``ended`` is called after each heavy statement. ``beside`` is called with True when a
         statement becomes long or a heavy one begins and there was none, and with False when the
-        last of them has ended."""
-        self._ended, self._beside = ended, beside
-        self._heavy = self._long = 0
+        last of them has ended. ``lasts`` is called when a statement has lasted for some time."""
+        self._ended, self._beside, self._lasts = ended, beside, lasts
+        self._heavy = self._long = self._lasting = 0
         self._free = places
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
@@ -71,16 +75,17 @@ class Turns:
         self._used: dict[str, tuple[float, float]] = {}
 
     @property
-    def long(self) -> bool:
-        """Whether a long statement is running; heavy ones are long."""
-        return self._long > 0
+    def busy(self) -> bool:
+        """Whether a statement is running that is heavy, or has lasted for some time."""
+        return self._heavy > 0 or self._lasting > 0
 
     def begin(self, analyst: str) -> Turn:
         """Begin a turn: the calling thread works for ``analyst`` from now on."""
         return Turn(self, analyst)
 
-    def _count(self, *, light: int = 0, heavy: int = 0, long: int = 0) -> None:
+    def _count(self, *, light: int = 0, heavy: int = 0, long: int = 0, lasting: int = 0) -> None:
         with self._lock:
+            self._lasting += lasting
             self._light += light
             self._heavy += heavy
             before, self._long = self._long, self._long + long
@@ -163,6 +168,7 @@ class Turn:
         self._checked_at = self._paused_at = self._placed_at = time.monotonic()
         self._began_at = self._cpu = time.thread_time()
         self._heavy = self._long = turns._uses(analyst, 0.0) > LIGHT
+        self._lasting = False
         turns._count(light=not self._heavy, heavy=self._heavy, long=self._long)
 
     def waits(self) -> bool:
@@ -196,7 +202,12 @@ class Turn:
             self._turns._withdraw(self, taking=False)
         elif self._placed:
             self._turns._give_back()
-        self._turns._count(light=-(not self._heavy), heavy=-self._heavy, long=-self._long)
+        self._turns._count(
+            light=-(not self._heavy),
+            heavy=-self._heavy,
+            long=-self._long,
+            lasting=-self._lasting,
+        )
         if self._heavy:
             self._turns._ended()
 
@@ -207,6 +218,10 @@ class Turn:
         self._cpu = cpu
         heavy = self._heavy or used > LIGHT
         long = self._long or heavy or cpu - self._began_at > LONG
+        if not self._lasting and cpu - self._began_at > LASTING:
+            self._lasting = True
+            self._turns._count(lasting=1)
+            self._turns._lasts()
         became_heavy, became_long = heavy - self._heavy, long - self._long
         if became_heavy or became_long:
             self._heavy, self._long = heavy, long

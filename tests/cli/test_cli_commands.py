@@ -582,3 +582,22 @@ def test_check_tells_how_many_values_are_clamped(
     found = json.loads(shell("check", policy, "--source", "--json").stdout)["undeclared"]["t"]
     assert found["attributes"]["v"]["clamped"] == clamped
     assert f"v of t: {clamped} of {len(values)} rows (" in shell("check", policy, "--source").stdout
+
+
+def test_check_knows_attributes_that_have_no_column(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as made:
+        made.execute("CREATE TABLE person AS SELECT i AS pid, 1.5 AS age FROM range(9) t(i)")
+        made.execute("CREATE TABLE visit AS SELECT i // 2 AS pid, i AS day FROM range(9) t(i)")
+    policy = tmp_path / "people.toml"
+    policy.write_text(
+        'source.url = "people.duckdb"\n'
+        "[tables.person]\nbudget = { epsilon = 1.0 }\n"
+        'privacy_unit = { column = "pid", max_rows = 1 }\n'
+        'attributes.age = { range = [0, 9] }\nper_unit.visits = { count = "visit" }\n'
+        '[tables.visit]\nkeys = { pid = "person.pid" }\n'
+        'privacy_unit = { column = "pid", max_rows = 2 }\nattributes.day = { range = [0, 9] }\n'
+    )
+    for more in ([], ["--source"]):
+        found = shell("check", policy, *more)
+        assert found.exit_code == 0, found.stderr
+        assert "warning: age of person is declared as whole numbers" in found.stdout

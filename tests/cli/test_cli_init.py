@@ -209,6 +209,9 @@ def test_a_range_needs_two_ends(low: Any, high: Any) -> None:
         ("broken.parquet", "broken.parquet cannot be opened as parquet"),
         ("none.duckdb", "the source has no tables"),
         ("mysql://u:hunter2@h/db", "is not a source that can be read"),
+        ("s3://u:hunter2@b/x.parquet", "without credentials"),
+        ("postgresql://u:hunter2/db", "expected postgresql://user@host:5432/database"),
+        ("none/*.parquet", "no file matches none/*.parquet"),
     ],
 )
 def test_what_is_no_source(folder: Path, name: str, says: str) -> None:

@@ -195,7 +195,14 @@ def test_all_tables_are_counted_from_one_snapshot(
 
 @pytest.mark.parametrize(
     ("where", "message"),
-    [("dya = 2", "BinderException"), ("day = ", "ParserException"), ("1; SELECT 1", "Parser")],
+    [
+        ("dya = 2", "BinderException"),
+        ("day = ", "ParserException"),
+        ("1; SELECT 1", "Parser"),
+        ("day = 1) OR (day = 2", "Parser"),
+        ("pid", "expected a condition"),
+        ("day", "expected a condition"),
+    ],
 )
 def test_a_condition_that_is_none_is_refused(
     database: duckdb.DuckDBPyConnection, where: str, message: str

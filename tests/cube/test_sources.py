@@ -12,8 +12,9 @@ from typing import Any
 import duckdb
 import pytest
 
+import tallyveil
 from tallyveil.cube import load_cubes, relations_read
-from tallyveil.errors import SourceError
+from tallyveil.errors import LedgerMismatch, SourceError
 from tallyveil.policy import Policy, parse_policy
 
 SECRET = "hunter2"
@@ -272,6 +273,35 @@ def test_what_a_table_reads_is_the_file_that_its_from_names(tmp_path: Path) -> N
         fill(connection)
         found = relations_read(parse_policy({"tables": tables}, base=tmp_path), connection)
     assert found == {"a": {"people"}, "b": {b}}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "view",
+        "SELECT * FROM people JOIN more USING (age)",
+        "SELECT * FROM query('FROM pe'||'ople')",
+    ],
+)
+def test_what_cannot_be_found_out_may_be_any_relation(tmp_path: Path, origin: str) -> None:
+    """Then the table may hold the rows of one that was charged, and must be declared beside it."""
+    with duckdb.connect() as connection:
+        fill(connection)
+        connection.execute("CREATE TABLE more AS SELECT 30 AS age")
+        connection.execute("CREATE VIEW view AS SELECT * FROM people JOIN more USING (age)")
+        people = {"from": "people", "budget": {"epsilon": 1}, "attributes": AXES}
+        other = {**people, "from": origin}
+
+        def opened(**tables: Any) -> tallyveil.Connection:
+            return tallyveil.connect(
+                parse_policy({"tables": tables}, base=tmp_path), source=connection
+            )
+
+        with opened(people=people) as session:
+            session.execute("SELECT count(*) FROM people")
+        with pytest.raises(LedgerMismatch, match="reads the same rows"):
+            opened(people=people, other=other)
+        opened(people=people, other={**other, "beside": ["people"]}).close()
 
 
 def test_an_error_about_a_record_does_not_quote_it(tmp_path: Path) -> None:

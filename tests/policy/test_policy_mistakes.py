@@ -313,6 +313,8 @@ def test_one_mistake_one_message(key: str, value: Any, start: str, says: str) ->
     [
         ("source.url", "mysql://u:hunter2@h/d"),
         ("source.url", "postgresql://u:hunter2@@h/d"),
+        ("source.url", "postgresql://u:hunter2/d"),
+        ("source.url", "postgresql://u:hunter2"),
         ("source.url", "postgresql://u:hunter2/@h/d"),
         ("source.url", "postgresql://u:hunter2%@h/d"),
         ("source.url", {"key": "hunter2"}),

@@ -84,7 +84,8 @@ class Account:
 
     ``limits`` bound what is recorded of the table. ``beside`` names tables of the ledger that hold
     the same rows, or that the policy does not declare, whose budgets add up with this one as the
-    custodian accepts. Tables whose ``reads`` share a relation of the source may hold the same rows.
+    custodian accepts. Tables whose ``reads`` share a relation of the source may hold the same
+    rows; None may be any relation.
 
     ``shares`` are the analysts' shares of the budget. Each is a cap on this analyst's charges,
     whatever the shares add up to; an analyst without one may not charge. If None, everybody may
@@ -107,7 +108,7 @@ class Account:
     shares: Mapping[str, Share] | None = field(default=None, hash=False)
     limits: Limits = field(default_factory=Limits)
     beside: tuple[str, ...] = ()
-    reads: frozenset[str] = frozenset()
+    reads: frozenset[str] | None = frozenset()
     declared: str = ""
     head: str | None = None
     closed: bool = False
@@ -124,6 +125,12 @@ class Account:
             )
         object.__setattr__(self, "budget", exact)
         _ = self.relation
+
+    def may_share(self, other: Account) -> bool:
+        """Whether both may read the same relation of the source."""
+        if self.reads is None or other.reads is None:
+            return True
+        return bool(self.reads & other.reads)
 
     @property
     def relation(self) -> Adjacency:

@@ -6,13 +6,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tallyveil.cli.drafting.declarations import declared
 from tallyveil.cli.drafting.draft import TableDraft, draft
 from tallyveil.cli.text import Output
-from tallyveil.cube import SourceTable, source_schema
+from tallyveil.cube import SourceTable, is_there, source_schema
 from tallyveil.errors import InvalidParameterValue, OutputError, SourceError
 from tallyveil.policy import Source
-from tallyveil.policy.mistakes import nearest, without_passwords
+from tallyveil.policy.mistakes import mistakes, nearest, without_passwords
 from tallyveil.policy.source_kinds import SUPPORTED, source_kind
 from tallyveil.policy.value_checks import PolicyPlace
 
@@ -92,9 +94,14 @@ def _file(source: str) -> Source:
         raise SourceError(
             f"{without_passwords(source)} is not a source that can be read: expected {SUPPORTED}"
         )
-    if "://" not in source and not Path(source).exists():
-        raise SourceError(f"there is no file {without_passwords(source)}")
-    return Source.model_validate({"url": source}, context=PolicyPlace())
+    try:
+        found = Source.model_validate({"url": source}, context=PolicyPlace())
+    except ValidationError as error:
+        first, *_ = mistakes(error, Source)
+        raise SourceError(first) from None
+    if not is_there(found):
+        raise SourceError(f"there is no file {found.shown}")
+    return found
 
 
 def _draft(table: SourceTable, *, text_only: bool) -> TableDraft:

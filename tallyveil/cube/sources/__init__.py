@@ -38,6 +38,7 @@ __all__ = [
     "check_files",
     "connected",
     "failed",
+    "is_there",
     "opened",
     "opened_file",
     "opened_public",

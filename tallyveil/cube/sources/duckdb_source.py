@@ -64,11 +64,11 @@ class DuckDBSource:
             self.connection.begin()
             self._begun = True
 
-    def relations(self, origin: str) -> frozenset[str]:
+    def relations(self, origin: str) -> frozenset[str] | None:
         with suppress(duckdb.Error):
             names = self.connection.get_table_names(f"FROM {_relation(origin)}")
             return frozenset(name.casefold() for name in names)
-        return frozenset()
+        return None  # of a join with USING, for example
 
     def may_filter(self, origin: str) -> bool:
         if not self._several:

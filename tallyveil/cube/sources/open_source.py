@@ -63,8 +63,8 @@ class OpenSource(Protocol):
         """From now on all is read as of one moment, where the source can do that."""
         ...
 
-    def relations(self, origin: str) -> frozenset[str]:
-        """The relations that ``origin`` reads, casefolded; empty if that cannot be found out."""
+    def relations(self, origin: str) -> frozenset[str] | None:
+        """The relations that ``origin`` reads, casefolded; None if that cannot be found out."""
         ...
 
     def may_filter(self, origin: str) -> bool:

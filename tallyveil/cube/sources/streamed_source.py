@@ -126,8 +126,8 @@ class StreamedSource(ABC):
     def begin(self) -> None:
         return None
 
-    def relations(self, origin: str) -> frozenset[str]:
-        return frozenset()
+    def relations(self, origin: str) -> frozenset[str] | None:
+        return None
 
     def may_filter(self, origin: str) -> bool:
         return False

@@ -58,7 +58,7 @@ def _others(policy: Policy, accounts: Mapping[str, Account], table: Table) -> li
         if name != table.name
         and (other.invariants if table.neighbours == "replace" else other.exact)
         and (
-            own.reads & accounts[name].reads
+            own.may_share(accounts[name])
             or name in own.beside
             or table.name in accounts[name].beside
         )

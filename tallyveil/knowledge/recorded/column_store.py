@@ -189,6 +189,11 @@ class ColumnStore:
             getattr(self._all, name)[self._count] = entry
         self._count += 1
 
+    def numbers_before(self, seen: int) -> IntArray:
+        """The numbers of the columns below ``seen``."""
+        every = self._all.numbers[: self._count]
+        return every[: every.searchsorted(seen)]
+
     def before(self, seen: int | None) -> ColumnKind:
         """The columns numbered below ``seen``, or all."""
         every, count = self._all, self._count

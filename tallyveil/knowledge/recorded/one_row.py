@@ -12,7 +12,7 @@ least variance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from tallyveil.workload.workload import Column
@@ -26,25 +26,29 @@ _Row: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 def along_one_row(
-    questions: Sequence[Column], mentioning: Callable[[str], Sequence[tuple[int, Column]] | None]
+    questions: Sequence[Column],
+    mentioning: Callable[[str], list[int] | None],
+    column: Callable[[int], Column],
 ) -> list[int] | None:
     """The numbers of the only columns that can help; None where this does not tell.
 
-    ``mentioning`` an attribute are these columns, with their numbers; None if they are too many.
+    ``mentioning`` an attribute are the columns of these numbers; None if they are too many.
     """
-    for axis, row in _rows(questions):
-        columns = mentioning(axis)
-        if columns is not None and all(_row_along(one, axis) == row for _, one in columns):
-            return [number for number, _ in columns]
+    if not questions:
+        return None
+    first, *others = questions
+    for factor in first.factors:
+        if len(factor.axes) > 1 or factor.height != 1:
+            continue
+        (axis,) = factor.axes
+        row = _row_along(first, axis)
+        numbers = mentioning(axis) if row else None
+        if numbers is None or any(_row_along(other, axis) != row for other in others):
+            continue
+        # The latest first, since they tell most often that there are others.
+        if all(_row_along(column(number), axis) == row for number in reversed(numbers)):
+            return numbers
     return None
-
-
-def _rows(questions: Sequence[Column]) -> Iterator[tuple[str, _Row]]:
-    """The attributes along which all questions are multiples of one row."""
-    for axis in questions[0].axes if questions else ():
-        row = _row_along(questions[0], axis)
-        if row and all(_row_along(other, axis) == row for other in questions[1:]):
-            yield axis, row
 
 
 def _row_along(column: Column, axis: str) -> _Row | None:

@@ -176,10 +176,14 @@ class Relevance:
     def mentioning(self, axis: str, seen: int, most: int) -> list[int] | None:
         """The columns below ``seen`` that mention the attribute; None if there are more than
         ``most``."""
-        kinds = [kind.before(seen) for kind in tuple(self._kinds) if axis in kind.axes]
-        if sum(len(kind.numbers) for kind in kinds) > most:
-            return None
-        return [number for kind in kinds for number in kind.numbers.tolist()]
+        found: list[int] = []
+        for kind in tuple(self._kinds):
+            if axis in kind.axes:
+                numbers = kind.numbers_before(seen)
+                if len(found) + len(numbers) > most:
+                    return None
+                found += numbers.tolist()
+        return found
 
     def narrow(self, questions: Sequence[Column], seen: int, most: int) -> Iterator[list[int]]:
         """Choices of columns below ``seen`` over few attributes only: those of the questions and of

@@ -90,7 +90,7 @@ def _check_step(attribute: Attribute, other: exp.Expr, value: Any) -> None:
 def _check_length(attribute: Attribute, other: exp.Expr, text: str) -> None:
     """Raise BinCut if the constant ``other`` is a text of more characters than are known."""
     prefix, name = attribute.prefix or 0, written_name(attribute.name)
-    if len(text) <= prefix:
+    if len(text) <= prefix or text in attribute.declared:  # the label of other texts
         return
     known = "character is" if prefix == 1 else f"{prefix} characters are"
     raise BinCut(
