@@ -33,17 +33,17 @@ DELAY: Final = 0.3
 """Seconds to wait after the last heavy statement, since another may follow at once."""
 
 LOOK: Final = 0.05
-"""Seconds between two looks while statements that last run. One of many sums makes 300,000 objects in
-0.3 seconds, to visit which would take 50 to 150 ms (`bench.fairness`)."""
+"""Seconds between two looks while statements last. One of many sums makes 300,000 objects in 0.3
+seconds, to visit which would take 50 to 150 ms (`bench.fairness`)."""
 
 EVERY: Final = 60.0
 """Seconds after which it runs even if there was no heavy statement, or heavy statements go on."""
 
 STEP: Final = 6
-"""The collections of the middle generation after which the oldest is collected while
-statements that last run. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot
-be counted: whoever lists them holds tuples that other threads are about to fill, which then fail
-with a SystemError."""
+"""The collections of the middle generation after which the oldest is collected while statements
+last. Each leaves at most 7,000 objects more there, mostly fewer than 3,000. They cannot be counted:
+whoever lists them holds tuples that other threads are about to fill, which then fail with a
+SystemError."""
 
 ASIDE: Final = 1_000_000
 """The objects set aside before any are visited again; the next time it is twice the objects that
