@@ -134,8 +134,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_custodian_is_told_what_is_wrong(tmp_path: Path, name: str) -> None:
-    for library in ("deltalake", "pyiceberg"):
-        if name == f"no {library} table":
+    for library, table in (("deltalake", "no Delta table"), ("pyiceberg", "no Iceberg table")):
+        if name == table:
             pytest.importorskip(library)
     (tmp_path / "people").mkdir()
     (tmp_path / "lake" / "_delta_log").mkdir(parents=True)

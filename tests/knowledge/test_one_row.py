@@ -91,3 +91,9 @@ def test_too_many_columns_tell_nothing() -> None:
     for _ in itertools.repeat(None, 20):
         assert along_one_row([column(random)], lambda axis: None, [].__getitem__) is None
     assert along_one_row([], lambda axis: [], [].__getitem__) is None
+
+
+def test_a_question_of_a_constant_row_is_left_alone() -> None:
+    """A factor may have no attributes: a multiple of the number of records."""
+    twice = Factor((), (), 1, *(np.array(n, dtype=np.int64) for n in ([0], [0], [2])))
+    assert along_one_row([Column((twice,))], lambda axis: [], [].__getitem__) is None

@@ -38,7 +38,7 @@ def along_one_row(
         return None
     first, *others = questions
     for factor in first.factors:
-        if len(factor.axes) > 1 or factor.height != 1:
+        if len(factor.axes) != 1 or factor.height != 1:
             continue
         (axis,) = factor.axes
         row = _row_along(first, axis)
