@@ -15,6 +15,7 @@ from tallyveil.cube import (
     cells_in_use,
     check_files,
     check_public,
+    columns_of,
     rows_left_out,
     type_losses,
     typed,
@@ -53,15 +54,17 @@ def check(path: Path, *, source: bool) -> Output:
     policy = with_values(policy)
     check_views(policy)
     check_public(policy)
-    losses = list(type_losses(policy))
+    columns = {} if policy.source is None else columns_of(policy)
+    losses = [line for name in columns for line in type_losses(policy.tables[name], columns[name])]
     if not source:
-        lines = [*summary(policy if policy.source is None else typed(policy)), *losses]
+        lines = [*summary(typed(policy, columns) if columns else policy), *losses]
         return Output({"summary": lines}, lines)
     with closing(_gate_in_memory(policy)) as gate:
         exact = _examined(gate, policy.ledger)
+        sizes = cells_in_use(gate.decision.cubes)
         policy = gate.policy.model_copy(update={"ledger_file": policy.ledger_file})
     left_out, outside = rows_left_out(policy), undeclared(policy)
-    skipped, sizes = unreadable_lines(policy), cells_in_use(policy)
+    skipped = unreadable_lines(policy)
     numbers = [
         *([] if skipped is None else [f"lines that cannot be read: {skipped:,}"]),
         *_left_out(policy, left_out),

@@ -14,6 +14,7 @@ from tallyveil.cube.cube_loading import (
     Undeclared,
     as_read,
     cells_in_use,
+    columns_of,
     load_cubes,
     rows_left_out,
     typed,
@@ -21,7 +22,7 @@ from tallyveil.cube.cube_loading import (
 )
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.public_tables import check_public, load_public
-from tallyveil.cube.sealed_cubes import SealedCubes
+from tallyveil.cube.sealed_cubes import Kept, SealedCubes
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.source_schema import SourceColumn, SourceTable, source_schema
@@ -32,6 +33,7 @@ __all__ = [
     "Contents",
     "Cube",
     "Given",
+    "Kept",
     "Passed",
     "SealedCubes",
     "SourceColumn",
@@ -41,6 +43,7 @@ __all__ = [
     "cells_in_use",
     "check_files",
     "check_public",
+    "columns_of",
     "connected",
     "is_there",
     "load_cubes",

@@ -32,6 +32,7 @@ __all__ = [
     "Undeclared",
     "as_read",
     "cells_in_use",
+    "columns_of",
     "load_cubes",
     "rows_left_out",
     "typed",
@@ -54,16 +55,20 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
     with opened(policy, source) as found:
         for table in policy.tables.values():
             _check_whole(table, found)
-        columns = _columns_of(policy, found)
+        columns = _columns(policy, found)
         found.begin()
         return {name: _load(table, found, columns, key) for name, table in policy.tables.items()}
 
 
-def typed(policy: Policy) -> Policy:
-    """The policy as `as_read` completes it, from the types of the source's columns, without reading
-    a row. Raises SourceError."""
+def columns_of(policy: Policy) -> Columns:
+    """The columns of every table, without reading a row. Raises SourceError with all that is
+    missing or mistaken."""
     with opened(policy) as source:
-        columns = _columns_of(policy, source)
+        return _columns(policy, source)
+
+
+def typed(policy: Policy, columns: Columns) -> Policy:
+    """The policy as `as_read` completes it, from the types of the source's columns."""
     tables = policy.tables.items()
     return _with_domains(policy, {name: _completed(t, columns[name]).domain for name, t in tables})
 
@@ -126,17 +131,16 @@ def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undecl
     return number, each
 
 
-def cells_in_use(policy: Policy) -> dict[str, tuple[int, int]]:
-    """For each table the number of cells that have records, and about how many bytes its counts
-    take. Exact, confidential numbers, for the custodian alone; where rows of a unit are left out,
-    they are those of another choice than is served. Raises SourceError.
+def cells_in_use(cubes: Mapping[str, Cube]) -> dict[str, tuple[int, int]]:
+    """For each table the number of cells that have records, and the bytes of its counts. Exact,
+    confidential numbers, for the custodian alone.
     """
-    cubes = load_cubes(policy, key=b"")
-    found = {name: cube._counts for name, cube in cubes.items()}
-    return {
-        name: (len(one.counts), sum(array.nbytes for array in (one.counts, *one.codes)))
-        for name, one in found.items()
-    }
+    found = {}
+    for name, cube in cubes.items():
+        own = cube._counts
+        arrays = (own.counts, *own.codes, *(() if own.units is None else (own.units,)))
+        found[name] = len(own.counts), sum(array.nbytes for array in arrays)
+    return found
 
 
 def _unmatched(attribute: Attribute, used: list[int] | None) -> tuple[str, ...]:
@@ -161,8 +165,7 @@ def _with_domains(policy: Policy, domains: Mapping[str, Domain]) -> Policy:
     return policy.model_copy(update={"tables": tables})
 
 
-def _columns_of(policy: Policy, source: OpenSource) -> dict[str, dict[str, str]]:
-    """The columns of every table. Raises SourceError with all that is missing or mistaken."""
+def _columns(policy: Policy, source: OpenSource) -> Columns:
     columns: dict[str, dict[str, str]] = {}
     wrong: list[SourceError] = []
     for name, table in policy.tables.items():

@@ -3,7 +3,8 @@
 A restart and further processes of the same ledger load the counts instead of reading the source
 again. The file of a table has mode 0600 and ends in a keyed digest (BLAKE2b under a key of the
 ledger), so that it is refused if it was changed, or under another ledger. It holds the fingerprint
-of the table's declaration; where that differs, the table is counted, and the ledger decides.
+of the table's declaration; where that differs, the table is counted, and the ledger decides. It
+also holds which relations of the source the table reads, which others of the policy may share.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -25,12 +26,19 @@ from tallyveil.errors import OutputError, SourceError
 from tallyveil.files import flush
 from tallyveil.policy import Policy, Table
 
-__all__ = ["SealedCubes"]
+__all__ = ["Kept", "SealedCubes"]
 
 _BEGINS: Final = b"tallyveil cube 1\n"
 _DIGEST: Final = 32
 _CHUNK: Final = 1 << 20
 _DELETE: Final = "Delete the file: then the table is counted again from its source."
+
+
+class Kept(NamedTuple):
+    """What is kept of a table: its cube, and the relations it ``reads`` (`relations_read`)."""
+
+    cube: Cube
+    reads: frozenset[str] | None
 
 
 class SealedCubes:
@@ -40,15 +48,15 @@ class SealedCubes:
         self._folder = folder
         self._key = key
 
-    def read_all(self, policy: Policy) -> dict[str, Cube]:
-        """The cubes of all tables, as `read`; none if one is missing, since all are counted as of
-        one moment."""
+    def read_all(self, policy: Policy) -> dict[str, Kept]:
+        """What is kept of all tables, as `read`; none if that of one is missing, since all are
+        counted as of one moment."""
         found = {name: self.read(table) for name, table in policy.tables.items()}
-        kept = {name: cube for name, cube in found.items() if cube is not None}
+        kept = {name: own for name, own in found.items() if own is not None}
         return kept if len(kept) == len(found) else {}
 
-    def read(self, table: Table) -> Cube | None:
-        """The cube that was kept for this declaration of the table; None if there is none.
+    def read(self, table: Table) -> Kept | None:
+        """What was kept for this declaration of the table; None if there is none.
 
         Raises SourceError if its file cannot be read, may be read by others, was changed, or was
         made under another ledger.
@@ -71,8 +79,8 @@ class SealedCubes:
         except OSError as error:
             raise SourceError(f"cubes: {path} cannot be read: {error.strerror}") from None
 
-    def write(self, table: Table, cube: Cube) -> None:
-        """Keep the cube. Whoever reads meanwhile finds the file whole, or none.
+    def write(self, table: Table, kept: Kept) -> None:
+        """Keep it. Whoever reads meanwhile finds the file whole, or none.
 
         Raises OutputError if the file cannot be written.
         """
@@ -82,7 +90,7 @@ class SealedCubes:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in self._folder.glob(f"{path.name}.*"):
                 left.unlink(missing_ok=True)  # of a process that was killed
-            self._seal(unfinished, _packed(table, cube))
+            self._seal(unfinished, _packed(table, kept))
             try:
                 unfinished.replace(path)
             except FileNotFoundError:
@@ -120,13 +128,15 @@ class SealedCubes:
         return hmac.compare_digest(found, digest.digest())
 
 
-def _packed(table: Table, cube: Cube) -> Iterator[bytes]:
+def _packed(table: Table, kept: Kept) -> Iterator[bytes]:
     """A first line, the length of a header, the header as JSON, and the arrays."""
+    cube, reads = kept
     counts = cube._counts
     units = () if counts.units is None else (counts.units,)
     arrays = [_small(array) for array in (counts.counts, *counts.codes, *units)]
     header = {
         "declaration": table.fingerprint,
+        "reads": None if reads is None else sorted(reads),
         "truncates": [attribute.truncates for attribute in cube.domain.attributes],
         "types": [array.dtype.str for array in arrays],
         "cells": len(arrays[0]),
@@ -143,8 +153,8 @@ def _small(array: CodeArray) -> CodeArray:
     return array.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
 
 
-def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
-    """The cube in a file whose seal is right."""
+def _unpacked(file: BinaryIO, table: Table) -> Kept | None:
+    """What is in a file whose seal is right."""
     if file.read(len(_BEGINS)) != _BEGINS:
         raise SourceError(f"cubes: {file.name} is of another version", hint=_DELETE)
     header = json.loads(file.read(int.from_bytes(file.read(8), "big")))
@@ -155,4 +165,8 @@ def _unpacked(file: BinaryIO, table: Table) -> Cube | None:
     cells = table.cells
     attributes = zip(cells.attributes, header["truncates"], strict=True)
     domain = replace(cells, attributes=tuple(replace(a, truncates=t) for a, t in attributes))
-    return Cube(domain, tuple(codes), counts.astype(np.int64), units)
+    reads = header["reads"]
+    return Kept(
+        Cube(domain, tuple(codes), counts.astype(np.int64), units),
+        None if reads is None else frozenset(reads),
+    )

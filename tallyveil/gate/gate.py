@@ -23,6 +23,7 @@ from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import (
     Cube,
     Given,
+    Kept,
     Passed,
     SealedCubes,
     as_read,
@@ -160,13 +161,21 @@ class Gate(Shared):
             self.policy = policy = with_values(policy, given)
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
-            self._sealed: SealedCubes | None = None
+            sealed = None
             if policy.cubes is not None and source is None:
-                self._sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
-            kept = {} if self._sealed is None else self._sealed.read_all(policy)
-            self.accounts = accounts(policy, {} if kept else relations_read(policy, source))
+                sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
+            kept = {} if sealed is None else sealed.read_all(policy)
+            reads = {name: own.reads for name, own in kept.items()}
+            reads = reads or relations_read(policy, source)
+            self.accounts = accounts(policy, reads)
             self._budgets = budgets
-            self._load(policy, given, kept, time_limit, opened)
+            # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
+            cubes = {name: own.cube for name, own in kept.items()}
+            cubes = cubes or load_cubes(policy, given, key=self._ledger.key("rows"))
+            self._load(policy, given, cubes, time_limit, opened)
+            if sealed is not None and not kept:
+                for name, cube in cubes.items():
+                    sealed.write(policy.tables[name], Kept(cube, reads[name]))
             opened.pop_all()
         self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
         self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
@@ -175,20 +184,15 @@ class Gate(Shared):
         self,
         policy: Policy,
         source: Passed,
-        kept: Mapping[str, Cube],
+        cubes: Mapping[str, Cube],
         time_limit: float,
         opened: ExitStack,
     ) -> None:
-        # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
-        cubes = kept or load_cubes(policy, source, key=self._ledger.key("rows"))
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
         self.digests = {name: cube.digest for name, cube in cubes.items()}
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
-        if self._sealed is not None and not kept:
-            for name, cube in cubes.items():
-                self._sealed.write(policy.tables[name], cube)
         self.policy = as_read(policy, cubes)
         domains = {name: cube.domain for name, cube in cubes.items()}
         self.copies = read_copies(policy, public)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo
 
@@ -287,10 +287,16 @@ def _ledger(value: Any, info: ValidationInfo) -> LedgerFile:
     return LedgerFile(PolicyPlace.of(info).folder / text, must_exist)
 
 
+def _format(declared: object) -> str:
+    if isinstance(declared, str) and declared in FORMATS:
+        return declared
+    raise wrong(f"expected one of {', '.join(FORMATS)}")
+
+
 FilePath: TypeAlias = Annotated[Path, PlainValidator(_file)]
 LedgerPath: TypeAlias = Annotated[LedgerFile, PlainValidator(_ledger)]
 SourceUrl: TypeAlias = Annotated[str, PlainValidator(_path)]
-SourceFormat: TypeAlias = Literal[FORMATS]  # type: ignore[valid-type]
+SourceFormat: TypeAlias = Annotated[str, PlainValidator(_format)]
 
 
 def _origin(text: str) -> str:

@@ -9,37 +9,23 @@ import pytest
 
 from tallyveil.knowledge.recorded.one_row import along_one_row
 from tallyveil.workload.workload import Column, Factor
+from tests.matrices import factor, over_all_cells
 
 SIZES = {"a": 3, "b": 2, "c": 3}
 
 
-def factor(random: np.random.Generator, axis: str) -> Factor:
-    """One to three rows over an axis; some constant, some equal to others' rows."""
+def some_rows(random: np.random.Generator, axis: str) -> Factor:
+    """One or two rows over an axis; some constant, some equal to others' rows."""
     size = SIZES[axis]
     rows = [[1] * size, [1] + [0] * (size - 1), [2] + [0] * (size - 1), [0, 1] + [1] * (size - 2)]
     height = int(random.choice([1, 1, 1, 2]))
-    chosen = [rows[n] for n in random.choice(len(rows), height, replace=False)]
-    entries = [(r, c, v) for r, own in enumerate(chosen) for c, v in enumerate(own) if v]
-    arrays = (np.array(one, dtype=np.int64) for one in zip(*entries, strict=True))
-    return Factor((axis,), (size,), height, *arrays)
+    chosen = random.choice(len(rows), height, replace=False)
+    return factor([rows[n] for n in chosen], (axis,))
 
 
 def column(random: np.random.Generator) -> Column:
     axes = [axis for axis in SIZES if random.random() < 0.45]
-    return Column(tuple(factor(random, axis) for axis in axes))
-
-
-def dense(one: Column) -> np.ndarray:
-    """Its rows over all cells."""
-    found = np.ones((1, 1))
-    by_axis = {own.axes[0]: own for own in one.factors}
-    for axis, size in SIZES.items():
-        own = np.ones((1, size))
-        if axis in by_axis:
-            own = np.zeros((by_axis[axis].height, size))
-            own[by_axis[axis].rows, by_axis[axis].cells] = by_axis[axis].coefficients
-        found = np.kron(found, own)
-    return found
+    return Column(tuple(some_rows(random, axis) for axis in axes))
 
 
 def variances(question: np.ndarray, rows: list[np.ndarray], spread: list[float]) -> np.ndarray:
@@ -71,8 +57,8 @@ def test_columns_that_are_left_out_have_no_weight(seed: int) -> None:
             continue
         applied += 1
         dropped += len(recorded) - len(helpful)
-        rows = [dense(one) for one in recorded]
-        asked = np.concatenate([dense(one) for one in questions])
+        rows = [over_all_cells(one, SIZES) for one in recorded]
+        asked = np.concatenate([over_all_cells(one, SIZES) for one in questions])
         every = variances(asked, rows, spread)
         own = variances(asked, [rows[n] for n in helpful], [spread[n] for n in helpful])
         assert own == pytest.approx(every, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Where tables come from: files, object stores and lakes, data frames, and open DuckDB connections.
+"""Where tables come from: files, object stores, lakes, PostgreSQL, Spark, data frames and DuckDB.
 
 `open_source` says what all of them are asked for. What DuckDB reads by itself is a `DuckDBSource`;
 what has a library of its own is a `StreamedSource`. Each kind that a policy may name is a

@@ -80,10 +80,15 @@ def _metadata(source: Source) -> str:
     return f"{OBJECT_STORE if source.stored else ''}{newest[0]}"
 
 
+# Of files that are not there or not whole, of contents that are none of the format, and of what a
+# library cannot read yet.
+_FAILURES: Final = (OSError, ValueError, NotImplementedError, pa.ArrowException)
+
+
 def _read(source: Source, table: Callable[[], Any], errors: tuple[type[Exception], ...]) -> Any:
     try:
         return table()
-    except (*errors, OSError, ValueError, NotImplementedError, pa.ArrowException) as error:
+    except (*errors, *_FAILURES) as error:
         # The library's own message may quote keys or what is stored.
         raise SourceError(
             f"{source.key}: {source.shown} cannot be read as {source.kind.words}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
@@ -47,8 +47,8 @@ WHERE c.relkind NOT IN ('v', 'm')
 class _PostgreSQL(StreamedSource):
     """Raises SourceError where it cannot connect."""
 
-    words: ClassVar[str] = "PostgreSQL"
-    failures: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error, pa.ArrowException)
+    words = "PostgreSQL"
+    failures = (psycopg.Error, pa.ArrowException)
 
     def __init__(self, file: Source, names: Iterable[str]) -> None:
         self._columns: dict[str, list[tuple[str, Sent]]] = {}
@@ -95,13 +95,15 @@ class _PostgreSQL(StreamedSource):
         rows = copied_rows(self._connection, select, schema)
         return pa.RecordBatchReader.from_batches(schema, rows)
 
-    def relations(self, origin: str) -> frozenset[str]:
+    def relations(self, origin: str) -> frozenset[str] | None:
         explain = f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT * FROM {_relation(origin)}"
         with suppress(psycopg.Error), self._connection.transaction():
             ((plan,),) = self._connection.execute(explain.encode()).fetchall()
+            if _calls(plan):
+                return None
             found = self._connection.execute(_TABLES, [list(_named(plan))]).fetchall()
             return frozenset(name.casefold() for (name,) in found)
-        return frozenset()
+        return None
 
     def may_filter(self, origin: str) -> bool:
         """Whether it is anything but a table: also a foreign one may be a view where it is."""
@@ -135,6 +137,17 @@ def _named(plan: Any) -> Iterator[str]:
             yield f"{identifier(plan['Schema'])}.{identifier(plan['Relation Name'])}"
         for each in plan.values():
             yield from _named(each)
+
+
+def _calls(plan: Any) -> bool:
+    """Whether a plan has rows of functions that are not PostgreSQL's own, which may read any
+    relation."""
+    if isinstance(plan, list):
+        return any(map(_calls, plan))
+    if not isinstance(plan, dict):
+        return False
+    own = plan.get("Node Type") == "Function Scan" and plan.get("Schema") != "pg_catalog"
+    return own or any(map(_calls, plan.values()))
 
 
 POSTGRESQL: Final = Opener(confidential=_PostgreSQL, public=_PostgreSQL)

@@ -57,10 +57,7 @@ class _Spark(StreamedSource):
     words = "Spark"
 
     def __init__(self, url: str) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        self.failures = (PySparkException, Py4JError, pa.ArrowException)  # type: ignore[misc]
+        self.failures = (*_errors(), pa.ArrowException)
         self._types: dict[str, list[tuple[str, str]]] = {}
         self._session, self._own = _session(url)
 
@@ -108,12 +105,12 @@ class _Spark(StreamedSource):
         schema = pa.schema(fields)
         return rows.rename_columns(schema.names).cast(schema).to_reader()
 
-    def relations(self, origin: str) -> frozenset[str]:
+    def relations(self, origin: str) -> frozenset[str] | None:
         with suppress(*self.failures):
             explain = f"EXPLAIN EXTENDED SELECT * FROM {_relation(origin)}"
             plan = self._session.sql(explain).collect()[0][0]
             return frozenset(name.casefold() for name in _NAMED.findall(plan))
-        return frozenset()
+        return None
 
     def may_filter(self, origin: str) -> bool:
         with suppress(*self.failures):
@@ -123,6 +120,14 @@ class _Spark(StreamedSource):
     def close(self) -> None:
         if self._own:
             self._session.stop()
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """What pyspark raises: its own errors, and those of the library that talks to Java."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError
 
 
 def _session(url: str) -> tuple[SparkSession, bool]:
@@ -175,9 +180,10 @@ def _item(name: str, kind: str) -> str:
 def _opened(file: Source, names: Iterable[str]) -> OpenSource:
     """Raises SourceError where there is no pyspark, or Spark does not start."""
     imported("pyspark", file.key, "spark")
+    failures: tuple[type[Exception], ...] = (*_errors(), OSError, RuntimeError, ValueError)
     try:
         return _Spark(file.url)
-    except Exception as error:  # noqa: BLE001  # pyspark's are of many kinds
+    except failures as error:
         raise SourceError(
             f"{file.key}: cannot start Spark for {file.shown} ({type(error).__name__})",
             hint="JAVA_HOME must name Java 17 or later, and the cluster must be reached.",

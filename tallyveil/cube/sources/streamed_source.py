@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -31,8 +31,8 @@ class StreamedSource(ABC):
     It may raise SourceError. The ``failures`` of its library become one that quotes nothing.
     """
 
-    words: ClassVar[str]
-    failures: ClassVar[tuple[type[Exception], ...]] = ()
+    words: str
+    failures: tuple[type[Exception], ...] = ()
 
     @abstractmethod
     def described(self, origin: str, key: str) -> pa.Schema:

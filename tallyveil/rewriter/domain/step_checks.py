@@ -35,7 +35,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)
 
 def check_prefix(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
     child, parent = standing_in(column)
-    pattern = isinstance(parent, exp.Like | exp.ILike) and parent.this is child
+    pattern = isinstance(parent, exp.Like | exp.ILike | exp.StartsWith) and parent.this is child
     found = [(exp.EQ, parent.expression)] if pattern and parent else comparisons(column)
     for _, other in found or ():
         if compares_with_constant(other):

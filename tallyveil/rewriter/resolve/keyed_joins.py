@@ -18,12 +18,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from tallyveil import deadline
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy.domain import Key
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Records
 from tallyveil.rewriter.resolve.record_queries import holds_records, sources
-from tallyveil.rewriter.sql.nodes import conjunction, is_star, position
+from tallyveil.rewriter.sql.nodes import conjunction, conjuncts, is_star, position
 
 __all__ = ["KeyedJoins", "forget_keys"]
 
@@ -120,14 +119,14 @@ class KeyedJoins:
         shown = (earlier, last) if table == key.head else (last, earlier)
         on, where = step.args.get("on"), self._select.args.get("where")
         using = [name.name.lower() for name in step.args.get("using") or ()]
-        conditions = _conjuncts(on)
+        conditions = [] if on is None else conjuncts(on)
         rest = [one for one in conditions if not _is_key(one, key, *shown)]
         if using == [key.column.lower()] == [key.head_column.lower()] and all(shown):
             return rest
         if len(rest) < len(conditions):
             return rest
         if where is not None and not using and not step.side:
-            conditions = _conjuncts(where.this)
+            conditions = conjuncts(where.this)
             others = [one for one in conditions if not _is_key(one, key, *shown)]
             if len(others) < len(conditions):
                 if others:
@@ -172,20 +171,6 @@ def _shows_key(source: exp.Expr) -> bool:
             return False
         source = items[0]
     return isinstance(source, exp.Table)
-
-
-def _conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that AND joins, without their brackets."""
-    found, stack = list[exp.Expr](), [] if condition is None else [condition]
-    while stack:
-        deadline.check()
-        node = stack.pop()
-        inner = node.unnest()
-        if isinstance(inner, exp.And):
-            stack += [inner.right, inner.left]
-        else:
-            found.append(node)
-    return found
 
 
 def _is_key(node: exp.Expr, key: Key, keyed: Collection[str], heads: Collection[str]) -> bool:

@@ -180,10 +180,15 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """The conditions that must all be true for a row to pass; NULL does not pass."""
-    inner = condition.unnest()
-    if isinstance(inner, exp.And):
-        return [*conjuncts(inner.this), *conjuncts(inner.expression)]
-    return [condition]
+    found, stack = list[exp.Expr](), [condition]
+    while stack:
+        node = stack.pop()
+        inner = node.unnest()
+        if isinstance(inner, exp.And):
+            stack += [inner.expression, inner.this]
+        else:
+            found.append(node)
+    return found
 
 
 def conjunction(parts: Sequence[exp.Expr]) -> exp.Expr:
