@@ -1,8 +1,8 @@
 """Which rows of a privacy unit are counted: at most ``max_rows`` of them, chosen by a keyed hash.
 
-The rows of a unit are ordered by SHA-256(SHA-256(key ‖ text) ‖ c), and the first ``max_rows`` are
-kept. The text of a row holds all columns of the source, in the order of their names; c numbers the
-rows of one unit that have the same text, from 1. So
+The rows of a unit are ordered by h = SHA-256(key ‖ text), and the first ``max_rows`` are kept. The
+text of a row holds the columns that are read, in the order of their names. Of rows of one unit that
+have the same text, the one with number c > 1 is placed by SHA-256(h ‖ c) instead. So
 
 - the choice depends on the unit's own rows and on the key alone, not on other units, on the order
   of rows or columns, on threads or on the process: adding or removing a unit moves the counts by at
@@ -29,21 +29,22 @@ __all__ = ["hashed", "kept_rows", "left_out", "unit_number"]
 
 
 def _row_hash(columns: Mapping[str, str]) -> str:
-    """The expression for SHA-256($key ‖ text), of the source's columns with their types.
+    """The expression for SHA-256($key ‖ text), of the columns with their types.
 
-    For each column the text has its value's text after its length, or a hyphen for NULL. So rows
-    have the same text only if all their columns do.
+    For each column the text has its value's text after its length and a colon, or a colon alone for
+    NULL. So rows have the same text only if all their columns do.
     """
     texts = (_text(name, columns[name]) for name in sorted(columns))
-    parts = " || ".join(f"coalesce(strlen({text}) || ':' || {text}, '-')" for text in texts)
-    return f"unhex(sha256($key || encode({parts})))"
+    parts = ", ".join(f"strlen({text}), ':', {text}" for text in texts)
+    return f"unhex(sha256($key || encode(concat({parts}))))"
 
 
 def unit_number(column_type: str) -> str:
-    """The expression for a number of 60 bits of SHA-256($key ‖ "unit " ‖ text), of the column
-    ``unit``. Summed by cell, it notices units that exchange their cells, and keeps no unit."""
+    """The expression for a number of 60 bits of MD5($key ‖ "unit " ‖ text), of the column ``unit``.
+    Summed by cell, it notices units that exchange their cells, and keeps no unit. Nobody gains by
+    two units with one number, so a fast hash will do."""
     text = _text("unit", column_type)
-    return f"CAST('0x' || left(sha256($key || encode('unit ' || {text})), 15) AS BIGINT)"
+    return f"CAST(md5_number($key || encode('unit ' || {text})) >> 68 AS BIGINT)"
 
 
 def _text(column: str, column_type: str) -> str:
@@ -68,22 +69,25 @@ def hashed(rows: Rows, unit: str, columns: Mapping[str, str], most: int) -> str:
     return f"CASE WHEN {unit} IN ({large}) THEN {_row_hash(columns)} END"
 
 
-def kept_rows(records: str, values: Sequence[str], most: int) -> str:
-    """The SELECT of the rows kept from ``records``, which have columns ``unit`` and ``hash``.
+def kept_rows(coded: str, cells: Sequence[str], most: int) -> str:
+    """The SELECT of the rows kept from ``coded``, which have columns ``unit`` and ``hash``.
 
-    Rows of the same hash are numbered in the order of their ``values``, the columns that are
-    counted. So what is counted is settled even where DuckDB writes two values as the same text.
+    Rows of the same hash are numbered in the order of their ``cells``. So what is counted is
+    settled even where DuckDB writes two values as the same text.
 
-    However often ``records`` reads the source, and whatever it finds there, no unit has more rows.
+    However often ``coded`` reads the source, and whatever it finds there, no unit has more rows:
+    which units have too many is counted once more among the rows that were read.
     """
-    copy = f"row_number() OVER (PARTITION BY unit, hash ORDER BY {', '.join(values)})"
-    place = f"unhex(sha256(hash || encode(CAST({copy} AS VARCHAR))))"
+    copy = f"row_number() OVER (PARTITION BY unit, hash ORDER BY {', '.join(cells)})"
+    again = "unhex(sha256(hash || encode(CAST(copy AS VARCHAR))))"
+    place = f"CASE WHEN copy = 1 THEN hash ELSE {again} END"
     first = f"row_number() OVER (PARTITION BY unit ORDER BY place) <= {most}"
     return (
-        f"WITH records AS MATERIALIZED (SELECT * FROM ({records}) WHERE unit IS NOT NULL)"
-        f" SELECT * FROM (SELECT *, {place} AS place FROM records WHERE hash IS NOT NULL"
-        " UNION ALL SELECT *, NULL FROM records WHERE hash IS NULL)"
-        f" QUALIFY {first}"
+        f"WITH records AS MATERIALIZED (SELECT * FROM ({coded}) WHERE unit IS NOT NULL), large AS"
+        f" MATERIALIZED (SELECT unit FROM records GROUP BY unit HAVING count(*) > {most})"
+        " SELECT * EXCLUDE (hash) FROM records ANTI JOIN large USING (unit) UNION ALL"
+        f" SELECT * EXCLUDE (hash, copy, place) FROM (SELECT *, {place} AS place FROM (SELECT *,"
+        f" {copy} AS copy FROM records SEMI JOIN large USING (unit))) QUALIFY {first}"
     )
 
 

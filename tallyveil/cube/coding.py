@@ -91,9 +91,14 @@ def _values(axis: int, attribute: Attribute) -> Coding:
 
 
 def _or_special(value: str, found: str, attribute: Attribute) -> str:
-    """The code that was found, or that of NULL or of other values."""
-    other = f"coalesce({found}, {_literal(attribute.other_cell)})"
-    return f"CASE WHEN {value} IS NULL THEN {_null(attribute)} ELSE {other} END"
+    """The code that was found, or that of NULL or of other values.
+
+    Where these have none, nothing is added: DuckDB looks a text up once for all rows that have it,
+    unless it stands in a CASE."""
+    null, other = _null(attribute), _literal(attribute.other_cell)
+    if other != "NULL":
+        found = f"coalesce({found}, {other})"
+    return found if null == other else f"CASE WHEN {value} IS NULL THEN {null} ELSE {found} END"
 
 
 def _bins(axis: int, attribute: Attribute) -> Coding:

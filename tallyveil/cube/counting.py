@@ -33,7 +33,8 @@ _APART: Final = 1_000_000  # keeps the numbers of axes of tables in one statemen
 
 
 def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
-    """The source's columns that are counted: all where a unit's rows are chosen by their hash.
+    """The source's columns that are read: those that the policy names, or all where a condition on
+    its rows may name any of them.
 
     ``columns`` are the source's columns, lower case, with their DuckDB types.
 
@@ -43,9 +44,10 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
         _read(table, axis, columns)
     if table.privacy_unit.column is not None:
         _unit(table, columns)
-        return list(columns)
     if table.count is not None:
         _weight(table, columns)
+    if table.selected:
+        return list(columns)
     return list(dict.fromkeys(name.lower() for name in table.source_columns))
 
 
@@ -72,10 +74,11 @@ def counting(
     counted = f"{mine.counted()} AS n" if table.count is None else _weighted(mine)
     if table.privacy_unit.column is not None:
         parameters["key"] = key
-        counted += ", coalesce(CAST(sum(identity) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
+        identity = unit_number(columns[table.name][table.privacy_unit.column.lower()])
+        counted += f", coalesce(CAST(sum({identity}) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
     if table.head is not None:
         first = len(table.domain.attributes) + 1
-        others, more = _coded(table.head, columns, rows, first)
+        others, more = _with_cells(table.head, columns, rows, first)
         found = [f"CASE WHEN head.unit IS NULL THEN 1 ELSE 0 END AS c{first - 1}"]
         found += [f"coalesce(head.{cell}, 0) AS {cell}" for cell in cells[first:]]
         own = (
@@ -83,7 +86,24 @@ def counting(
             f" ON {_same_unit(table, columns, 'own', 'head')}"
         )
         parameters |= more
-    return f"SELECT {', '.join(cells)}, {counted} FROM ({own}) GROUP BY ALL", parameters
+    grouped = f"SELECT {', '.join(cells)}, {counted} FROM ({own}) GROUP BY ALL"
+    # A condition on groups takes less time than one on rows.
+    return f"SELECT * FROM ({grouped}) WHERE {_has_cells(table)}", parameters
+
+
+def _has_cells(table: Table, first: int = 0) -> str:
+    """The condition that no code is NULL."""
+    partial_axes = [axis for axis, a in enumerate(table.domain.attributes) if not a.complete]
+    return " AND ".join([f"c{first + axis} IS NOT NULL" for axis in partial_axes] or ["TRUE"])
+
+
+def _with_cells(
+    table: Table, columns: Columns, rows: Mapping[str, Rows], first: int, where: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """`_coded`, without the rows that have no cell, or do not meet the condition ``where``."""
+    coded, parameters = _coded(table, columns, rows, first, where)
+    met = "" if where is None else " AND met"
+    return f"SELECT * FROM ({coded}) WHERE {_has_cells(table, first)}{met}", parameters
 
 
 def _coded(
@@ -93,15 +113,13 @@ def _coded(
     first: int = 0,
     where: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """SQL and parameters for the rows that are counted: their codes, from the axis number ``first``
-    on, their unit, and how many records they stand for. ``where`` selects some of these rows."""
+    """SQL and parameters for the rows that are kept: their codes, from the axis number ``first``
+    on, their unit, how many records they stand for, and whether they ``met`` a condition."""
     own, mine, unit = columns[table.name], rows[table.name], table.privacy_unit
     attributes = list(enumerate(table.domain.attributes))
     reads = [f"{_read(table, axis, own)} AS v{first + axis}" for axis in range(len(table.columns))]
     codings = [code(first + axis, attribute) for axis, attribute in attributes]
     coded = [f"{c.expression} AS c{first + axis}" for axis, c in enumerate(codings)]
-    # DuckDB would compute a cell twice, for the condition and for the group.
-    kept = [f"c{first + axis} IS NOT NULL" for axis, a in attributes if not a.complete]
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
         reads.append(f"{_weight(table, own)} AS weight")
@@ -110,21 +128,18 @@ def _coded(
         reads.append(mine.number)
         coded.append(mine.number)
     if unit.column is not None:
-        name = _unit(table, own)
-        reads += [f"{name} AS unit", f"{hashed(mine, name, own, unit.max_rows)} AS hash"]
-        coded += ["unit", f"{unit_number(own[unit.column.lower()])} AS identity"]
+        name, read = _unit(table, own), columns_read(table, own)
+        chosen = hashed(mine, name, {one: own[one] for one in read}, unit.max_rows)
+        reads += [f"{name} AS unit", f"{chosen} AS hash"]
+        coded += ["unit", "hash"]
     if where is not None:
         reads.append(f"{condition(where)} AS met")
         coded.append("met")
-        kept.append("met")
     record = f"SELECT {', '.join(reads)} FROM {mine.relation} AS origin"
-    if unit.column is not None:
-        values = [f"v{first + axis}" for axis in range(len(table.columns))]
-        record = kept_rows(record, values, unit.max_rows)
     for number, one in enumerate(table.per_unit.values()):
         counted = table.counted[one.count]
         axis = first + len(table.columns) + number
-        others, more = _coded(counted, columns, rows, _APART * (axis + 1), one.where)
+        others, more = _with_cells(counted, columns, rows, _APART * (axis + 1), one.where)
         record = (
             f"SELECT record.*, coalesce(counted.n, 0) AS v{axis} FROM ({record}) AS record LEFT"
             f" JOIN (SELECT unit, count(*) AS n FROM ({others}) GROUP BY unit) AS counted"
@@ -132,8 +147,10 @@ def _coded(
         )
         parameters |= more
     joins = " ".join(c.join for c in codings)
-    coded_record = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
-    return f"SELECT * FROM ({coded_record}) WHERE {' AND '.join(kept or ['TRUE'])}", parameters
+    found = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
+    if unit.column is not None:
+        found = kept_rows(found, [f"c{first + axis}" for axis, _ in attributes], unit.max_rows)
+    return found, parameters
 
 
 def condition(where: str) -> str:

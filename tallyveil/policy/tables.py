@@ -67,6 +67,7 @@ class Table(_Relation):
 
     - The column ``columns[i]`` of ``origin`` holds ``domain.attributes[i]``. The attributes after
       these are the counts ``per_unit``, of the tables ``counted`` that have a key to this one.
+      ``selected``: such a count has a condition on this table's rows.
     - ``neighbours``: neighbouring tables differ in one privacy unit, added or removed
       (``add_remove``) or exchanged for another (``replace``).
     - ``left_out``: as `SourceKind.left_out`; None for a table in memory.
@@ -101,6 +102,7 @@ class Table(_Relation):
     )
     head: Derived[Table | None] = None
     counted: Derived[Mapping[str, Table]] = Field(default_factory=dict, exclude=True)
+    selected: Derived[bool] = False
     budget: Budget = Field(
         default=None, validate_default=True, description="a budget such as { epsilon = 3.0 }"
     )
@@ -313,6 +315,9 @@ class Table(_Relation):
 
 def related(tables: Mapping[str, Table]) -> dict[str, Table]:
     """The tables, completed by what follows from the keys between them."""
+    per_unit = [one for table in tables.values() for one in table.per_unit.values()]
+    selected = {one.count for one in per_unit if one.where is not None}
+    tables = {n: t.model_copy(update={"selected": n in selected}) for n, t in tables.items()}
     found = {name: table.counting(tables) for name, table in tables.items()}
     for name, table in found.items():
         if table.key is not None:

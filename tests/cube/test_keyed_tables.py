@@ -66,9 +66,11 @@ def kept(rows: Rows, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     for row in rows:
         seen[row] += 1
         values = [row[names.index(name)] for name in sorted(names)]
-        text = "".join("-" if v is None else f"{len(str(v))}:{v}" for v in values)
-        first = hashlib.sha256(KEY + text.encode()).digest()
-        places.append((hashlib.sha256(first + str(seen[row]).encode()).digest(), row))
+        text = "".join(":" if v is None else f"{len(str(v))}:{v}" for v in values)
+        place = hashlib.sha256(KEY + text.encode()).digest()
+        if seen[row] > 1:
+            place = hashlib.sha256(place + str(seen[row]).encode()).digest()
+        places.append((place, row))
     taken: Counter[str] = Counter()
     found = []
     for _, row in sorted(places):

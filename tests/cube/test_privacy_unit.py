@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import secrets
 from collections import Counter
@@ -59,9 +60,11 @@ def places(records: list[Record]) -> list[tuple[bytes, Record]]:
     found = []
     for record in records:
         seen[record] += 1
-        unit, a, b = ("-" if x is None else f"{len(str(x))}:{x}" for x in record)
-        text = hashlib.sha256(KEY + f"{a}{b}{unit}".encode()).digest()
-        found.append((hashlib.sha256(text + str(seen[record]).encode()).digest(), record))
+        unit, a, b = (":" if x is None else f"{len(str(x))}:{x}" for x in record)
+        place = hashlib.sha256(KEY + f"{a}{b}{unit}".encode()).digest()
+        if seen[record] > 1:
+            place = hashlib.sha256(place + str(seen[record]).encode()).digest()
+        found.append((place, record))
     return sorted(found)
 
 
@@ -112,7 +115,9 @@ def test_removing_a_unit_moves_at_most_max_rows(
 def test_the_choice_depends_on_nothing_but_the_rows_and_the_key(
     make_policy: Callable[..., Any], counts: Callable[..., list[int]]
 ) -> None:
-    policy = make_policy({"a": {"range": [0, 99]}}, privacy_unit={"column": "unit", "max_rows": 2})
+    days = {"range": [dt.date(2020, 1, 1), dt.date(2020, 6, 30)]}
+    unit = {"column": "unit", "max_rows": 2}
+    policy = make_policy({"a": {"range": [0, 99]}, "seen": days}, privacy_unit=unit)
     stamp = "TIMESTAMPTZ '2020-01-01 00:00:00+00' + range * INTERVAL 1 HOUR"
     rows = f"SELECT range % 50 AS unit, range // 40 AS a, {stamp} AS seen FROM range(4000)"
 
@@ -126,6 +131,7 @@ def test_the_choice_depends_on_nothing_but_the_rows_and_the_key(
     expected = counted("SET threads = 2", "unit, a, seen", "seen", KEY)
     assert expected == counted("SET threads = 1", "unit, a, seen", "hash(seen)", KEY)
     assert expected == counted("SET TimeZone = 'Asia/Kolkata'", "seen, a, unit", "seen", KEY)
+    assert expected == counted("SET threads = 2", "unit, a, seen, random() AS x", "seen", KEY)
     assert expected != counted("SET threads = 2", "unit, a, seen", "seen", KEY[::-1])
     assert sum(expected) == 100
 
