@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 
 import tallyveil
+from tallyveil.accountant.releases import Release
 from tallyveil.boundary import issue_receipt, open_answer
 from tallyveil.cube import Cube, load_cubes
 from tallyveil.policy import Policy
@@ -22,6 +25,7 @@ __all__ = [
     "Unit",
     "answers",
     "cubes_of",
+    "losses",
     "policy_of",
     "statement",
     "tables",
@@ -116,6 +120,19 @@ def units(rolled: random.Random, drawn: int) -> Iterator[Unit]:
                 for _ in range(rolled.randrange(5))
             ),
         )
+
+
+def losses(release: Release, cubes: Sequence[dict[str, Cube]], measure: str) -> npt.NDArray[np.float64]:
+    """What the release loses of the difference between any two data sets, by its definition: Σ |Δ|
+    / b for Laplace noise in ε, Σ Δ² / (2 σ²) for Gaussian noise in ρ."""
+    charge, total = release.decoded(), np.zeros((len(cubes), len(cubes)))
+    for scale, *sides in zip(
+        charge.scales, *(answers(one[charge.table], charge.workload) for one in cubes), strict=True
+    ):
+        values = np.array(sides, dtype=np.float64) / scale
+        moved = np.abs(values[:, None] - values[None, :])
+        total += (moved if measure == "epsilon" else moved**2 / 2).sum(axis=2)
+    return total
 
 
 def answers(cube: Cube, workload: Workload) -> list[list[int]]:

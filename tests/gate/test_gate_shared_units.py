@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import tallyveil
-from tallyveil.accountant.releases import Release
 from tallyveil.cube import Cube
-from tests.gate.shared_units import Unit, answers, cubes_of, policy_of, statement, tables, units
-
-Losses: TypeAlias = npt.NDArray[np.float64]
+from tests.gate.shared_units import Unit, cubes_of, losses, policy_of, statement, tables, units
 
 SEEDS = range(2)
 STATEMENTS = 7
@@ -35,19 +29,6 @@ def every(
     found = list(units(random.Random(0), 12))[:: 3 if per_unit else 1]
     with duckdb.connect() as database:
         return per_unit, [(unit, cubes_of(policy, database, [unit])) for unit in found]
-
-
-def losses(release: Release, cubes: Sequence[dict[str, Cube]], measure: str) -> Losses:
-    """What the release loses of the difference between any two data sets, by its definition: Σ |Δ|
-    / b for Laplace noise in ε, Σ Δ² / (2 σ²) for Gaussian noise in ρ."""
-    charge, total = release.decoded(), np.zeros((len(cubes), len(cubes)))
-    for scale, *sides in zip(
-        charge.scales, *(answers(one[charge.table], charge.workload) for one in cubes), strict=True
-    ):
-        values = np.array(sides, dtype=np.float64) / scale
-        moved = np.abs(values[:, None] - values[None, :])
-        total += (moved if measure == "epsilon" else moved**2 / 2).sum(axis=2)
-    return total
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])

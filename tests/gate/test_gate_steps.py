@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 import tallyveil
+from tallyveil.cube import load_cubes
 from tallyveil.errors import BinCut, LedgerError
+from tests.gate.shared_units import KEY, losses
 
 SALES = """
     CREATE TABLE sales AS
@@ -104,6 +107,51 @@ def test_a_sum_by_hour_of_a_year_of_minutes(raw: duckdb.DuckDBPyConnection, tmp_
     assert len(found) == 8761
     for hour, total in found.items():
         assert total == pytest.approx(expected.get(hour, 0), abs=Decimal("0.3"))
+
+
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_sum_by_hour_charges_what_a_record_loses(
+    tmp_path: Path, neighbours: str, measure: str
+) -> None:
+    """By brute force over all pairs of records, or a record and none, on a small copy."""
+    ends = [dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 1, 30)]
+    attributes = {
+        "sold": {"range": ends, "step": "30 minutes"},
+        "price": {"range": [0, 2], "step": Decimal("0.5")},
+        "region": {"values": ["n", "s"]},
+    }
+    budget = {"epsilon": 1e5} if measure == "epsilon" else {"rho": 1e5, "delta": 1e-9}
+    table = {"from": "sales", "budget": budget, "neighbours": neighbours, "attributes": attributes}
+    declared = tallyveil.parse_policy(
+        {"tables": {"sale": table}, "defaults": {measure: 1}}, base=tmp_path
+    )
+    records = """
+        SELECT TIMESTAMP '2026-01-01' + INTERVAL 30 MINUTE * (i % 4) AS sold,
+            CAST(i // 4 % 5 AS DECIMAL(18, 2)) / 2 AS price, ['n', 's'][1 + i // 20] AS region
+        FROM range(40) t(i)
+    """
+    with duckdb.connect() as source:
+        source.execute(f"CREATE TABLE sales AS {records}")
+        cubes = []
+        for i in range(40):
+            source.execute(f"CREATE OR REPLACE TABLE sales AS {records} LIMIT 1 OFFSET {i}")
+            cubes.append(load_cubes(declared, source, key=KEY))
+        if neighbours == "add_remove":
+            source.execute("TRUNCATE sales")
+            cubes.append(load_cubes(declared, source, key=KEY))
+        source.execute(f"CREATE OR REPLACE TABLE sales AS {records}")
+        with tallyveil.connect(declared, source=source) as connection:
+            for where in ("", "WHERE price >= 1.5"):
+                connection.execute(
+                    "SELECT extract(hour FROM sold) AS h, region, sum(price) FROM sale "
+                    f"{where} GROUP BY h, region"
+                ).fetchall()
+            accountant = connection._gate.accountant
+            releases, spent = accountant.learned("sale", 0, 0)[0], accountant.balance("sale").spent
+    apart = sum(losses(release, cubes, measure) for release in releases)
+    others = slice(-1, None) if neighbours == "add_remove" else slice(None)
+    assert np.max(apart[others]) == pytest.approx(float(spent), rel=1e-6)
 
 
 def test_the_steps_are_public_and_part_of_the_ledger(
