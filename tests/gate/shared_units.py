@@ -122,7 +122,9 @@ def units(rolled: random.Random, drawn: int) -> Iterator[Unit]:
         )
 
 
-def losses(release: Release, cubes: Sequence[dict[str, Cube]], measure: str) -> npt.NDArray[np.float64]:
+def losses(
+    release: Release, cubes: Sequence[dict[str, Cube]], measure: str
+) -> npt.NDArray[np.float64]:
     """What the release loses of the difference between any two data sets, by its definition: Σ |Δ|
     / b for Laplace noise in ε, Σ Δ² / (2 σ²) for Gaussian noise in ρ."""
     charge, total = release.decoded(), np.zeros((len(cubes), len(cubes)))

@@ -85,12 +85,16 @@ class _PostgreSQL(StreamedSource):
             for name, column in asked
         ]
         fields = [(name, column.type) for name, column in asked]
-        grouped = ""
+        relation = _relation(origin)
         if alike and all(column.few for _, column in asked):
-            grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(asked)))}"
-            items.append(f"count(*) AS {identifier(NUMBER)}")
+            # What is sent is computed once a group.
+            apart = [f"{column.apart(identifier(n))} AS {identifier(n)}" for n, column in asked]
+            apart.append(f"count(*) AS {identifier(NUMBER)}")
+            places = ", ".join(str(i + 1) for i in range(len(asked)))
+            relation = f"(SELECT {', '.join(apart)} FROM {relation} GROUP BY {places}) AS alike"
+            items.append(identifier(NUMBER))
             fields.append((NUMBER, pa.int64()))
-        select = f"SELECT {', '.join(items)} FROM {_relation(origin)}{grouped}"
+        select = f"SELECT {', '.join(items)} FROM {relation}"
         schema = pa.schema(fields)
         rows = copied_rows(self._connection, select, schema)
         return pa.RecordBatchReader.from_batches(schema, rows)

@@ -25,13 +25,15 @@ __all__ = ["Sent", "sent"]
 class Sent:
     """``sql`` is what PostgreSQL computes of a column, given its quoted name and the longest text
     that may be sent; ``read`` is what DuckDB makes of the result, of this Arrow ``type``. ``few``
-    says whether many rows may be expected to have the same value.
+    says whether many rows may be expected to have the same value, by which they are grouped as
+    ``apart``, given the quoted name.
     """
 
     type: pa.DataType
     sql: Callable[[str, int], str]
     read: Callable[[str], str]
     few: bool
+    apart: Callable[[str], str] = "{0}".format
 
 
 def sent(oid: int, modifier: int) -> Sent:
@@ -95,7 +97,11 @@ _NUMBER: Final = Sent(
     few=False,
 )
 _TEXT: Final = Sent(
-    pa.string(), lambda name, longest: _cut(f"{name}::text", longest), "{0}".format, few=True
+    pa.string(),
+    lambda name, longest: _cut(f"{name}::text", longest),
+    "{0}".format,
+    few=True,
+    apart='{0}::text COLLATE "C"'.format,
 )
 _NUMERIC: Final = 1700
 _SENT: Final = MappingProxyType(
