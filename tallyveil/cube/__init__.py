@@ -25,7 +25,8 @@ from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.sealed_cubes import Kept, SealedCubes
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
-from tallyveil.cube.source_schema import SourceColumn, SourceTable, source_schema
+from tallyveil.cube.source_schema import source_schema
+from tallyveil.cube.source_tables import SourceColumn, SourceTable
 from tallyveil.cube.sources import Given, Passed, check_files, connected, is_there, unreadable_lines
 from tallyveil.cube.type_losses import type_losses
 

@@ -9,48 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import duckdb
 
-from tallyveil.cube.source_contents import Contents, contents
-from tallyveil.cube.sources import DuckDBSource, OpenSource, opened_file
+from tallyveil.cube.postgresql_schema import postgresql_tables, relations_of
+from tallyveil.cube.source_contents import contents
+from tallyveil.cube.source_tables import SourceColumn, SourceTable
+from tallyveil.cube.sources import DuckDBSource, OpenSource, PostgreSQLSource, opened_file
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.policy.mistakes import nearest
 from tallyveil.policy.sql_names import name_mistake
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["SourceColumn", "SourceTable", "read_schema", "source_schema"]
-
-
-@dataclass(frozen=True)
-class SourceColumn:
-    """``labels`` are those of a declared enumeration. ``references`` is the table and column of a
-    foreign key."""
-
-    name: str
-    type: str
-    nullable: bool
-    labels: tuple[str, ...] | None = None
-    references: str | None = None
-
-
-@dataclass(frozen=True)
-class SourceTable:
-    """``written`` is the table in SQL; ``origin`` what a policy's ``from`` must say, empty if the
-    source is this table. ``keys`` are the columns of its primary and unique keys; ``checks`` its
-    conditions, as SQL. ``contents`` is what its rows hold, if they were looked at."""
-
-    name: str
-    written: str
-    origin: str
-    columns: tuple[SourceColumn, ...]
-    keys: tuple[tuple[str, ...], ...] = ()
-    checks: tuple[str, ...] = ()
-    contents: Mapping[str, Contents] = field(default_factory=dict)
+__all__ = ["read_schema", "source_schema"]
 
 
 def source_schema(
@@ -68,6 +43,10 @@ def source_schema(
             hint="Write the attributes yourself: the columns that a policy names are read.",
         )
     with closing(opened_file(file, [name], public=look)) as source:
+        if isinstance(source, PostgreSQLSource) and not look:
+            relations = relations_of(source.connection)
+            named = _named({one: found.table for one, found in relations.items()}, only)
+            return postgresql_tables(source, [relations[one] for one in named])
         if not isinstance(source, DuckDBSource):
             return _described(file, source, only, look=look)
         tables = read_schema(source.connection, only, None if file.kind.several else name)
@@ -119,6 +98,13 @@ def read_schema(
         known = {}
         for schema, name, is_table in connection.execute(_TABLES).fetchall():
             known[name if schema == "main" else f"{schema}.{name}"] = (schema, name, is_table)
+    asked = _named({name: is_table for name, (*_, is_table) in known.items()}, only)
+    return tuple(_table(connection, *known[name][:2]) for name in asked)
+
+
+def _named(known: Mapping[str, bool], only: Sequence[str]) -> list[str]:
+    """Those of the ``known`` relations that are asked for; without any, those that are tables.
+    Raises SourceError."""
     folded = {name.lower(): name for name in known}
     missing = [name for name in only if name.lower() not in folded]
     if missing:
@@ -127,11 +113,11 @@ def read_schema(
             f"the source has no table {', '.join(missing)}", hint=hint[0].upper() + hint[1:]
         )
     named = [folded[name.lower()] for name in only]
-    asked = dict.fromkeys(named or (name for name, (*_, is_table) in known.items() if is_table))
+    asked = list(dict.fromkeys(named or (name for name, is_table in known.items() if is_table)))
     if not asked:
         views = ", ".join(known) or "none"
         raise SourceError("the source has no tables", hint=f"Name its views by --table: {views}.")
-    return tuple(_table(connection, *known[name][:2]) for name in asked)
+    return asked
 
 
 _TABLES = """

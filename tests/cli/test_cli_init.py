@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 
 from tallyveil.cli.drafting.declarations import of_range, steps
@@ -153,6 +154,38 @@ def test_labels_checks_and_keys_are_used(folder: Path) -> None:
         Path("house.toml").write_text(filled.replace("values = []", 'values = ["a"]'))
         asked = shell("sql", "house.toml", f"SELECT count(*) FROM {table}")
         assert asked.exit_code == 0, asked.stderr
+
+
+def test_postgresql_is_drafted_as_duckdb_is(folder: Path, postgres_uri: str) -> None:
+    source("house.duckdb", SCHEMA)
+    assert shell("init", "house.duckdb").exit_code == 0
+    expected = tomllib.loads(Path("house.toml").read_text())["tables"]
+    with psycopg.connect(postgres_uri, autocommit=True) as server:
+        server.execute("CREATE DATABASE house")
+        url = f"postgresql://{server.info.user}@/house?host={server.info.host}"
+    try:
+        with psycopg.connect(url, autocommit=True) as house:
+            house.execute(SCHEMA.replace("VARCHAR CHECK", "VARCHAR(2) CHECK"))
+            record = """INSERT INTO "My ""T" (a, b, "select", "Größe") VALUES (1, 2, 'bad', 7)"""
+            house.execute(record)
+            house.execute("ANALYZE")
+        found = shell("init", url, "--output", "server.toml")
+        assert found.exit_code == 0, found.stderr
+        text = Path("server.toml").read_text()
+        tables = tomllib.loads(text)["tables"]
+        assert {name: one["attributes"] for name, one in tables.items()} == {
+            name: one["attributes"] for name, one in expected.items()
+        }
+        for why in ("of a key (a, b)", "references customer (id)", "CHECK ((level >= 1)"):
+            assert why in text
+        assert shell("init", url, "--table", "adult", "--output", "view.toml").exit_code == 0
+        (view,) = tomllib.loads(Path("view.toml").read_text())["tables"].values()
+        assert view["attributes"] == {"state": {"values": [], "other": True, "nullable": True}}
+        missing = shell("init", url, "--table", "bad", "--output", "no.toml")
+        assert "the source has no table bad" in missing.stderr
+    finally:
+        with psycopg.connect(postgres_uri, autocommit=True) as server:
+            server.execute("DROP DATABASE house WITH (FORCE)")
 
 
 def test_tables_and_views_by_name(folder: Path) -> None:

@@ -24,7 +24,7 @@ from tallyveil.cube.sources.json_file import JSON
 from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
 from tallyveil.cube.sources.listing import is_there
 from tallyveil.cube.sources.open_source import OpenSource, Rows
-from tallyveil.cube.sources.postgresql import POSTGRESQL
+from tallyveil.cube.sources.postgresql import POSTGRESQL, PostgreSQLSource
 from tallyveil.cube.sources.spark import SPARK
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, PublicTable, Source
@@ -34,6 +34,7 @@ __all__ = [
     "Given",
     "OpenSource",
     "Passed",
+    "PostgreSQLSource",
     "Rows",
     "check_files",
     "connected",

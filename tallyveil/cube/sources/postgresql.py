@@ -24,7 +24,7 @@ from tallyveil.policy import Source
 from tallyveil.policy.sql_names import is_table_reference
 from tallyveil.quoting import identifier
 
-__all__ = ["POSTGRESQL"]
+__all__ = ["POSTGRESQL", "PostgreSQLSource"]
 
 # The tables among the named relations, and those that their materialized views were made from.
 _TABLES: Final = """
@@ -44,7 +44,7 @@ WHERE c.relkind NOT IN ('v', 'm')
 """
 
 
-class _PostgreSQL(StreamedSource):
+class PostgreSQLSource(StreamedSource):
     """Raises SourceError where it cannot connect."""
 
     words = "PostgreSQL"
@@ -52,7 +52,7 @@ class _PostgreSQL(StreamedSource):
 
     def __init__(self, file: Source, names: Iterable[str]) -> None:
         self._columns: dict[str, list[tuple[str, Sent]]] = {}
-        self._connection = read_only(file)
+        self.connection = read_only(file)
 
     def described(self, origin: str, key: str) -> pa.Schema:
         if origin not in self._columns:
@@ -64,7 +64,7 @@ class _PostgreSQL(StreamedSource):
 
     def _asked(self, origin: str) -> list[tuple[str, Sent]]:
         # LIMIT 0 reads no row, and still checks what the role may read.
-        with self._connection.transaction(), self._connection.cursor() as cursor:
+        with self.connection.transaction(), self.connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {_relation(origin)} LIMIT 0".encode())
             names, result = [one.name for one in cursor.description or ()], cursor.pgresult
             if result is None:
@@ -96,24 +96,24 @@ class _PostgreSQL(StreamedSource):
             fields.append((NUMBER, pa.int64()))
         select = f"SELECT {', '.join(items)} FROM {relation}"
         schema = pa.schema(fields)
-        rows = copied_rows(self._connection, select, schema)
+        rows = copied_rows(self.connection, select, schema)
         return pa.RecordBatchReader.from_batches(schema, rows)
 
     def relations(self, origin: str) -> frozenset[str] | None:
         explain = f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT * FROM {_relation(origin)}"
-        with suppress(psycopg.Error), self._connection.transaction():
-            ((plan,),) = self._connection.execute(explain.encode()).fetchall()
+        with suppress(psycopg.Error), self.connection.transaction():
+            ((plan,),) = self.connection.execute(explain.encode()).fetchall()
             if _calls(plan):
                 return None
-            found = self._connection.execute(_TABLES, [list(_named(plan))]).fetchall()
+            found = self.connection.execute(_TABLES, [list(_named(plan))]).fetchall()
             return frozenset(name.casefold() for (name,) in found)
         return None
 
     def may_filter(self, origin: str) -> bool:
         """Whether it is anything but a table: also a foreign one may be a view where it is."""
         kinds = "SELECT relkind IN ('r', 'p') FROM pg_class WHERE oid = to_regclass(%s)"
-        with suppress(psycopg.Error), self._connection.transaction():
-            found = self._connection.execute(kinds, [origin]).fetchone()
+        with suppress(psycopg.Error), self.connection.transaction():
+            found = self.connection.execute(kinds, [origin]).fetchone()
             return found is not None and not found[0]
         return True
 
@@ -121,7 +121,7 @@ class _PostgreSQL(StreamedSource):
         return error if isinstance(error, SourceError) else failed(key, error)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 def _relation(origin: str) -> str:
@@ -154,4 +154,4 @@ def _calls(plan: Any) -> bool:
     return own or any(map(_calls, plan.values()))
 
 
-POSTGRESQL: Final = Opener(confidential=_PostgreSQL, public=_PostgreSQL)
+POSTGRESQL: Final = Opener(confidential=PostgreSQLSource, public=PostgreSQLSource)
