@@ -66,7 +66,7 @@ test-sources: $(VENV)/stamp  ## Test sources with libraries of their own; instal
 		|| echo "sources of the extra are left out" >&2
 	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs -m 'slow or not slow' tests/cube/test_source_contract.py \
 		tests/cube/test_many_files.py tests/cube/test_object_store.py tests/cube/test_frames.py \
-		tests/cube/test_postgresql.py tests/cube/test_spark.py
+		tests/cube/test_postgresql.py tests/cube/test_spark.py tests/cube/test_adbc.py
 
 test-bi: $(VENV)/stamp  ## Test a live Superset in a headless browser
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \

@@ -289,10 +289,10 @@ def _check_conditions(table: Table, rows: Mapping[str, Rows]) -> None:
 
 
 def _check_whole(table: Table, source: OpenSource) -> None:
-    """Raises SourceError for a view whose number of rows would be published, as it may filter."""
+    """Raises SourceError where the number of rows would be published of what may filter them."""
     if table.total_public and source.may_filter(table.origin):
         raise SourceError(
-            f"{table.origin_key}: {table.origin} is a view, and may filter: under "
+            f"{table.origin_key}: {table.origin} may filter its rows, as a view does: under "
             'neighbours = "replace" its number of rows would be published exactly',
             hint=f'Write from = "SELECT * FROM {table.origin}": then count(*) has noise.',
         )

@@ -16,18 +16,21 @@ from pydantic.fields import FieldInfo
 
 from tallyveil.errors import PolicyError
 
-__all__ = ["dotted", "mistakes", "nearest", "refusal", "without_passwords", "written"]
+__all__ = ["SECRET", "dotted", "mistakes", "nearest", "refusal", "without_passwords", "written"]
 
 _ENTRY = "a table of keys, such as { range = [0, 115] }"
 _VALUES = 'a table of keys, such as { values = ["F", "M"] }'
 _LONGEST = 60
-_SECRET = re.compile(
-    "password|passwd|pwd|secret|token|access_?key|account_?key|api_?key", re.IGNORECASE
+SECRET = re.compile(
+    "password|passwd|pwd|secret|token|authorization|credential"
+    "|access_?key|account_?key|api_?key|private_?key",
+    re.IGNORECASE,
 )
+"""What a name has in it that is one of a secret."""
 _PASSWORD = re.compile(
     rf"""(?<=//)([^\s:/@]*:)(?!\d+(?:[,/?\s'"]|$))[^\s/@'"]+(?=[/?\s'"]|$)"""
     rf"""|(?<=//)([^\s:/@]*:).*(?=@)|(?<=//)()[^\s/@]+(?=@)|\b([^\s:/@'"]+:)[^\s/]*(?=@)"""
-    rf"""|\b((?:{_SECRET.pattern})['"]?\s*[=:]\s*|[?&][^\s=&]+=)"""
+    rf"""|\b((?:{SECRET.pattern})['"]?\s*[=:]\s*|[?&][^\s=&]+=)"""
     r"""(?:''[^']*''|'[^']*'?|"[^"]*"?|[^\s&;'"}]+)""",
     re.IGNORECASE,
 )
@@ -51,7 +54,7 @@ def written(value: Any) -> str:
             text = "[" + ", ".join(written(v) for v in value[:20]) + "]"
         case dict():
             pairs = ", ".join(
-                f"{k} = {'…' if _SECRET.search(str(k)) else written(v)}" for k, v in value.items()
+                f"{k} = {'…' if SECRET.search(str(k)) else written(v)}" for k, v in value.items()
             )
             text = f"{{ {pairs} }}" if pairs else "{}"
         case dt.date() | dt.time():

@@ -10,10 +10,10 @@ from typing import Self, cast
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
 
+from tallyveil.policy.database_urls import DATABASES
 from tallyveil.policy.declaration import Declaration, Derived, mistaken
 from tallyveil.policy.fingerprint import relative
 from tallyveil.policy.mistakes import without_passwords
-from tallyveil.policy.postgresql_url import database_of
 from tallyveil.policy.source_kinds import FORMATS, OBJECT_STORE, SUPPORTED, SourceKind, source_kind
 from tallyveil.policy.value_checks import PolicyPlace, SourceFormat, SourceUrl
 
@@ -54,13 +54,8 @@ class Source(Declaration):
                 " out [source] and pass the connection to connect() as source",
                 "url",
             )
-        elif self.kind.name == "postgresql" and database_of(self.url) is None:
-            yield mistaken(
-                self.url,
-                "expected postgresql://user@host:5432/database, with % and two hexadecimal digits"
-                " for each character that is special in a url",
-                "url",
-            )
+        elif (known := DATABASES.get(self.kind.name)) and known.database(self.url) is None:
+            yield mistaken(self.url, known.expected, "url")
 
     @model_validator(mode="after")
     def _resolve(self, info: ValidationInfo) -> Self:
@@ -86,8 +81,8 @@ class Source(Declaration):
     @property
     def identity(self) -> str:
         """What a ledger is bound to: a path as written, or a database whoever connects to it."""
-        found = database_of(self.url) if self.kind.name == "postgresql" else None
-        return found or self.relative or self.url
+        known = DATABASES.get(self.kind.name)
+        return (known and known.database(self.url)) or self.relative or self.url
 
     @property
     def shown(self) -> str:

@@ -54,6 +54,7 @@ _KINDS: Final = (
         several=True,
     ),
     SourceKind("spark", "Spark", schemes=("spark://",), several=True),
+    SourceKind("adbc", "a database with an ADBC driver", schemes=("adbc://",), several=True),
 )
 
 FORMATS: Final = tuple(kind.name for kind in _KINDS if not kind.schemes)

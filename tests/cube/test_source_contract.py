@@ -10,7 +10,9 @@ import datetime as dt
 import gzip
 import json
 import math
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -210,6 +212,25 @@ def iceberg(folder: Path, table: pa.Table) -> dict[str, Any]:
     return {"url": "n/rows", "format": "iceberg"}
 
 
+def sqlite(folder: Path, table: pa.Table) -> dict[str, Any]:
+    pytest.importorskip("adbc_driver_sqlite", reason="adbc-driver-sqlite is not installed")
+    with closing(sqlite3.connect(folder / "rows.sqlite")) as database, database:
+        database.execute(f"CREATE TABLE t ({', '.join(table.column_names)})")
+        rows = [
+            [v if isinstance(v, int | float) else as_text(v) for v in row.values()]
+            for row in table.to_pylist()
+        ]
+        database.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    return {"url": f"adbc://sqlite?uri={folder}/rows.sqlite"}
+
+
+def duckdb_by_adbc(folder: Path, table: pa.Table) -> dict[str, Any]:
+    pytest.importorskip("adbc_driver_manager", reason="adbc-driver-manager is not installed")
+    library = pytest.importorskip("adbc_driver_duckdb").driver_path()
+    path = folder / duckdb_file(folder, table)["url"]
+    return {"url": f"adbc://{library}?entrypoint=duckdb_adbc_init&path={path}"}
+
+
 ALL = tuple(COLUMNS)
 LAKE = tuple(name for name in COLUMNS if name != "far")
 TEXT = tuple(name for name in LAKE if name != "zoned")
@@ -227,6 +248,8 @@ SOURCES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
     "json array": (json_array, TEXT),
     "delta": (delta, LAKE),
     "iceberg": (iceberg, LAKE),
+    "sqlite": (sqlite, tuple(name for name in LAKE if name != "zoned")),
+    "duckdb by adbc": (duckdb_by_adbc, ALL),
 }
 
 

@@ -91,3 +91,10 @@ def test_it_dies_half_way(fails: Exception, says: str, make_policy: Callable[...
         loaded(make_policy(AXES).tables["t"], Streamed(ROWS, fails=fails))
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_type_that_duckdb_lacks() -> None:
+    rows = pa.table({"age": pa.array([1.0], pa.float16())})
+    with pytest.raises(SourceError, match="a type that cannot be read") as caught:
+        Streamed(rows).schema("t", "tables.t.from")
+    assert caught.value.detail == "age: halffloat"

@@ -87,7 +87,7 @@ SELECT count(*) FROM person;
 --@ sources = ["CREATE VIEW young AS SELECT * FROM people WHERE age < 40"]
 
 \connect analyst
- ERROR 58030: tables.person.from: young is a view, and may filter: under neighbours = "replace" its number of rows would be published exactly
+ ERROR 58030: tables.person.from: young may filter its rows, as a view does: under neighbours = "replace" its number of rows would be published exactly
  HINT: Write from = "SELECT * FROM young": then count(*) has noise.
 
 --- A unit of several rows costs as many times.

@@ -55,7 +55,7 @@ def init(
     if look and metadata is not None:
         raise InvalidParameterValue("--look cannot be combined with SmartNoise's metadata")
     named = source or str(metadata)
-    target = output or Path(Path(named).name.split(".")[0] + ".toml")
+    target = output or Path(Path(named.partition("?")[0]).name.split(".")[0] + ".toml")
     file = None if source is None else _file(source)
     text_only = file is not None and file.kind.name == "csv" and not look and metadata is None
     if metadata is None:

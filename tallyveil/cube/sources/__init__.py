@@ -1,4 +1,4 @@
-"""Where tables come from: files, object stores, lakes, PostgreSQL, Spark, data frames and DuckDB.
+"""Where tables come from: files, object stores, lakes, databases, data frames and DuckDB.
 
 `open_source` says what all of them are asked for. What DuckDB reads by itself is a `DuckDBSource`;
 what has a library of its own is a `StreamedSource`. Each kind that a policy may name is a
@@ -16,6 +16,7 @@ from typing import Final
 
 import duckdb
 
+from tallyveil.cube.sources.adbc import ADBC
 from tallyveil.cube.sources.csv_file import CSV, TSV, lines_skipped
 from tallyveil.cube.sources.data_frame import Given, Passed, connected
 from tallyveil.cube.sources.duckdb_source import DuckDBSource, failed, words
@@ -59,6 +60,7 @@ _KINDS: Final[Mapping[str, Opener]] = MappingProxyType(
         "iceberg": ICEBERG,
         "postgresql": POSTGRESQL,
         "spark": SPARK,
+        "adbc": ADBC,
     }
 )
 

@@ -18,10 +18,9 @@ from tallyveil.cube.sources.copied_rows import BLOCK, copied_rows
 from tallyveil.cube.sources.file_kinds import Opener
 from tallyveil.cube.sources.postgresql_connection import failed, read_only, refused
 from tallyveil.cube.sources.postgresql_types import Sent, sent
-from tallyveil.cube.sources.streamed_source import NUMBER, StreamedSource
+from tallyveil.cube.sources.streamed_source import NUMBER, StreamedSource, relation
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
-from tallyveil.policy.sql_names import is_table_reference
 from tallyveil.quoting import identifier
 
 __all__ = ["POSTGRESQL", "PostgreSQLSource"]
@@ -65,7 +64,7 @@ class PostgreSQLSource(StreamedSource):
     def _asked(self, origin: str) -> list[tuple[str, Sent]]:
         # LIMIT 0 reads no row, and still checks what the role may read.
         with self.connection.transaction(), self.connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {_relation(origin)} LIMIT 0".encode())
+            cursor.execute(f"SELECT * FROM {relation(origin)} LIMIT 0".encode())
             names, result = [one.name for one in cursor.description or ()], cursor.pgresult
             if result is None:
                 return []
@@ -85,22 +84,22 @@ class PostgreSQLSource(StreamedSource):
             for name, column in asked
         ]
         fields = [(name, column.type) for name, column in asked]
-        relation = _relation(origin)
+        source = relation(origin)
         if alike and all(column.few for _, column in asked):
             # What is sent is computed once a group.
             apart = [f"{column.apart(identifier(n))} AS {identifier(n)}" for n, column in asked]
             apart.append(f"count(*) AS {identifier(NUMBER)}")
             places = ", ".join(str(i + 1) for i in range(len(asked)))
-            relation = f"(SELECT {', '.join(apart)} FROM {relation} GROUP BY {places}) AS alike"
+            source = f"(SELECT {', '.join(apart)} FROM {source} GROUP BY {places}) AS alike"
             items.append(identifier(NUMBER))
             fields.append((NUMBER, pa.int64()))
-        select = f"SELECT {', '.join(items)} FROM {relation}"
+        select = f"SELECT {', '.join(items)} FROM {source}"
         schema = pa.schema(fields)
         rows = copied_rows(self.connection, select, schema)
         return pa.RecordBatchReader.from_batches(schema, rows)
 
     def relations(self, origin: str) -> frozenset[str] | None:
-        explain = f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT * FROM {_relation(origin)}"
+        explain = f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT * FROM {relation(origin)}"
         with suppress(psycopg.Error), self.connection.transaction():
             ((plan,),) = self.connection.execute(explain.encode()).fetchall()
             if _calls(plan):
@@ -122,13 +121,6 @@ class PostgreSQLSource(StreamedSource):
 
     def close(self) -> None:
         self.connection.close()
-
-
-def _relation(origin: str) -> str:
-    # In brackets, so that a second statement is a syntax error and does not run; line breaks end a
-    # comment at the end of the custodian's SELECT.
-    select = f"SELECT * FROM {origin}" if is_table_reference(origin) else origin
-    return f"(\n{select}\n) AS origin"
 
 
 def _named(plan: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from tallyveil.cube.sources.extra import imported
 from tallyveil.cube.sources.file_kinds import Opener
 from tallyveil.cube.sources.open_source import OpenSource
-from tallyveil.cube.sources.streamed_source import NUMBER, StreamedSource
+from tallyveil.cube.sources.streamed_source import StreamedSource, counted_select, relation
 from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.policy.mistakes import without_passwords
@@ -92,17 +92,11 @@ class _Spark(StreamedSource):
         asked = [(name, kind) for name, kind in self._types[origin] if name in columns]
         items = [_item(name, kind) for name, kind in asked]
         fields = [(name, _sent(kind)) for name, kind in asked]
-        grouped = ""
-        if alike:
-            grouped = f" GROUP BY {', '.join(items)}"
-            items.append("count(1)")
-            fields.append((NUMBER, pa.int64()))
-        numbered = (f"{item} AS c{i}" for i, item in enumerate(items))
-        found = self._session.sql(f"SELECT {', '.join(numbered)} FROM {_relation(origin)}{grouped}")
+        select, schema = counted_select(items, fields, _relation(origin), alike=alike)
+        found = self._session.sql(select)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of pandas, which is not used
             rows = found.toArrow()
-        schema = pa.schema(fields)
         return rows.rename_columns(schema.names).cast(schema).to_reader()
 
     def relations(self, origin: str) -> frozenset[str] | None:
@@ -150,10 +144,8 @@ def _session(url: str) -> tuple[SparkSession, bool]:
 
 
 def _relation(origin: str) -> str:
-    # In brackets, so that a second statement is a syntax error; line breaks end a comment.
-    return (
-        f"(\nSELECT * FROM {_name(origin)}\n)" if is_table_reference(origin) else f"(\n{origin}\n)"
-    )
+    named = is_table_reference(origin)
+    return relation(f"SELECT * FROM {_name(origin)}" if named else origin)
 
 
 def _name(reference: str) -> str:

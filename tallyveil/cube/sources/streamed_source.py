@@ -15,14 +15,34 @@ from tallyveil.cube.sources.duckdb_source import CONFIG, failed
 from tallyveil.cube.sources.open_source import Rows
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
+from tallyveil.policy.sql_names import is_table_reference
 from tallyveil.quoting import identifier
 
-__all__ = ["NUMBER", "StreamedSource"]
+__all__ = ["NUMBER", "StreamedSource", "counted_select", "relation"]
 
 NUMBER: Final = "number of equal rows"
 """The column of batches that hold equal rows once."""
 
 _BATCHES: Final = "batches"
+
+
+def relation(origin: str) -> str:
+    """What stands after FROM, under the name ``origin``, in a database's own SQL."""
+    # In brackets, so that a second statement is a syntax error and does not run; line breaks end a
+    # comment at the end of the custodian's SELECT.
+    select = f"SELECT * FROM {origin}" if is_table_reference(origin) else origin
+    return f"(\n{select}\n) origin"
+
+
+def counted_select(
+    items: Sequence[str], fields: Sequence[tuple[str, pa.DataType]], source: str, *, alike: bool
+) -> tuple[str, pa.Schema]:
+    """The SELECT of these expressions after FROM ``source``, and its columns in their order; where
+    the rows are ``alike``, of equal ones once with their `NUMBER`."""
+    grouped, counted = (f" GROUP BY {', '.join(items)}", ["count(*)"]) if alike else ("", [])
+    numbered = (f"{item} AS c{i}" for i, item in enumerate([*items, *counted]))
+    schema = pa.schema([*fields, (NUMBER, pa.int64())] if alike else fields)
+    return f"SELECT {', '.join(numbered)} FROM {source}{grouped}", schema
 
 
 class StreamedSource(ABC):
@@ -67,6 +87,12 @@ class StreamedSource(ABC):
             with self._registered(found.empty_table()) as memory:
                 select = self._select(origin, found.names)
                 rows = memory.execute(f"DESCRIBE {select}").fetchall()
+        except duckdb.NotImplementedException:
+            raise SourceError(
+                f"{key}: a column has a type that cannot be read",
+                detail=", ".join(f"{one.name}: {one.type}" for one in found),
+                hint="Cast it or leave it out in a SELECT given as from.",
+            ) from None
         except duckdb.Error as error:
             raise failed(key, error) from None
         return {str(name).lower(): str(column_type) for name, column_type, *_ in rows}
