@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand
 
+from tallyveil.cli.progress_bar import progress_bar
 from tallyveil.cli.text import Output, print_json
 from tallyveil.errors import PolicyError, TallyveilError, UndefinedTable
+from tallyveil.progress import displayed_by
 
 if TYPE_CHECKING:
     from tallyveil.gate.interface import Notice
@@ -42,7 +44,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> None:
         sql = ctx.params.get("query") or ctx.params.get("posterior")
         json = ctx.params.get("json", False)
-        with printing_errors(sql, json=json):
+        with printing_errors(sql, json=json), displayed_by(progress_bar(json=json)):
             found: Output | Iterator[Output] | None = super().invoke(ctx)
             for output in [found] if isinstance(found, Output) else found or ():
                 output.print(json=json)

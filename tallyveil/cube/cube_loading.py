@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from tallyveil.cube.sources import OpenSource, Passed, Rows, failed, opened, wor
 from tallyveil.errors import SourceError
 from tallyveil.policy import Attribute, Domain, Policy, Table
 from tallyveil.policy.domain import shown
+from tallyveil.progress import reading
 from tallyveil.quoting import identifier
 
 __all__ = [
@@ -83,7 +84,7 @@ def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
             unit = table.privacy_unit.column
             if unit is not None:
                 columns = source.schema(table.origin, table.origin_key)
-                with source.rows(table.origin, [unit], table.origin_key, alike=True) as rows:
+                with _reading(table, source, [unit], alike=True) as rows:
                     sql = counting_left_out(table, columns, rows)
                     ((number, lost),) = rows.connection.execute(sql).fetchall()
                 found[name] = int(number), int(lost)
@@ -120,7 +121,7 @@ def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undecl
     for start in range(0, len(attributes), _AT_ONCE):
         axes = range(start, min(start + _AT_ONCE, len(attributes)))
         names = [table.columns[axis] for axis in axes]
-        with source.rows(table.origin, names, table.origin_key, alike=True) as rows:
+        with _reading(table, source, names, alike=True) as rows:
             sql, parameters = counting_undeclared(table, columns, rows, axes)
             ((number, *counts),) = rows.connection.execute(sql, parameters).fetchall()
         for axis, five in zip(axes, zip(*[iter(counts)] * 5, strict=True), strict=True):
@@ -212,7 +213,7 @@ def _rows(
     """The rows of the source that are counted. Those that can be read once are copied, if others
     are read ``together`` with them."""
     read, alike = columns_read(table, columns), table.privacy_unit.column is None
-    with source.rows(table.origin, read, table.origin_key, alike=alike) as rows:
+    with _reading(table, source, read, alike=alike) as rows:
         if not together or rows.again:
             yield rows
             return
@@ -224,6 +225,19 @@ def _rows(
         raise failed(table.origin_key, error) from None
     finally:
         rows.connection.execute(f"DROP TABLE IF EXISTS {copy}")
+
+
+@contextmanager
+def _reading(
+    table: Table, source: OpenSource, columns: Sequence[str], *, alike: bool
+) -> Iterator[Rows]:
+    """`OpenSource.rows` of the table, while its progress is shown."""
+    with (
+        reading(table.name) as follow,
+        source.rows(table.origin, columns, table.origin_key, alike=alike) as rows,
+    ):
+        follow(rows.connection)
+        yield rows
 
 
 _MISTAKES = MappingProxyType(
