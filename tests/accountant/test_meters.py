@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyveil.accountant.budgets.meter import Meter, meter_for
@@ -79,7 +79,6 @@ def test_a_bound_is_never_too_low_and_never_falls(
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-@settings(max_examples=30)
 def test_a_release_never_costs_more_after_others_than_alone(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
