@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.gate.asking import Connect, ask, spent
@@ -12,17 +14,21 @@ ROLLUP = (
 )
 
 
+SETS = "GROUPING SETS ((state, sex), (state), (sex))"
+
+
 @pytest.mark.parametrize(
-    "by",
-    ["ROLLUP (state, sex)", "CUBE (state, sex)", "GROUPING SETS ((state, sex), (state), (sex))"],
-)
-@pytest.mark.parametrize(
-    "settings",
+    ("by", "settings"),
     [
-        ({"half_width": 30}, {"epsilon": 0.1}),
-        ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3}),
-        ({"epsilon": 0.1}, {"epsilon": 0.2}, {"half_width": 40}),
-        ({"epsilon": 0.1}, {"half_width": 30, "source": "history"}, {"source": "auto"}),
+        *product(
+            ["CUBE (state, sex)", SETS],
+            [
+                ({"epsilon": 0.1}, {"half_width": 30}, {"half_width": 25}, {"epsilon": 0.3}),
+                ({"epsilon": 0.1}, {"half_width": 30, "source": "history"}, {"source": "auto"}),
+            ],
+        ),
+        ("ROLLUP (state, sex)", ({"half_width": 30}, {"epsilon": 0.1})),
+        ("ROLLUP (state, sex)", ({"epsilon": 0.1}, {"epsilon": 0.2}, {"half_width": 40})),
     ],
 )
 def test_the_same_statement_adds_up_at_every_setting(
