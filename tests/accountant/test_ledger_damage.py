@@ -80,8 +80,8 @@ def flipped(cubes: Any, path: Path, places: Any) -> None:
 def test_no_flipped_bit_is_taken_for_the_ledger(cubes: Any, path: Path) -> None:
     def places(size: int) -> Any:
         draw = random.Random(15)
-        schema = ((at, draw.randrange(8)) for at in range(100, 4096, 29))
-        rest = ((draw.randrange(size), draw.randrange(8)) for _ in range(160))
+        schema = ((at, draw.randrange(8)) for at in range(100, 4096, 58))
+        rest = ((draw.randrange(size), draw.randrange(8)) for _ in range(80))
         return [*schema, *rest]
 
     flipped(cubes, path, places)

@@ -11,7 +11,12 @@ from bench.cliffs import opened, statement, taken
 
 
 @pytest.mark.parametrize(
-    "name", ["200 BETWEENs", "3,000 ORs", pytest.param("2,000 ORs of ANDs", marks=pytest.mark.slow)]
+    "name",
+    [
+        "200 BETWEENs",
+        pytest.param("3,000 ORs", marks=pytest.mark.slow),
+        pytest.param("2,000 ORs of ANDs", marks=pytest.mark.slow),
+    ],
 )
 def test_a_long_statement_is_answered(tmp_path: Path, name: str) -> None:
     """Products of 4,000,000 cells that 200 aggregates, or 2,000 conditions, are about, and a

@@ -11,6 +11,7 @@ import pytest
 from bench import catalog, wire
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_rates_beside_postgresql_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

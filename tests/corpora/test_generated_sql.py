@@ -26,7 +26,7 @@ _AT_LEAST = 0.85
 _CHUNK, _LONG_CHUNK = 100, 500
 _GOOD = ("answered", "refused")
 
-_SUITE = 400
+_SUITE = 200
 _SEED = int(os.environ.get("FUZZ_SEED", "100000"))
 _SIZE = int(os.environ.get("FUZZ_SIZE", "0"))
 _LONG = int(os.environ.get("FUZZ_STATEMENTS", "4000"))

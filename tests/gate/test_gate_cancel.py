@@ -32,7 +32,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     [
         pytest.param("domain of 4,000,000 cells", marks=pytest.mark.slow),
         pytest.param("groups of 4,000,000 cells", marks=pytest.mark.slow),
-        "classes of 4,000,000 cells",
+        pytest.param("classes of 4,000,000 cells", marks=pytest.mark.slow),
         "long disjunction",
         "many filters",
         "20,000 groups",

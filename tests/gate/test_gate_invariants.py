@@ -343,7 +343,9 @@ def test_translates_are_given_up_without_working_out_earlier_charges(
     assert len(composed) <= 10
 
 
-@pytest.mark.parametrize("sizes", [(12, 20, 20), (5, 100, 200)])
+@pytest.mark.parametrize(
+    "sizes", [(12, 20, 20), pytest.param((5, 100, 200), marks=pytest.mark.slow)]
+)
 def test_both_margins_of_many_tables_are_met(
     connect: Connect, source: duckdb.DuckDBPyConnection, sizes: tuple[int, ...]
 ) -> None:

@@ -34,7 +34,7 @@ def budgets(measure: str) -> dict[str, Any]:
         pytest.param("epsilon", "1500", "auto", marks=pytest.mark.slow),
         ("epsilon", "50000", "auto"),
         pytest.param("rho", "750", "laplace", marks=pytest.mark.slow),
-        ("rho", "50000", "auto"),
+        pytest.param("rho", "50000", "auto", marks=pytest.mark.slow),
         ("rho", "750", "gaussian"),
         pytest.param("rho", "50000", "gaussian", marks=pytest.mark.slow),
     ],

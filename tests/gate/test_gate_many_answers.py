@@ -59,8 +59,11 @@ def test_the_days_of_a_year_determine_it_and_its_quarters(days: tallyveil.Connec
 
 @pytest.mark.parametrize(
     ("each", "before"),
-    [(False, True), (False, False), (True, False)],
-    ids=("grouped, after", "grouped, before", "one by one, before"),
+    [
+        pytest.param(False, True, id="grouped, after"),
+        pytest.param(False, False, id="grouped, before"),
+        pytest.param(True, False, id="one by one, before", marks=pytest.mark.slow),
+    ],
 )
 def test_answers_about_more_attributes_take_no_room_from_those_that_determine_a_row(
     tmp_path: Path, each: bool, before: bool

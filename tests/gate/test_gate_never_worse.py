@@ -33,7 +33,7 @@ SIZES = {"a": 3, "b": 2, "d": 4}  # a cube has 60 rows
 LAWS = 64  # of a statement's rows that are computed; the others have bounds
 CELLS = [*itertools.product(*map(range, SIZES.values()))]
 EVERY = range(len(CELLS))
-WORLDS, STEPS = 3, 16
+WORLDS, STEPS = 2, 14
 CONFIDENCE = 0.95
 
 Predicate = Callable[[tuple[int, ...]], bool]

@@ -65,7 +65,7 @@ def _least(
     pairs(
         [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}],
         [True, False],
-        [range(n, n + 50) for n in range(0, 150, 50)],
+        [range(n, n + 25) for n in range(0, 75, 25)],
     ),
 )
 def test_they_are_those_of_the_whole_system(

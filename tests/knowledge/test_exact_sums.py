@@ -19,7 +19,7 @@ def disjoint(draw: np.random.Generator, kinds: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("numbers", [[1], [1, 2, -3], [6, 10**3], [-(10**3)]])
 def test_all_sums_of_disjoint_rows_are_found(seed: int, numbers: list[int]) -> None:
     """u Q = λ H has rank(Q) + rank(H) − rank(Q over H) independent solutions. Rows of sums have a

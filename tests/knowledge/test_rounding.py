@@ -197,7 +197,7 @@ def test_counts_are_the_same_whatever_the_last_digits_of_values(seed: int) -> No
     assert one.values == other.values
 
 
-@pytest.mark.parametrize("seed", [23, 25])
+@pytest.mark.parametrize("seed", [23, pytest.param(25, marks=pytest.mark.slow)])
 def test_rows_in_all_relations_are_the_same_whatever_the_last_digits(seed: int) -> None:
     """An integer program decides of them, and its search follows every digit of its weights."""
     rows = of_all_marginals(np.arange(3)[:, None, None] + np.arange(4)[:, None])

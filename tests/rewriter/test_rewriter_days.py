@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -156,18 +157,19 @@ def test_a_comparison_is_exact_or_refused(
     source: str,
     dialect: Dialect,
 ) -> None:
+    """Half of the comparisons in each dialect; where the source has zones, the other half."""
     oracle: Any = raw if dialect == "duckdb" else postgres
-    for literal in LITERALS:
-        for operator in OPERATORS:
-            predicate = f"ts {operator} {literal}"
-            found = ours(days, predicate, dialect)
-            if found is not None:
-                assert (found,) == oracle.execute(counted(predicate)).fetchone(), predicate
-            exact = literal in ELSEWHERE or (literal in EDGES and operator in ("<", ">="))
-            local = "+02" in literal and source == "TIMESTAMP"  # both ignore the zone there
-            ends = "24:00" in literal and dialect == "postgres"  # the next midnight
-            exact = exact or ((local or ends) and operator in ("<", ">="))
-            assert (found is not None) == exact, predicate
+    first = (dialect == "duckdb") ^ (source == "TIMESTAMP")
+    for literal, operator in [*product(LITERALS, OPERATORS)][first::2]:
+        predicate = f"ts {operator} {literal}"
+        found = ours(days, predicate, dialect)
+        if found is not None:
+            assert (found,) == oracle.execute(counted(predicate)).fetchone(), predicate
+        exact = literal in ELSEWHERE or (literal in EDGES and operator in ("<", ">="))
+        local = "+02" in literal and source == "TIMESTAMP"  # both ignore the zone there
+        ends = "24:00" in literal and dialect == "postgres"  # the next midnight
+        exact = exact or ((local or ends) and operator in ("<", ">="))
+        assert (found is not None) == exact, predicate
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
