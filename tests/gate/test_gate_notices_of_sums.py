@@ -105,7 +105,7 @@ def test_the_notice_states_by_how_much_intervals_are_extended(
         connection.execute(f"SET dp.{setting}")
     one = "count(*) AS n, dp_interval_low(n) AS low, dp_interval_high(n) AS high"
     stretched = 0
-    for age in range(80):
+    for age in range(40):
         person = f"FROM person WHERE age = {age}"
         rows, message = asked(
             connection,

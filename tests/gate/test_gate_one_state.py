@@ -42,8 +42,10 @@ MANY_LAWS = {
     " GROUP BY CUBE (b, a, d)",
 }
 
+RELATIONS = ["add_remove", "replace"]
 
-@pytest.fixture(params=["add_remove", "replace"])
+
+@pytest.fixture(params=RELATIONS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Each connection has a gate of its own, or ``beside`` the last one its gate; on one ledger."""
     source = duckdb.connect()
@@ -88,7 +90,12 @@ def rows(connection: tallyveil.Connection, sql: str) -> list[tuple[Any, ...]]:
     return sorted(known, key=str)
 
 
-@pytest.mark.parametrize("sql", MANY_LAWS.values(), ids=MANY_LAWS)
+@pytest.mark.parametrize(
+    ("opened", "sql"),
+    [*zip(RELATIONS * 3, MANY_LAWS.values(), strict=True)],
+    indirect=["opened"],
+    ids=MANY_LAWS,
+)
 def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: str) -> None:
     buyer = opened()
     bought = rows(buyer, sql)
@@ -98,7 +105,12 @@ def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: 
     assert spent(buyer) == charged
 
 
-@pytest.mark.parametrize("sql", MANY_LAWS.values(), ids=MANY_LAWS)
+@pytest.mark.parametrize(
+    ("opened", "sql"),
+    [*zip(RELATIONS[::-1] * 3, MANY_LAWS.values(), strict=True)],
+    indirect=["opened"],
+    ids=MANY_LAWS,
+)
 def test_what_one_process_finds_out_is_known_to_the_one_that_charged(
     opened: Open, sql: str
 ) -> None:
