@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from tallyveil import deadline
 
-__all__ = ["in_solver_thread"]
+__all__ = ["in_solver_thread", "in_thread"]
 
 T = TypeVar("T")
 
@@ -32,21 +32,33 @@ def in_solver_thread(work: Callable[[], T]) -> T:
     """
     while not _slots.acquire(timeout=_PAUSE):
         deadline.check()
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # raised below, in the waiting thread
-            result.set_exception(error)
-        finally:
-            _slots.release()
-
     try:
-        threading.Thread(target=run, name="tallyveil-solver", daemon=True).start()
+        result = in_thread("tallyveil-solver", work, then=_slots.release)
     except RuntimeError:
         _slots.release()
         raise
     while not wait([result], timeout=_PAUSE).done:
         deadline.check()
     return result.result()
+
+
+def in_thread(
+    name: str, work: Callable[[], T], *, then: Callable[[], None] | None = None
+) -> Future[T]:
+    """The result of ``work()`` in a thread of its own, which does not keep the program alive.
+
+    Raises RuntimeError where no thread can be started.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
+            result.set_exception(error)
+        finally:
+            if then is not None:
+                then()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
+from threading import Event
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +30,7 @@ from tallyveil.policy import Attribute, Domain, Policy, Table
 from tallyveil.policy.domain import shown
 from tallyveil.progress import reading
 from tallyveil.quoting import identifier
+from tallyveil.solver_threads import in_thread
 
 __all__ = [
     "Undeclared",
@@ -86,11 +89,13 @@ def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
                 columns = source.schema(table.origin, table.origin_key)
                 with _reading(table, source, [unit], alike=True) as rows:
                     sql = counting_left_out(table, columns, rows)
-                    ((number, lost),) = rows.connection.execute(sql).fetchall()
+                    ((number, lost),) = _executed(rows.connection, sql).fetchall()
                 found[name] = int(number), int(lost)
     return found
 
 
+_PAUSE: Final = 0.1  # seconds
+_TRIES: Final = 50  # before a library is left alone that waits for its database
 _AT_ONCE: Final = 50  # attributes in a statement, whose time would grow with their square
 
 
@@ -123,7 +128,7 @@ def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undecl
         names = [table.columns[axis] for axis in axes]
         with _reading(table, source, names, alike=True) as rows:
             sql, parameters = counting_undeclared(table, columns, rows, axes)
-            ((number, *counts),) = rows.connection.execute(sql, parameters).fetchall()
+            ((number, *counts),) = _executed(rows.connection, sql, parameters).fetchall()
         for axis, five in zip(axes, zip(*[iter(counts)] * 5, strict=True), strict=True):
             left_out, other, null, clamped, used = five
             attribute = attributes[axis]
@@ -195,7 +200,7 @@ def _load(table: Table, source: OpenSource, columns: Columns, key: bytes) -> Cub
         for head in heads:
             _check_conditions(head, rows)
         sql, parameters = counting(table, columns, key, rows)
-        found = rows[table.name].connection.execute(sql, parameters).fetchnumpy()
+        found = _executed(rows[table.name].connection, sql, parameters).fetchnumpy()
     codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.cells.attributes)))
     if table.count is not None:
         _check_weights(table, found)
@@ -238,6 +243,21 @@ def _reading(
     ):
         follow(rows.connection)
         yield rows
+
+
+def _executed(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Any = None
+) -> duckdb.DuckDBPyConnection:
+    """The result of a statement that reads rows. Ctrl-C ends it, which DuckDB would not notice."""
+    work, ended = partial(connection.execute, sql, parameters), Event()
+    try:
+        return in_thread("tallyveil-reading", work, then=ended.set).result()
+    except KeyboardInterrupt:
+        for _ in range(_TRIES):  # an interrupt before the statement has begun is lost
+            connection.interrupt()
+            if ended.wait(_PAUSE):
+                break
+        raise
 
 
 _MISTAKES = MappingProxyType(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
+import signal
+import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -331,3 +336,21 @@ def test_no_source_no_file_no_database(tmp_path: Path) -> None:
     closed.close()
     with pytest.raises(SourceError, match="is closed"):
         load_cubes(policy_for(None, tmp_path), closed, key=b"key")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a process")
+def test_an_interrupt_ends_the_reading(
+    make_policy: Callable[..., Any], database: duckdb.DuckDBPyConnection
+) -> None:
+    origin = "SELECT range % 2 AS a FROM range(1000000000000)"
+    policy = make_policy({"a": {"range": [0, 1]}}, **{"from": origin})
+
+    def interrupt() -> None:
+        while not any(one.name == "tallyveil-reading" for one in threading.enumerate()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        load_cubes(policy, database, key=b"key")
+    assert database.execute("SELECT 1").fetchall() == [(1,)]
