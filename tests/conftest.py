@@ -125,15 +125,6 @@ def database(_duckdb: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConn
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_parser(_duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """What a table's FROM reads is parsed in one DuckDB: to open one for each takes longer than to
-    open all else of a gate. Nothing is read there, and nothing kept."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tallyveil.cube.source_relations.duckdb_connection", _duckdb.cursor)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _designs_of_this_run() -> Iterator[None]:
     """Mechanisms that were designed before are not found, and none are left behind."""
     with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:

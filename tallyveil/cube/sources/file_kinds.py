@@ -26,7 +26,9 @@ from tallyveil.errors import SourceError
 from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
-__all__ = ["ARROW", "DUCKDB", "PARQUET", "Opener", "called", "one_relation", "reader"]
+__all__ = [
+    "ARROW", "DUCKDB", "PARQUET", "Opener", "called", "one_relation", "public_database", "reader",
+]  # fmt: skip
 
 _NUMBERS: Final = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -72,7 +74,7 @@ def one_relation(relation: Relation, *, public: bool = False) -> Open:
             memory = duckdb_connection(config=CONFIG)
             object_store.register(memory, source)
         else:
-            memory = _shared().cursor() if public else duckdb_connection(config=CONFIG)
+            memory = public_database().cursor() if public else duckdb_connection(config=CONFIG)
         found = relation(memory, source, files)
         for name in called(source, names):
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
@@ -88,7 +90,8 @@ def called(source: Source, names: Iterable[str]) -> list[str]:
 
 
 @functools.cache
-def _shared() -> duckdb.DuckDBPyConnection:
+def public_database() -> duckdb.DuckDBPyConnection:
+    """A DuckDB to read public files with; nothing is kept in it."""
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
 
 
