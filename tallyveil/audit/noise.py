@@ -1,4 +1,4 @@
-"""Checks of the families of noise that answer queries, and of staircase noise."""
+"""Checks of the families of noise that answer queries."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from tallyveil.arrays import IntArray
 from tallyveil.audit.experiment import Outcomes, experiment, replacement
 from tallyveil.audit.finding import FALSE_ALARM, Finding, charged_for_its_law, number, subject
 from tallyveil.audit.law import Chances, chances_of, drift, lower_bound, surprise
 from tallyveil.mechanisms import Additive
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.zcdp import epsilon_of
 
-__all__ = ["bounded", "follows", "noise_findings", "staircase_findings"]
+__all__ = ["bounded", "follows", "noise_findings"]
 
 _DELTAS: Final = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 _COUNT: Final = 100
-_SENSITIVITY: Final = 3
 
 
 def noise_findings(family: Additive, epsilon: Fraction, draws: int) -> Iterator[Finding]:
@@ -64,28 +60,6 @@ def _charged(
     step = law.epsilon_of_step if measure == "epsilon" else law.rho_of_step
     loss = math.inf if step is None else counts * step
     return charged_for_its_law(name, cost, loss, made.claim)
-
-
-def staircase_findings(epsilon: Fraction, draws: int) -> Iterator[Finding]:
-    name = subject("staircase", epsilon)
-    noise = Staircase(_SENSITIVITY, epsilon)
-    yield steps(name, noise, epsilon)
-    first, second = (np.array(noise.draw(draws), dtype=np.int64) for _ in range(2))
-    yield bounded(name, first, second + _SENSITIVITY, epsilon, Fraction(0))
-    reach = noise.half_width(1 - Fraction(1, 2 * draws))
-    chances = np.array([noise.probability(k) for k in range(-reach, reach + 1)])
-    yield follows(name, np.concatenate([first, second]), (-reach, chances))
-
-
-def steps(name: str, noise: Staircase, epsilon: Fraction) -> Finding:
-    """Prove the law's ε for moves by up to Δ. Probabilities are b^level, and levels repeat, one
-    higher, every Δ, so three periods suffice."""
-    reach = range(-3 * noise.sensitivity, 3 * noise.sensitivity + 1)
-    shifts = range(-noise.sensitivity, noise.sensitivity + 1)
-    rise = max(noise.level(k + shift) - noise.level(k) for k in reach for shift in shifts)
-    loss = rise * noise.epsilon
-    claim = f"epsilon at most {number(epsilon)} for a move by {noise.sensitivity}"
-    return Finding(name, claim, f"epsilon {number(loss)}", loss <= epsilon, exact=True)
 
 
 def bounded(

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from tallyveil.audit.finding import Finding
 from tallyveil.audit.matrices import matrix_findings
-from tallyveil.audit.noise import noise_findings, staircase_findings
+from tallyveil.audit.noise import noise_findings
 from tallyveil.audit.records import audit_name, record_findings
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import additive
@@ -28,12 +28,10 @@ _LEAST, _MOST = Fraction(1, 1000), Fraction(20)
 
 
 def audits() -> dict[str, Audit]:
-    """Return the audit of every mechanism, by name: registered noise, staircase noise, matrices by
-    their names, and mechanisms for one record.
-    """
+    """Return the audit of every mechanism, by name: registered noise, matrices by their names, and
+    mechanisms for one record."""
     return {
         **{family.name: partial(noise_findings, family) for family in additive()},
-        "staircase": staircase_findings,
         **{family.name: partial(matrix_findings, family) for family in NAMED.values()},
         **{audit_name(kind): partial(record_findings, kind) for kind in RECORD_LAWS.values()},
     }

@@ -26,7 +26,7 @@ from tallyveil.audit.matrices import (
     matrix_findings,
     tightest_alpha,
 )
-from tallyveil.audit.noise import bounded, follows, noise_findings, steps
+from tallyveil.audit.noise import bounded, follows, noise_findings
 from tallyveil.audit.records import counted, grid_chances, grid_finding
 from tallyveil.cli.app import app
 from tallyveil.errors import InvalidParameterValue, UnprovenPrivacy
@@ -42,7 +42,6 @@ from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, prove_pure
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric, randomised_response
 from tallyveil.mechanisms.matrix.named import NAMED, Named
 from tallyveil.mechanisms.noise.exact_draws import Integers, RandomWords
-from tallyveil.mechanisms.noise.staircase import Staircase
 from tallyveil.mechanisms.records import (
     ClampedLaplace,
     RandomisedResponse,
@@ -261,15 +260,6 @@ def test_draws_from_another_matrix_are_seen() -> None:
     first, second = (draw.choice(8, SAMPLE, p=chances[:, j]) for j in (truth, truth + 1))
     assert not bounded("planted", first, second, claimed.epsilon, Fraction(0)).holds
     assert not follows("planted", first, (0, claimed.probabilities()[:, truth])).holds
-
-
-def test_a_stair_that_is_too_high_is_seen() -> None:
-    class Steep(Staircase):
-        def level(self, noise: int) -> int:
-            return super().level(noise) + (abs(noise) == 2)
-
-    assert steps("right", Staircase(3, ONE), ONE).holds
-    assert not steps("planted", Steep(3, ONE), ONE).holds
 
 
 def test_a_response_that_keeps_too_often_is_seen() -> None:

@@ -7,13 +7,12 @@ import math
 
 import pytest
 
-from tallyveil.mechanisms.noise.staircase import Staircase
 from tests.cli.shell import shell
 
 
 def test_the_list_names_every_mechanism_and_its_guarantee() -> None:
     rows = json.loads(shell("mechanism", "list", "--json").stdout)
-    assert {"laplace", "gaussian", "staircase", "GM", "WM", "EM", "RR", "EXP", "best", "auto"} <= {
+    assert {"laplace", "gaussian", "GM", "WM", "EM", "RR", "EXP", "best", "auto"} <= {
         row["name"] for row in rows
     }
     assert all(row["guarantee"] for row in rows)
@@ -84,23 +83,6 @@ def test_gaussian_noise_without_a_delta_is_not_called_private_at_epsilon() -> No
     found = json.loads(shell("mechanism", "show", "gaussian", "--epsilon", 1, "--json").stdout)
     assert (found["unit"], found["cost"]) == ("rho", 0.5)
     assert "less private than epsilon by itself" in found["guarantee"]
-
-
-def test_staircase_noise_beside_laplace_noise() -> None:
-    """Its standard deviation by summing up its law; Laplace noise's by its closed form."""
-    ask = ("mechanism", "show", "staircase", "--sensitivity", 5, "--epsilon", 2)
-    found = json.loads(shell(*ask, "--json").stdout)
-    probability = Staircase(5, 2).probability
-    square = sum(2 * k * k * probability(k) for k in range(1, 400))
-    assert found["standard_deviation"] == pytest.approx(math.sqrt(square), rel=1e-5)
-    a = math.exp(-2 / 5)
-    assert found["of_laplace"] == pytest.approx(math.sqrt(2 * a) / (1 - a), rel=1e-5)
-    assert found["standard_deviation"] < found["of_laplace"]
-    assert found["law"]["probabilities"]["7"] == pytest.approx(probability(7))
-    assert found["law"]["of_laplace"]["0"] == pytest.approx((1 - a) / (1 + a))
-    table = shell(*ask).stdout
-    assert f"| {probability(0):.6f}" in table
-    assert "guarantee: staircase" in table
 
 
 def test_the_exponential_mechanism_takes_a_quality() -> None:

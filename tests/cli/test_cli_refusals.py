@@ -47,7 +47,6 @@ MECHANISM = [
     ("show EXP --n 4 --alpha 0.5 --weights 1", "takes no --weights"),
     ("show best --n 4 --alpha 0.5 --weights 1,2", "5 possible counts"),
     ("show best --n 1 --alpha 0.5 --weights 1,x", "weight"),
-    ("show staircase --epsilon 1 --sensitivity 0", "from 1 to"),
     ("show gaussian --epsilon 1 --calibration classic", "zcdp, analytic"),
     ("show gaussian --epsilon 1 --delta 2", "delta"),
     ("show laplace --epsilon nan", "positive finite"),

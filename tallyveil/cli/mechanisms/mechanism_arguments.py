@@ -56,7 +56,6 @@ class MechanismOptions:
     quality: str | None = None
     delta: str | None = None
     calibration: str | None = None
-    sensitivity: int | None = None
 
     def only(self, name: str, *allowed: str) -> None:
         """Raise InvalidParameterValue if options other than the level and ``allowed`` are given."""

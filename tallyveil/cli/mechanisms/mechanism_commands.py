@@ -43,7 +43,6 @@ def show(
     quality: str | None = option("For EXP: quality of an output: distance, square or truth."),
     delta: str | None = option("For gaussian: δ, with --epsilon."),
     calibration: str | None = option("For gaussian: zcdp, analytic or subspace."),
-    sensitivity: int | None = option("For staircase: how far a record can move the answer."),
     json: Json = False,
 ) -> Output:
     """Show a mechanism: its probabilities, properties, expected losses and guarantee."""
@@ -51,8 +50,7 @@ def show(
     from tallyveil.cli.mechanisms.mechanisms import show as work
 
     options = MechanismOptions(
-        alpha, epsilon, n, properties, objective, weights, quality, delta, calibration,
-        sensitivity,
+        alpha, epsilon, n, properties, objective, weights, quality, delta, calibration
     )  # fmt: skip
     return work(name, options)
 

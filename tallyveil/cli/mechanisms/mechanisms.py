@@ -14,7 +14,7 @@ from tallyveil.cli.mechanisms.mechanism_arguments import (
     objective_of,
     ranges_of,
 )
-from tallyveil.cli.mechanisms.noise_shown import STAIRCASE_GUARANTEE, show_noise, show_staircase
+from tallyveil.cli.mechanisms.noise_shown import show_noise
 from tallyveil.cli.text import Output, aligned, table, up, up_text
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.mechanisms import Additive, additive
@@ -34,7 +34,6 @@ __all__ = ["compare", "listing", "show"]
 
 _BEST: Final = "best"
 _AUTO: Final = "auto"
-_STAIRCASE: Final = "staircase"
 _DESIGNED: Final = (_BEST, "designed")
 _CHOSEN: Final = (*_DESIGNED, _AUTO)
 _WIDEST: Final = 15  # larger matrices do not fit a line
@@ -53,13 +52,11 @@ NAMES: Final = ("GM", "WH", "WM", "EM", "UM")
 
 def listing() -> Output:
     """Return the mechanisms: first noise for any count, then those with a public range."""
-    staircase = "noise for sums to which a record can add a lot; not available in SQL"
     best = "designed: the least expected loss with given properties"
     auto = "flowchart: the one of GM, EM, WH and WM with given properties and the least L0"
     chosen = NAMED["GM"].guarantee
     listed = [
         *((family.name, "any count", _kind(family), family.guarantee) for family in additive()),
-        (_STAIRCASE, "any count", staircase, STAIRCASE_GUARANTEE),
         *((m.name, "0..n", f"{m.title}: {m.when}", m.guarantee) for m in NAMED.values()),
         (_BEST, "0..n", best, chosen),
         (_AUTO, "0..n", auto, chosen),
@@ -78,8 +75,6 @@ def show(name: str, options: MechanismOptions) -> Output:
     noise = {family.name: family for family in additive()}
     if name.lower() in noise:
         return show_noise(noise[name.lower()], options)
-    if name.lower() == _STAIRCASE:
-        return show_staircase(options)
     objective = objective_of(options.objective or "L0", options.weights)
     matrix = _matrix(name, options, objective)
     guarantee = named("GM" if name.lower() in _CHOSEN else name).guarantee
@@ -96,7 +91,7 @@ def _matrix(name: str, options: MechanismOptions, objective: Objective) -> Count
     try:
         maker = None if word in _CHOSEN else named(name)
     except InvalidParameterValue:
-        known = [*(family.name for family in additive()), _STAIRCASE, *NAMED, _BEST, _AUTO]
+        known = [*(family.name for family in additive()), *NAMED, _BEST, _AUTO]
         raise InvalidParameterValue(
             f'there is no mechanism "{name}"', hint=f"Known: {', '.join(known)}."
         ) from None

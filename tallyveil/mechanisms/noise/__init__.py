@@ -1,1 +1,1 @@
-"""Noise that is added to answers: discrete Laplace, Gaussian and staircase, and their scales."""
+"""Noise that is added to answers: discrete Laplace and Gaussian, and their scales."""
