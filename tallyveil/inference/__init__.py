@@ -11,7 +11,6 @@ from tallyveil.inference.estimates.combinations import Solved, best_combinations
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.fit import Fit
-from tallyveil.inference.estimates.undetermined import surely_undetermined
 from tallyveil.inference.laws.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.laws.error_law import ErrorLaw
@@ -38,6 +37,5 @@ __all__ = [
     "confidence_sequence",
     "debiased",
     "solved",
-    "surely_undetermined",
     "top_up",
 ]

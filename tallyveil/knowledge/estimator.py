@@ -196,7 +196,7 @@ class Estimator:
                 continue
             sums = sum(column.height for column in columns[asked:])
             system = System.of(self._state, columns, numbers, share.work, share.kinds, sums)
-            if system is None or not system.used or system.surely_unknown >= best.unknown:
+            if system is None or not system.used:
                 continue
             one = replace(found, undetermined=False).estimated(system)
             if one.unknown < best.unknown:

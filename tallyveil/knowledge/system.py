@@ -19,7 +19,6 @@ from tallyveil.inference import (
     Solved,
     best_combinations,
     solved,
-    surely_undetermined,
 )
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.recorded.drawn import DRAWS
@@ -113,13 +112,6 @@ class System:
         parts = [part for m in (self.history, self.question) for part in (m.data, m.indices)]
         matrices: int = sum(part.nbytes for part in parts)
         return matrices + 40 * len(self.values)
-
-    @property
-    def surely_unknown(self) -> int:
-        """A number of rows of the question that get no estimate. Found sooner than estimates."""
-        empty = np.count_nonzero(np.diff(self.question.indptr) == 0)
-        found = surely_undetermined(self.history, self.question)
-        return int(empty + np.count_nonzero(found))
 
     def solved(self) -> tuple[list[Estimate | None], Solved]:
         """Return the question's `estimates`, and what the solver found. Its ``determined`` is kept

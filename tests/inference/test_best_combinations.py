@@ -50,9 +50,8 @@ def test_many_queries_have_the_least_variances(seed: int, monkeypatch: pytest.Mo
     dense = history.toarray()
     queries = _queries(rng, dense)
     least = least_variances(dense, _short(noises.variances), queries)
-    limits = ((together, "_SMALL", 4096), (together, "_SMALL", 0), (combinations, "_TOGETHER", 99))
-    for module, name, value in limits:
-        monkeypatch.setattr(module, name, value)
+    for small in (4096, 0):
+        monkeypatch.setattr(together, "_SMALL", small)
         found_all = best_combinations(history, noises, _sparse(queries))
         for query, best, found in zip(queries, least, found_all, strict=True):
             if found is None:

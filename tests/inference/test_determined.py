@@ -63,7 +63,7 @@ def _least(
 @pytest.mark.parametrize(
     ("limits", "every", "seeds"),
     pairs(
-        [{}, NOT_SMALL, NOT_SMALL | {"combinations._TOGETHER": 99}],
+        [{}, NOT_SMALL],
         [True, False],
         [range(n, n + 25) for n in range(0, 75, 25)],
     ),
@@ -71,7 +71,7 @@ def _least(
 def test_they_are_those_of_the_whole_system(
     seeds: range, every: bool, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found over all cells, over those that are told apart, and by colours."""
+    """Found over all cells, and by colours."""
     for name, value in limits.items():
         monkeypatch.setattr(f"tallyveil.inference.estimates.{name}", value)
     compared = 0

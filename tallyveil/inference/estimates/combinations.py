@@ -42,7 +42,6 @@ from tallyveil.inference.laws.noises import Noises
 __all__ = ["Solved", "best_combinations", "solved"]
 
 _ALONE: Final = 4e6  # of one query solved by itself, roughly
-_TOGETHER: Final = 3
 _FEW: Final = 64  # rows of a question that take a block update
 
 _Ints = npt.NDArray[np.int64]
@@ -210,24 +209,19 @@ class _Solutions:
     ) -> Sequence[FloatArray | None]:
         """The weights for each query of one block; None for all if that takes too much work."""
         number, variances = queries.shape[0], noises.variances
-        small = Together.small(matrix, queries)
-        if small is not None and self.work + small.work <= WORK:
-            nearest = small.solve(variances)
+        together = Together.of(matrix, queries)
+        if together is not None and self.work + together.work <= WORK:
+            nearest = together.solve(variances)
             if nearest is not None:
-                self.work += small.work
+                self.work += together.work
                 return self._noted(own, nearest)
         history = Exchangeable(matrix, variances)
-        many = number >= _TOGETHER and not history.too_large
-        together = Together.of(matrix, queries) if many else None
-        if together is not None and self.work + together.work > WORK:
-            together = None
-        self.work += number * (_ALONE + 100 * matrix.nnz) if together is None else together.work
-        if self.work > WORK or (together is None and history.too_large):
+        self.work += number * (_ALONE + 100 * matrix.nnz)
+        if self.work > WORK or history.too_large:
             self.given_up = True
             return [None] * number
         asked = queries.toarray()
-        nearest = None if together is None else together.solve(variances)
-        nearest = nearest or history.nearest(asked)
+        nearest = history.nearest(asked)
         if nearest is not None:
             return self._noted(own, nearest)
         self.too_large = False

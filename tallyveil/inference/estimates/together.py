@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.alike import distinct_rows, scrambled
 from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.least_norm import (
     LARGEST,
@@ -39,36 +38,19 @@ def is_small(rows: int, cells: int, queries: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several queries of one block, solved at once over the cells that are distinguishable by
-    rows and queries, or over all cells of a small block. Equal cells are one condition on A."""
+    """Several queries of one small block, solved at once over all its cells."""
 
     matrix: FloatArray
     queries: FloatArray
 
     @classmethod
-    def small(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
-        """The problem over all cells, for a small block; None if that takes too much work even by
-        products of rows."""
+    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
+        """The problem of a small block; None if that takes too much work even by products of
+        rows."""
         rows, cells = matrix.shape
         if not is_small(rows, cells, queries.shape[0]):
             return None
         return cls(_dense(matrix), _dense(queries))
-
-    @classmethod
-    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
-        """The problem over distinguishable cells; None if that takes too much work. Equal cells
-        have equal random sums, so there are no more different sums than cells: they can show early
-        that there are too many."""
-        marks = scrambled(np.arange(1, matrix.shape[0] + 1))  # from 1, since the mark of 0 is 0
-        least = len(np.unique(matrix.T.astype(np.uint64) @ marks))
-        if least_norm_work(matrix.shape[0], least) > LARGEST:
-            return None
-        stacked = sparse.vstack([matrix, queries], format="csc")
-        first = distinct_rows(stacked.T)
-        if least_norm_work(matrix.shape[0], len(first)) > LARGEST:
-            return None
-        dense = stacked[:, first].toarray().astype(np.float64)
-        return cls(dense[: matrix.shape[0]], dense[matrix.shape[0] :])
 
     @property
     def work(self) -> float:
