@@ -26,9 +26,9 @@ from tallyveil.knowledge.answers.precision import (
     Preview,
     too_complex,
 )
+from tallyveil.knowledge.recorded.column_store import may_nest
 from tallyveil.knowledge.recorded.drawn import noises_of
 from tallyveil.knowledge.recorded.matrix import Related, related
-from tallyveil.knowledge.recorded.nesting import may_nest
 from tallyveil.knowledge.recorded.prepared import PreparedColumn, prepared
 from tallyveil.knowledge.state import State
 from tallyveil.mechanisms import law_of

@@ -17,7 +17,7 @@ import tallyveil
 from tallyveil.gate.deciding.control import _at_least
 from tallyveil.inference import DiscreteLaplaceLaw, ErrorLaw, Noises
 from tallyveil.knowledge import Precision, Preview
-from tallyveil.knowledge.recorded.nesting import may_nest
+from tallyveil.knowledge.recorded.column_store import may_nest
 from tallyveil.mechanisms import CountMechanism, mechanism
 from tallyveil.workload.workload import Column
 from tests.accountant.ledgers import recorded_answers

@@ -29,6 +29,7 @@ __all__ = [
     "ends_of",
     "hull_of",
     "least_of",
+    "may_nest",
 ]
 
 _FIRST: Final = 16
@@ -224,6 +225,23 @@ def least_of(column: Column) -> int:
 
 def hull_of(column: Column) -> Hull:
     return {axis: (low, high) for axis, low, high, _ in ends_of(column)}
+
+
+def may_nest(one: Column, other: Column) -> bool:
+    """False only if no row of either column lies within a row of the other.
+
+    Columns of one row are compared by their hulls, others by their axes alone."""
+    if one.height == other.height == 1:
+        return _within(one, other) or _within(other, one)
+    return set(one.axes) <= set(other.axes) or set(other.axes) <= set(one.axes)
+
+
+def _within(inner: Column, outer: Column) -> bool:
+    whole = {axis: (0, size - 1) for axis, size in zip(outer.axes, outer.shape, strict=True)}
+    own = {**whole, **hull_of(inner)}
+    return all(
+        low <= own[axis][0] and own[axis][1] <= high for axis, (low, high) in hull_of(outer).items()
+    )
 
 
 class _Summary(NamedTuple):
