@@ -7,7 +7,6 @@ like a fact about the table. The cautions follow from the policy and the stateme
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -21,15 +20,12 @@ from tallyveil.rewriter.domain.evaluate import Evaluated
 from tallyveil.rewriter.domain.step_checks import neighbours
 from tallyveil.rewriter.private.compared_constants import NO_CONSTANT, as_compared, as_instant
 from tallyveil.rewriter.query_plan import Caution
-from tallyveil.rewriter.sql.literals import written_text
 from tallyveil.rewriter.sql.naming import written_name
 from tallyveil.rewriter.sql.nodes import COMPARISONS, position
 
 __all__ = ["MAX_CAUTIONS", "cautions", "empty_result_caution"]
 
-# With more cells, patterns are not tried (MAX_TRIED) and similar spellings are not looked up
-# (MAX_SPELLED): both take time for every cell.
-MAX_TRIED: Final = 10_000
+# With more cells, similar spellings are not looked up, which takes time for every cell.
 MAX_SPELLED: Final = 1_000
 MAX_NAMED: Final = 3
 MAX_CAUTIONS: Final = 20
@@ -40,7 +36,7 @@ _NOTHING_MEETS: Final = Caution(
 )
 
 _ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-_CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or, exp.Escape)
+_CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or)
 
 
 def cautions(
@@ -54,9 +50,6 @@ def cautions(
     ``constants`` gives the constants that an expression stands for, such as a column of VALUES.
     """
     child, parent = standing_in(column)
-    if isinstance(parent, exp.Like | exp.ILike) and parent.this is child:
-        yield from _pattern_cautions(parent, attribute, table)
-        return
     found = comparisons(column) or []
     if isinstance(parent, exp.Case) and parent.this is child:
         found = [(exp.EQ, branch.this) for branch in parent.args["ifs"]]
@@ -174,44 +167,6 @@ def _values_caution(
     alike = dict.fromkeys(v for _, value in found[:MAX_NAMED] for v in _nearest(value, attribute))
     message = f"{named} {what} of {attribute.name}: {effect}"
     return _caution(message, found[0][0], attribute, table, alike)
-
-
-def _pattern_cautions(
-    node: exp.Like | exp.ILike, attribute: Attribute, table: str
-) -> Iterator[Caution]:
-    pattern = written_text(node.expression)
-    escape = written_text(node.parent.expression) if isinstance(node.parent, exp.Escape) else ""
-    if pattern is None or escape is None:
-        return
-    if attribute.sql_type != "VARCHAR" or attribute.size > MAX_TRIED:
-        return
-    flags = re.DOTALL | (re.IGNORECASE if isinstance(node, exp.ILike) else 0)
-    wanted = re.compile(_regular(pattern, escape), flags)
-    texts = [value for value in attribute.declared if isinstance(value, str)]
-    if any(map(wanted.fullmatch, texts)):
-        return
-    folded = re.compile(wanted.pattern, flags | re.IGNORECASE)
-    alike = [value for value in sorted(texts) if folded.fullmatch(value)]
-    word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-    which, negation = ("every", "NOT ") if _is_negated(node) else ("no", "")
-    message = f"{which} declared value of {attribute.name} is {negation}{word} {_written(pattern)}"
-    yield _caution(message, node.expression, attribute, table, alike[:1])
-
-
-def _regular(pattern: str, escape: str) -> str:
-    """Each part between two % is matched at its leftmost place only: if the rest does not match
-    after it, it matches nowhere, and further tries could take very long."""
-    parts, characters = [""], iter(pattern)
-    for character in characters:
-        if character == escape:
-            parts[-1] += re.escape(next(characters, ""))
-        elif character == "%":
-            parts.append("")
-        else:
-            parts[-1] += "." if character == "_" else re.escape(character)
-    first, *between = parts
-    last = f".*{between.pop()}" if between else ""
-    return first + "".join(f"(?>.*?{part})" for part in between if part) + last
 
 
 def _nearest(value: Any, attribute: Attribute) -> Sequence[Value]:
