@@ -94,7 +94,7 @@ def arrow_table(
 ) -> pa.Table:
     """Return rows of Python values as an Arrow table, with the types that DuckDB gives the columns.
 
-    Raises InterfaceError for a value that Arrow cannot hold, such as an infinite date.
+    Raises InterfaceError for a value that Arrow cannot hold, such as a very long interval.
     """
     nulls = ", ".join(f"CAST(NULL AS {column.type})" for column in columns)
     types = local.sql(f"SELECT {nulls}").to_arrow_table().schema.types if columns else []

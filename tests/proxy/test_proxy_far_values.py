@@ -21,15 +21,15 @@ from tallyveil.rewriter import PublicDatabase
 ZONES = ["UTC", "Asia/Kolkata", "America/New_York"]
 
 VALUES = [
-    "DATE '2024-02-29'", "DATE '9999-12-31'", "DATE '10000-01-01'", "DATE '5874897-12-31'",
-    "make_date(1, 1, 1)", "DATE '2020-01-01' + 8000000", "[NULL, DATE '10000-02-29']",
+    "DATE '2024-02-29'", "DATE '9999-12-31'",
+    "make_date(1, 1, 1)", "[NULL, DATE '2020-02-29']",
     "TIMESTAMP '2024-02-29 12:30:00.12'", "TIMESTAMP '9999-12-31 23:59:59.999999'",
-    "TIMESTAMP '294246-12-31 23:59:59.999999'", "[TIMESTAMP '0001-01-01 00:00:00', NULL]",
+    "[TIMESTAMP '0001-01-01 00:00:00', NULL]",
     "TIMESTAMPTZ '2024-02-29 12:30:00.12+00'", "TIMESTAMPTZ '0300-02-03 00:00:00+00'",
     "TIMESTAMPTZ '1850-01-01 00:00:00+00'",
     "[TIMESTAMPTZ '2024-07-01 00:00:00+00', NULL]", "TIME '00:00:00'", "TIME '24:00:00'",
-    "TIME '23:59:59.999999'", "[TIME '24:00:00']", "TIMETZ '12:00:00.5+05:30'",
-    "'24:00:00-15:59:59'::TIMETZ", "'24:00:00+01'::TIMETZ", "INTERVAL '1 month 2 days'",
+    "TIME '23:59:59.999999'", "[TIME '24:00:00']",
+    "INTERVAL '1 month 2 days'",
     "INTERVAL '-14 months 3 days -4 hours'", "INTERVAL 0 DAY", "INTERVAL '1 month' * 1000000",
     "INTERVAL '1 day' * 2147483647", "INTERVAL '-1 microsecond'", "INTERVAL '1 hour' * 2000000000",
     "INTERVAL '1 hour' * -2000000000", "[INTERVAL '1 month', NULL]", "INTERVAL '-1 month 1 day'",
@@ -123,7 +123,7 @@ def test_any_interval(
     _is_postgresqls(postgres, kind, value)
 
 
-@given(st.integers(-730_119, 2_140_000_000), st.integers(0, 86_399_999_999))
+@given(st.integers(-730_119, 2_921_939), st.integers(0, 86_399_999_999))
 @settings(max_examples=60)
 def test_any_date_and_moment(
     cursor: Any, postgres: psycopg.Connection[Any], day: int, micros: int
@@ -131,7 +131,7 @@ def test_any_date_and_moment(
     postgres.execute("SET TimeZone = 'UTC'")
     kind, value = _answer(cursor, f"DATE '2000-01-01' + {day}")
     _is_postgresqls(postgres, kind, value)
-    moment = f"TIMESTAMP '2000-01-01' + to_days({day % 106_000_000}) + to_microseconds({micros})"
+    moment = f"TIMESTAMP '2000-01-01' + to_days({day}) + to_microseconds({micros})"
     for expression in (moment, f"timezone('UTC', {moment})"):
         kind, value = _answer(cursor, expression)
         _is_postgresqls(postgres, kind, value)
@@ -139,7 +139,13 @@ def test_any_date_and_moment(
 
 @pytest.mark.parametrize(
     "expression",
-    ["make_date(0, 12, 31)", "DATE '5877000-01-01'", "[DATE '-infinity']", "TIMESTAMP 'infinity'"],
+    [
+        "make_date(0, 12, 31)",
+        "DATE '10000-01-01'",
+        "TIMESTAMP '294246-12-31 00:00:00'",
+        "[DATE '-infinity']",
+        "TIMESTAMP 'infinity'",
+    ],
 )
 def test_what_is_not_supported_is_an_error_before_it_is_sent(cursor: Any, expression: str) -> None:
     with pytest.raises(DatetimeFieldOverflow):

@@ -56,7 +56,6 @@ VALUES: list[tuple[str, Any]] = [
     ("TIMESTAMP", dt.datetime(1999, 12, 31, 23, 59, 59, 1)),
     ("TIMESTAMP", dt.datetime(987, 6, 5, 4, 3, 2)),
     ("TIMESTAMP WITH TIME ZONE", dt.datetime(2024, 2, 29, 12, 30, 0, 120_000, tzinfo=UTC)),
-    ("TIME WITH TIME ZONE", dt.time(1, 2, 3, tzinfo=dt.timezone(dt.timedelta(minutes=-330)))),
     ("INTERVAL", dt.timedelta()),
     ("INTERVAL", dt.timedelta(days=1, seconds=7384, microseconds=500)),
     ("INTERVAL", dt.timedelta(days=-1, seconds=1)),
@@ -239,7 +238,7 @@ BAD: list[tuple[int, int, bytes, str]] = [
     (1184, 0, b"2020-01-01 00:00:00+16", "22009"),
     (1184, 0, b"2020-01-01 00:00:00-99", "22009"),
     (1114, 0, b"2020-01-01 00:00:00+15:60", "22009"),
-    (1266, 0, b"00:00:00+15:59:60", "22009"),
+    (1083, 0, b"00:00:00+15:59:60", "22009"),
     (1007, 0, b"1,2", "22P02"),
     (1007, 0, b"{1,2", "22P02"),
     (1007, 0, b"{1,}", "22P02"),
@@ -315,7 +314,7 @@ def test_long_mistakes_are_found_in_one_pass(oid: int, text: str) -> None:
 
 
 @given(
-    st.sampled_from([16, 17, 20, 21, 23, 700, 701, 1700, 1082, 1083, 1114, 1184, 1186, 1266, 2950]),
+    st.sampled_from([16, 17, 20, 21, 23, 700, 701, 1700, 1082, 1083, 1114, 1184, 1186, 2950]),
     st.booleans(),
     st.integers(0, 1),
     st.binary(max_size=40) | st.text('0123456789-+:.eE {},"\\ naifTZ').map(str.encode),

@@ -16,9 +16,6 @@ from tallyveil.interval import Interval
 # Over a count of 9000 that is all but exact: what PostgreSQL answers over the raw rows as text.
 FAR = [
     ("make_date(count(*)::int, 1, 1)", "9000-01-01"),
-    ("make_date(count(*)::int * 10, 1, 1)", "90000-01-01"),
-    ("date '10000-01-01' + 0 * count(*)::int", "10000-01-01"),
-    ("date '2020-01-01' + count(*)::int * 1000", "26661-03-01"),
     ("interval '1 month 2 days'", "1 mon 2 days"),
     ("interval '1 month' * 1000000", "83333 years 4 mons"),
     ("interval '-1 day'", "-1 days"),
@@ -47,15 +44,13 @@ def test_values_beyond_pythons_are_sent_as_they_are(exact: Any, postgres_uri: st
                     assert cursor.pgresult.get_value(0, 0) == text.encode()
 
 
-def test_in_process_what_python_has_no_value_for_is_a_text(exact: Any) -> None:
+def test_in_process_an_interval_with_months_is_one_of_our_own(exact: Any) -> None:
     session = tallyveil.Connection(exact.gate, "alice")
-    row = session.execute(
-        "SELECT DATE '10000-01-01', INTERVAL '1 month 2 days', INTERVAL 1 DAY"
-    ).fetchone()
+    row = session.execute("SELECT INTERVAL '1 month 2 days', INTERVAL 1 DAY").fetchone()
     assert row is not None
-    assert row[:2] == ("10000-01-01", Interval(1, 2, 0))
-    assert str(row[1]) == "1 mon 2 days"
-    assert row[2].days == 1
+    assert row[0] == Interval(1, 2, 0)
+    assert str(row[0]) == "1 mon 2 days"
+    assert row[1].days == 1
 
 
 def test_minus_zero_is_another_parameter_than_zero(house: Any) -> None:

@@ -1,8 +1,7 @@
 """Dates, times and timestamps.
 
 In binary format, PostgreSQL counts dates in days and timestamps in microseconds from 2000-01-01.
-A result of a year that Python's types cannot hold is a text, as PostgreSQL writes it:
-``10000-01-01``. Infinite ones and years BC are refused.
+Infinite ones and years that Python's types lack, BC or from 10000 on, are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ _EPOCH: Final = dt.datetime(2000, 1, 1)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 _INT32: Final = struct.Struct("!i")
 _INT64: Final = struct.Struct("!q")
-_TIMETZ: Final = struct.Struct("!qi")
 
 _CLOCK: Final = r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:\.(?P<f>\d{1,9}))?)?"
 _ZONE: Final = r"\s*+(?P<z>Z|[+-]\d{1,2}(?::?\d{2})?(?::?\d{2})?)?"
@@ -78,29 +76,8 @@ def _moment(text: str, name: str) -> tuple[dt.datetime, dt.timezone | None]:
         raise datetime_overflow(name) from None
 
 
-_FAR: Final = re.compile(
-    r"(\d{5,7})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:\+00)?"
-)
-_CYCLE: Final = 400  # years after which the calendar repeats
-_CYCLE_DAYS: Final = 146_097
-
-
-def _far_micros(text: str) -> int:
-    """Microseconds from 2000-01-01 of a text that Python's types cannot hold."""
-    match = _FAR.fullmatch(text)
-    if match is None:
-        raise datetime_overflow("date")
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    cycles, rest = divmod(year - 1, _CYCLE)
-    days = dt.date(rest + 1, month, day).toordinal() + cycles * _CYCLE_DAYS - _EPOCH.toordinal()
-    seconds = (hour * 60 + minute) * 60 + second
-    return days * _DAY + seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
-
-
-def _since_epoch(value: dt.date | str) -> int:
+def _since_epoch(value: dt.date) -> int:
     """Microseconds from 2000-01-01, in UTC."""
-    if isinstance(value, str):
-        return _far_micros(value)
     if not isinstance(value, dt.datetime):
         return (value.toordinal() - _EPOCH.toordinal()) * _DAY
     if value.tzinfo is not None:
@@ -138,9 +115,8 @@ def _calendar(
     return pg_type(name, form.size, duckdb, text=text, binary=binary, also=also)
 
 
-def _encode_date_text(value: Any) -> bytes:
-    text = value if isinstance(value, str) else dt.date.isoformat(value)[:10]
-    return text.encode()
+def _encode_date_text(value: dt.date) -> bytes:
+    return dt.date.isoformat(value)[:10].encode()
 
 
 def _trimmed(text: str) -> str:
@@ -148,16 +124,12 @@ def _trimmed(text: str) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-def _encode_timestamp_text(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
+def _encode_timestamp_text(value: dt.datetime) -> bytes:
     return _trimmed(dt.datetime.isoformat(value.replace(tzinfo=None), " ")).encode()
 
 
-def _encode_timestamptz_text(value: Any) -> bytes:
-    """The value in its own time zone, with the zone's offset from UTC, positive to the east."""
-    if isinstance(value, str):
-        return value.encode()
+def _encode_timestamptz_text(value: dt.datetime) -> bytes:
+    """The value in its own time zone, with the zone's offset from UTC."""
     return _encode_timestamp_text(value) + _zone_text(value).encode()
 
 
@@ -178,7 +150,7 @@ def _micros(value: Any) -> int:
 
 def _encode_time_text(value: Any) -> bytes:
     if isinstance(value, str):
-        return value[:8].encode()
+        return value.encode()
     return _trimmed(value.replace(tzinfo=None).isoformat()).encode()
 
 
@@ -188,30 +160,20 @@ def _time(micros: int) -> dt.time:
     return (_EPOCH + dt.timedelta(microseconds=micros)).time()
 
 
-def _decode_timetz_text(text: str) -> dt.time:
+def _decode_time_text(text: str) -> dt.time:
+    """A zone is read and ignored, as in PostgreSQL."""
     match = _TIME_TEXT.fullmatch(text)
     if match is None:
         raise bad_datetime(text, "time")
-    return _time(_clock(match) // _MICROSECOND).replace(tzinfo=_zone(match["z"]) or dt.UTC)
+    _zone(match["z"])
+    return _time(_clock(match) // _MICROSECOND)
 
 
-def _zone_seconds(value: Any) -> int:
-    """The offset from UTC in seconds, positive to the east."""
-    if isinstance(value, str):
-        value = dt.time(tzinfo=_zone(value[8:] or None))
-    return int((value.utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1))
-
-
-def _zone_text(value: Any) -> str:
-    seconds = _zone_seconds(value)
+def _zone_text(value: dt.datetime) -> str:
+    """The offset from UTC, positive to the east."""
+    seconds = (value.utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1)
     text = f"{dt.timedelta(seconds=abs(seconds))!s:0>8}"
     return ("-" if seconds < 0 else "+") + text.removesuffix(":00").removesuffix(":00")
-
-
-def _decode_timetz_binary(data: bytes) -> dt.time:
-    micros, west = _TIMETZ.unpack(data)
-    zone = dt.timezone(dt.timedelta(seconds=-west))
-    return _time(micros).replace(tzinfo=zone)
 
 
 TIMES: Final = (
@@ -220,26 +182,12 @@ TIMES: Final = (
         "time",
         8,
         "TIME",
-        text=(_encode_time_text, lambda text: _decode_timetz_text(text).replace(tzinfo=None)),
+        text=(_encode_time_text, _decode_time_text),
         binary=(
             lambda value: _INT64.pack(_micros(value)),
             lambda data: _time(_INT64.unpack(data)[0]),
         ),
         also=("TIME_NS",),
-    ),
-    pg_type(
-        "time with time zone",
-        12,
-        "TIME WITH TIME ZONE",
-        text=(
-            lambda value: _encode_time_text(value) + _zone_text(value).encode(),
-            _decode_timetz_text,
-        ),
-        # In binary format, PostgreSQL's offsets are positive to the west.
-        binary=(
-            lambda value: _TIMETZ.pack(_micros(value), -_zone_seconds(value)),
-            _decode_timetz_binary,
-        ),
     ),
     _calendar(
         "timestamp",

@@ -1,8 +1,8 @@
 """DuckDB's dates, times and intervals as Python values, without loss.
 
 DuckDB's own conversion turns an infinite day into Python's last one, and a month into 30 days, and
-needs a package of time zones. So these values are fetched as text. One that Python has no type for
-stays a text, as PostgreSQL writes it: ``10000-01-01``. Infinite ones and years BC are refused.
+needs a package of time zones. So these values are fetched as text. Infinite ones and years that
+Python's types lack, BC or from 10000 on, are refused.
 """
 
 from __future__ import annotations
@@ -23,18 +23,13 @@ Read: TypeAlias = Callable[[str], Any]
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _LISTED: Final = re.compile(r"(.+?)(\[\d*\])?", re.DOTALL)
 
-_YEAR: Final = re.compile(r"\d+")
-
-# PostgreSQL's dates and timestamps go up to these years. It has earlier ones too.
-_LAST_YEAR: Final = {"DATE": 5_874_897, "TIMESTAMP": 294_276}
-
 
 def readers(kinds: Sequence[str], zone: str) -> list[Read | None]:
     """For each column of these DuckDB types, the reader of its text, or None if it is not fetched
     as text.
 
     Timestamps with time zone are in ``zone``. A reader raises DatetimeFieldOverflow for a value
-    beyond PostgreSQL's types.
+    beyond Python's types.
     """
     return [_reader(kind, zone) for kind in kinds]
 
@@ -88,35 +83,25 @@ def _reader(kind: str, zone: str) -> Read | None:
 def _scalar(kind: str, zone: str) -> Read | None:
     match kind:
         case "DATE":
-            return _read_by(dt.date.fromisoformat, "DATE")
+            return _read_by(dt.date.fromisoformat, "date")
         case "INTERVAL":
             return Interval.parse
         case "TIMESTAMP WITH TIME ZONE":
             own = zoneinfo.ZoneInfo(zone)
             utc = dt.datetime.fromisoformat
-            return _read_by(
-                lambda t: utc(t).replace(tzinfo=dt.UTC).astimezone(own), "TIMESTAMP", "+00"
-            )
+            return _read_by(lambda t: utc(t).replace(tzinfo=dt.UTC).astimezone(own), "timestamp")
         case "TIMESTAMP" | "TIMESTAMP_S" | "TIMESTAMP_MS" | "TIMESTAMP_NS":
-            return _read_by(dt.datetime.fromisoformat, "TIMESTAMP")
+            return _read_by(dt.datetime.fromisoformat, "timestamp")
     return None
 
 
-def _read_by(plain: Read, kind: str, zone: str = "") -> Read:
+def _read_by(plain: Read, kind: str) -> Read:
     def read(text: str) -> Any:
         try:
             return plain(text)
         except (ValueError, OverflowError):
-            return _beyond(text, kind, zone)
+            raise DatetimeFieldOverflow(
+                f"{kind} out of range: {text}", hint="Keep it between the years 1 and 9999."
+            ) from None
 
     return read
-
-
-def _beyond(text: str, kind: str, zone: str = "") -> str:
-    """The text, as PostgreSQL writes it, of a year that Python has no type for."""
-    year = _YEAR.match(text)
-    if year is None or "BC" in text or int(year[0]) > _LAST_YEAR[kind]:
-        raise DatetimeFieldOverflow(
-            f"{kind.lower()} out of range: {text}", hint="Keep it between the years 1 and 290000."
-        )
-    return text + zone
