@@ -10,11 +10,11 @@ would be exact.
 from __future__ import annotations
 
 import base64
+import fcntl
 import hmac
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,12 +180,8 @@ class Secret:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Lock a file next to it, since the file itself is replaced. Raises PolicyError on Windows, and
-    OutputError if another process has the lock or the folder cannot be written."""
-    if sys.platform == "win32":
-        raise PolicyError("agents need POSIX file locks, which Windows does not have")
-    import fcntl
-
+    """Lock a file next to it, since the file itself is replaced. Raises OutputError if another
+    process has the lock or the folder cannot be written."""
     try:
         lock = path.with_name(f"{path.name}.lock").open("w", encoding="utf-8")
     except OSError as error:

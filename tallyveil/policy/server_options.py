@@ -63,7 +63,6 @@ class Serving(Declaration):
         default=None, description='files such as { certificate = "server.crt", key = "server.key" }'
     )
     users: FilePath | None = Field(default=None, description="a path in quotes", repr=False)
-    plaintext_passwords: bool = Field(default=False, description="true or false")
     workers: Annotated[int, whole_of("processes", 32)] | None = None
     max_connections: _Connections | None = None
     max_user_connections: _Connections | None = None
@@ -85,7 +84,7 @@ class Serving(Declaration):
         return self.model_copy(update={key: value for key, value in other if value})
 
 
-_LIMITS: Final = Serving.model_fields.keys() - {"tls", "users", "plaintext_passwords", "workers"}
+_LIMITS: Final = Serving.model_fields.keys() - {"tls", "users", "workers"}
 
 
 def serving_options(given: Mapping[str, Any], declared: Serving, policy: Path) -> Serving:

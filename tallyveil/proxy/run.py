@@ -22,13 +22,10 @@ __all__ = ["ServerThread", "leave", "run"]
 R = TypeVar("R", Server, WorkerSupervisor)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, or None for asyncio's own on Windows."""
-    if sys.platform == "win32":
-        return None
-    import uvloop
+def _new_loop() -> asyncio.AbstractEventLoop:
+    import uvloop  # which only servers need
 
-    return uvloop.new_event_loop
+    return uvloop.new_event_loop()
 
 
 def run(
@@ -49,9 +46,8 @@ def run(
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        if sys.platform != "win32":
-            # A worker reports that it is ready while it starts. A reload may follow at once.
-            loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, reload)
+        # A worker reports that it is ready while it starts. A reload may follow at once.
+        loop.add_signal_handler(signal.SIGHUP, loop.run_in_executor, None, reload)
         await server.start()
         closing: list[asyncio.Task[None]] = []
 
@@ -60,15 +56,13 @@ def run(
                 ending()
                 closing.append(loop.create_task(server.close()))
 
-        # Event loops on Windows have no signal handlers; there, KeyboardInterrupt ends the run.
-        if sys.platform != "win32":
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
         if ready is not None:
             ready(server)
         await server.serve_forever()
 
-    with short_pauses(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with short_pauses(), asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(main())
     return not server.busy
 
@@ -112,7 +106,7 @@ class ServerThread:
         self._thread.join()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -22,8 +21,6 @@ from tallyveil.cli.demo_data import copy_example, write_people
 from tests.catalog.waiting import SLEEPING, SOON, UNHEEDING, canceled
 from tests.programs import FORKING, TALLYVEIL, start
 from tests.wire.waiting import until
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 
 
 @pytest.fixture

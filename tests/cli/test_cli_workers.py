@@ -9,7 +9,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +23,6 @@ from tallyveil.cli.serving.security import read_user_file
 from tallyveil.proxy.interruption import worker_of
 from tests.programs import FORKING, TALLYVEIL, run, start
 from tests.wire.waiting import until
-
-if sys.platform == "win32":
-    pytest.skip("Windows cannot pass sockets on", allow_module_level=True)
 
 Client = psycopg.Connection[tuple[Any, ...]]
 

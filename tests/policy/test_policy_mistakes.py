@@ -64,7 +64,6 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("server.statement_timeout", math.inf, " = inf: ", "seconds"),
     ("server.send_timeout", 86_401, " = 86401: ", "at most 86,400"),
     ("server.users", 3, " = 3: ", "a path in quotes"),
-    ("server.plaintext_passwords", "no", ' = "no": ', "true or false"),
     ("server.password", "x", ": unknown key; ", "expected one of tls, users"),
     ("catalog", "off", ' = "off": ', "[catalog]"),
     ("catalog.enabled", "no", ' = "no": ', "true or false"),

@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 import stat
-import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,58 +38,35 @@ _HEAD: Final = (
     "# Users and their SCRAM verifiers: tallyveil user add, remove, list.",
     "# The line without a name determines the challenges of unknown users.",
 )
-_SCRAM: Final = "SCRAM-SHA-256$"
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """The users' file. ``verifiers`` maps names to verifiers, or to plain passwords (`str`)."""
+    """The users' file. ``verifiers`` maps names to verifiers."""
 
     path: Path
     lines: tuple[str, ...]
     secret: bytes
-    verifiers: Mapping[str, Verifier | str]
+    verifiers: Mapping[str, Verifier]
 
-    def users(self, *, plaintext: bool, clientcert: Clientcert | None) -> Users:
-        """Return the users. Raises PolicyError if there are none, if their verifiers differ in what
-        clients are sent of them, and for plain passwords unless ``plaintext``."""
-        plain = [name for name, value in self.verifiers.items() if isinstance(value, str)]
-        if plain and not plaintext:
-            raise PolicyError(
-                f"{self.path} has plain passwords",
-                [
-                    f"create a verifier: tallyveil user add --replace POLICY {name}; or allow plain"
-                    " passwords: plaintext_passwords = true in [server]"
-                    for name in plain[:1]
-                ],
-            )
+    def users(self, clientcert: Clientcert | None) -> Users:
+        """Return the users. Raises PolicyError if there are none, or if their verifiers differ in
+        what clients are sent of them."""
         if not self.verifiers:
             raise PolicyError(
                 f"the users' file {self.path} has no users", ["tallyveil user add POLICY NAME"]
             )
         self._check_alike()
-        return Users(
-            {name: self._verifier(name, value) for name, value in self.verifiers.items()},
-            self.secret,
-            clientcert,
-        )
-
-    def _verifier(self, name: str, value: Verifier | str) -> Verifier:
-        if isinstance(value, Verifier):
-            return value
-        # The salt that an unknown user of that name has, so that it stays equal after a reload.
-        model = self._model(name)
-        salt = model.likeness(self.secret, name).salt
-        return Verifier.of(value, salt=salt, iterations=model.iterations)
+        return Users(dict(self.verifiers), self.secret, clientcert)
 
     def _model(self, name: str) -> Verifier:
         """A verifier with the parameters that the one of ``name`` must have: another user's."""
-        others = (v for n, v in self.verifiers.items() if n != name and isinstance(v, Verifier))
+        others = (v for n, v in self.verifiers.items() if n != name)
         return next(others, Verifier.of(""))
 
     def _check_alike(self) -> None:
         """Raise PolicyError if clients could tell users from others by the parameters of SCRAM."""
-        found = {n: v.parameters for n, v in self.verifiers.items() if isinstance(v, Verifier)}
+        found = {n: v.parameters for n, v in self.verifiers.items()}
         first = next(iter(found), "")
         unlike = [name for name, parameters in found.items() if parameters != found[first]]
         if unlike:
@@ -166,7 +142,7 @@ def read_user_file(path: Path, *, create: bool = False) -> UserFile:
         lines = []
     except UnicodeDecodeError:
         raise PolicyError(f"the users' file {path} is not UTF-8 text") from None
-    secret, verifiers = b"", dict[str, Verifier | str]()
+    secret, verifiers = b"", dict[str, Verifier]()
     for number, line in enumerate(lines, 1):
         name = _name(line)
         if name is None:
@@ -177,14 +153,14 @@ def read_user_file(path: Path, *, create: bool = False) -> UserFile:
         elif name == "":
             secret = _secret(path, number, line[1:])
         else:
-            verifiers[name] = _value(path, number, line[len(name) + 1 :])
+            verifiers[name] = _verifier(path, number, line[len(name) + 1 :])
     return UserFile(path, tuple(lines), secret or secrets.token_bytes(32), verifiers)
 
 
 def check_private(what: str, path: Path, mode: int) -> None:
     """Raise PolicyError if others than the owner may access the file."""
     others = mode & (stat.S_IRWXG | stat.S_IRWXO)
-    if sys.platform != "win32" and others and not stat.S_ISDIR(mode):
+    if others and not stat.S_ISDIR(mode):
         raise PolicyError(
             f"others than its owner can access the {what} {path}", [f"chmod 600 {path}"]
         )
@@ -196,15 +172,11 @@ def _name(line: str) -> str | None:
     return name if colon and not line.startswith("#") else None
 
 
-def _value(path: Path, number: int, text: str) -> Verifier | str:
-    if not text:
-        raise _wrong(path, number, "expected name:verifier")
-    if not text.startswith(_SCRAM):
-        return text
+def _verifier(path: Path, number: int, text: str) -> Verifier:
     try:
         return Verifier.parse(text)
     except ValueError as error:
-        raise _wrong(path, number, str(error)) from None
+        raise _wrong(path, number, f"{error}, as tallyveil user add writes it") from None
 
 
 def _secret(path: Path, number: int, text: str) -> bytes:
@@ -236,8 +208,7 @@ def authentication(policy: Path, serving: Serving) -> Authentication:
     )
     path = user_path(policy, serving)
     if serving.users is not None or path.exists():
-        file = read_user_file(path)
-        return file.users(plaintext=serving.plaintext_passwords, clientcert=clientcert)
+        return read_user_file(path).users(clientcert)
     if clientcert == "verify-full":
         raise PolicyError(
             "clientcert = verify-full needs users with passwords",

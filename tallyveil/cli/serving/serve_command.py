@@ -23,9 +23,6 @@ def serve(
     users: Path | None = option(
         "The users' file, see `tallyveil user`; by default next to the policy."
     ),
-    plaintext_passwords: bool | None = flag(
-        "--plaintext-passwords", "Allow plain passwords in the users' file.", None
-    ),
     tls_certificate: Path | None = option("The server's certificate, with its chain up to the CA."),
     tls_key: Path | None = option("The certificate's key."),
     tls_self_signed: bool | None = flag(

@@ -77,7 +77,7 @@ def catalog_beside(
     Yields None if there is no PostgreSQL to start. Raises InvalidParameterValue if ``choice`` names
     one that cannot be used.
     """
-    if not choice.enabled or sys.platform == "win32":
+    if not choice.enabled:
         yield None
         return
     from tallyveil.catalog.supervisor import CatalogSupervisor
@@ -128,8 +128,7 @@ def serve(path: Path, options: ServeOptions) -> None:
     Raises PolicyError, SourceError, LedgerError, and InvalidParameterValue for a wrong option, an
     address that cannot be opened, or one that other machines can reach without TLS and users.
     """
-    if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens, and has a handler
     with logging_to_stderr(
         options.log_format, options.log_level, statements=options.log_statements
     ):
@@ -230,11 +229,6 @@ class _Service:
 
 
 def _supervise(service: _Service, auth: Authentication, tls: Tls | None) -> None:
-    if sys.platform == "win32":
-        raise InvalidParameterValue(
-            "several processes are not supported on Windows, which cannot pass sockets",
-            hint="Leave out --workers.",
-        )
     job = {
         "path": str(service.path),
         "text": service.text,

@@ -7,6 +7,7 @@ also has the number of sockets of each process, by which they share out new clie
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import tempfile
@@ -134,8 +135,6 @@ class ConnectionSlots:
             if self._file is None:
                 yield
                 return
-            import fcntl  # which Windows lacks
-
             fcntl.lockf(self._file, fcntl.LOCK_EX)  # until the process ends at the latest
             try:
                 yield
