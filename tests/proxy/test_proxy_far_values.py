@@ -40,7 +40,7 @@ VALUES = [
     "0.00000000000000000000000000000000000001::DECIMAL(38,38)", "18446744073709551615::UBIGINT",
     "(-128)::TINYINT", "255::UTINYINT", "'-0.0'::DOUBLE", "'nan'::DOUBLE", "'-inf'::DOUBLE",
     "1.7976931348623157e308", "5e-324", "'inf'::FLOAT", "1.17549435e-38::FLOAT", "uuid() = NULL",
-    "'\\xAA'::BLOB", "[1.5::DECIMAL(4,2)]", "NULL", "[]::VARCHAR[]", "''",
+    "[1.5::DECIMAL(4,2)]", "NULL", "[]::VARCHAR[]", "''",
 ]  # fmt: skip
 
 

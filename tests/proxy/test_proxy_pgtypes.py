@@ -45,8 +45,6 @@ VALUES: list[tuple[str, Any]] = [
     ("VARCHAR", ""),
     ("VARCHAR", "Zürich 😀 {\"'\\,}"),
     ("UUID", uuid.UUID(int=2**127 + 5)),
-    ("BLOB", b""),
-    ("BLOB", bytes(range(256))),
     ("DATE", dt.date(2000, 1, 1)),
     ("DATE", dt.date(1, 1, 1)),
     ("DATE", dt.date(9999, 12, 31)),
@@ -179,7 +177,6 @@ READABLE: list[tuple[int, str, Any]] = [
     (1700, "Infinity", Decimal("Infinity")),
     (705, "x", "x"),
     (19, "name", "name"),
-    (17, r"a\\b\001", b"a\\b\x01"),
     (1082, "2024-02-29 +00", dt.date(2024, 2, 29)),
     (1114, "2024-02-29T12:30", dt.datetime(2024, 2, 29, 12, 30)),
     (1114, "2024-02-29 12:30:59.9999999", dt.datetime(2024, 2, 29, 12, 31)),
@@ -217,8 +214,6 @@ BAD: list[tuple[int, int, bytes, str]] = [
     (1700, 0, b"1e-99999", "22003"),
     (16, 0, b"maybe", "22P02"),
     (2950, 0, b"zz", "22P02"),
-    (17, 0, b"\\xzz", "22P02"),
-    (17, 0, b"\\8", "22P02"),
     (1082, 0, b"yesterday", "22007"),
     (1082, 0, b"2023-02-29", "22008"),
     (1082, 0, b"10000-01-01", "22008"),
@@ -260,7 +255,6 @@ BAD: list[tuple[int, int, bytes, str]] = [
     (1007, 1, b"\0\0\0\x01\0\0\0\0\0\0\0\x19\0\0\0\0\0\0\0\x01", "22P03"),
     (1007, 1, b"\0\0\0\x02\0\0\0\0\0\0\0\x17", "0A000"),
     (1007, 1, b"\0\0\0\x01\0\0\0\0\0\0\0\x17\x7f\xff\xff\xff\0\0\0\x01", "22P03"),
-    (3802, 1, b"\x02{}", "22P03"),
     (600, 0, b"(1,2)", "0A000"),
 ]
 
@@ -303,9 +297,8 @@ def test_duckdb_names() -> None:
         (1009, "{" + " " * 10**6 + '"'),
         (1009, '{"' + "\\" * 10**6),
         (1186, "1 day " * 10**5 + "x"),
-        (17, "\\" * (10**6 + 1)),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 @pytest.mark.timeout(20)
 def test_long_mistakes_are_found_in_one_pass(oid: int, text: str) -> None:
@@ -314,7 +307,7 @@ def test_long_mistakes_are_found_in_one_pass(oid: int, text: str) -> None:
 
 
 @given(
-    st.sampled_from([16, 17, 20, 21, 23, 700, 701, 1700, 1082, 1083, 1114, 1184, 1186, 2950]),
+    st.sampled_from([16, 20, 21, 23, 700, 701, 1700, 1082, 1083, 1114, 1184, 1186, 2950]),
     st.booleans(),
     st.integers(0, 1),
     st.binary(max_size=40) | st.text('0123456789-+:.eE {},"\\ naifTZ').map(str.encode),

@@ -1,8 +1,7 @@
-"""Text types, boolean, uuid and bytea."""
+"""Text types, boolean and uuid."""
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any, Final
 
@@ -24,12 +23,6 @@ _TEXT: Final = _encode_text, _identity
 _UTF8: Final = _encode_text, decode_utf8
 
 
-def _decode_jsonb_binary(data: bytes) -> str:
-    if data[:1] != b"\x01":
-        raise ValueError
-    return decode_utf8(data[1:])
-
-
 def _decode_bool_text(text: str) -> bool:
     value = truth(text)
     if value is None:
@@ -41,21 +34,6 @@ def _decode_bool_binary(data: bytes) -> bool:
     if len(data) != 1:
         raise ValueError
     return data != b"\x00"
-
-
-_ESCAPE: Final = re.compile(rb"\\(?:\\|([0-3][0-7]{2}))?")
-
-
-def _unescape(match: re.Match[bytes]) -> bytes:
-    if match[0] == b"\\":
-        raise ValueError
-    return bytes([int(match[1], 8)]) if match[1] else b"\\"
-
-
-def _decode_bytea_text(text: str) -> bytes:
-    if text.startswith("\\x"):
-        return bytes.fromhex(text[2:])
-    return _ESCAPE.sub(_unescape, text.encode())
 
 
 # Each text type, with the DuckDB types whose values are sent as it (VARCHAR goes as text).
@@ -75,13 +53,6 @@ STRINGS: Final = (
     # The type of untyped literals, which psycopg's table lacks.
     PgType(705, "unknown", -2, 0, "VARCHAR", _encode_text, _encode_text, _identity, decode_utf8),
     pg_type(
-        "jsonb",
-        -1,
-        "VARCHAR",
-        text=_TEXT,
-        binary=(lambda value: b"\x01" + _encode_text(value), _decode_jsonb_binary),
-    ),
-    pg_type(
         "boolean",
         1,
         "BOOLEAN",
@@ -94,12 +65,5 @@ STRINGS: Final = (
         "UUID",
         text=(lambda value: str(value).encode(), uuid.UUID),
         binary=(lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
-    ),
-    pg_type(
-        "bytea",
-        -1,
-        "BLOB",
-        text=(lambda value: b"\\x" + bytes(value).hex().encode(), _decode_bytea_text),
-        binary=(bytes, bytes),
     ),
 )
