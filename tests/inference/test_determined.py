@@ -124,28 +124,6 @@ def test_a_history_that_says_nothing_leaves_the_answers() -> None:
 _TOUCHED = np.array([[1, 0, 1, 0, 0, 0], [0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0]])
 
 
-def test_what_a_history_has_no_part_in_follows_from_answers_alone() -> None:
-    """No recorded row touches the last cell, and the one before it one that has a cell which
-    nobody asks for."""
-    question = np.array([[1, 0, 0, 0, 2, 0], [3, 0, 0, 0, 6, 0], [0] * 6, [0, 1, 2, 0, 1, 1]])
-    noises = Noises.of(DiscreteLaplaceLaw, [2.0, 5.0, 1.0])
-    determined = solved(_sparse(_TOUCHED), noises, _sparse(question)).determined
-    assert determined is not None
-    assert determined.weights.shape == (1, 0)
-    fresh = Noises.of(DiscreteLaplaceLaw, [1.0, 4.0, 3.0])
-    found = determined.combined(fresh, np.array([0, 1, 3]), 4)
-    whole = np.concatenate([_TOUCHED, question[[0, 1, 3]]])
-    expected = best_combinations(
-        _sparse(whole), Noises.concatenated([noises, fresh]), _sparse(question)
-    )
-    assert found is not None
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            np.testing.assert_allclose(_dense(one, 3), _dense(other, 6)[3:], atol=1e-12)
-    assert [one is None for one in found] == [False, False, True, False]
-
-
 def test_what_follows_of_rows_together_that_none_follows_by_itself() -> None:
     """The difference of the rows does, and they are as one on the cell that no other touches."""
     question = np.array([[1, 0, 1, 0, 1, 0], [0, 1, 1, 0, 1, 0]])

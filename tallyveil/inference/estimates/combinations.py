@@ -80,7 +80,7 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
         result[number] = Combination(np.array([row], dtype=np.int64), np.ones(1), kind)
     rows, asked = pruned.rows, pruned.open
     if not len(asked):
-        return Solved(result, None if pruned.own else _by_answers(question, pruned, noises))
+        return Solved(result)
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
     solutions = _Solutions(blocks, parts)
@@ -105,18 +105,6 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
     every = np.count_nonzero(np.diff(question.indptr)) == len(asked)
     determined = _determined(solutions, rows, asked, noises) if every else None
     return Solved(result, determined, solutions.given_up)
-
-
-def _by_answers(question: sparse.csr_matrix, pruned: Pruned, noises: Noises) -> Determined | None:
-    """What follows from the rows' own answers alone, if the history determines no combination of
-    the rows except 0. It does not if the rows are as independent on the cells that it cannot touch
-    as on all cells; None if that cannot be seen at once."""
-    asked = np.flatnonzero(np.diff(question.indptr))
-    if not 0 < len(asked) <= _FEW or noises.together is not None or not noises.variances.all():
-        return None
-    rows, none = question[asked].toarray().astype(np.float64), np.zeros((len(asked), 0))
-    every, apart = (Determined.of(asked, none, each) for each in (rows, rows[:, pruned.untouched]))
-    return every if every and apart and len(every.basis) == len(apart.basis) else None
 
 
 def _determined(

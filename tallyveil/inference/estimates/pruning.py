@@ -39,8 +39,7 @@ def entries_of(matrix: sparse.csr_matrix) -> Entries:
 
 class Pruned:
     """``rows`` of the history can be used for the queries ``open``, which may be determined.
-    ``own[i]`` is the row that equals query i and is the only one that can answer it. No row that
-    can be used in any combination of the queries touches the cells ``untouched``."""
+    ``own[i]`` is the row that equals query i and is the only one that can answer it."""
 
     def __init__(self, history: sparse.csr_matrix, question: sparse.csr_matrix) -> None:
         self._history, question = (_in_order(matrix) for matrix in (history, question))
@@ -54,7 +53,6 @@ class Pruned:
         for _ in range(_ROUNDS):
             if not self._dropped(left.cells):
                 break
-        self.untouched = self._touched == 0
         for _ in range(_ROUNDS):
             closed = left.rows[self._touched[left.cells] == 0]
             open_[closed] = False
