@@ -125,6 +125,14 @@ def database(_duckdb: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConn
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _designs_of_this_run() -> Iterator[None]:
+    """Mechanisms that were designed before are not found, and none are left behind."""
+    with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", cache)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _commands_laid_out_once() -> Iterator[None]:
     """Typer reads every command's signature anew for each command that is run in this process."""
     with pytest.MonkeyPatch.context() as patch:

@@ -24,6 +24,7 @@ from tallyveil.boundary import Receipt, TrueAnswer, open_answer
 from tallyveil.errors import ReceiptError
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix, draw
 from tallyveil.mechanisms.matrix.credible import posterior
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.designing import choose, design
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective, score
@@ -166,10 +167,10 @@ def _matrix(mechanism: CountMechanism, scale: float) -> CountMatrix:
             matrix = explicit_fair(n, alpha)
         case "weakly_honest":
             honest = [Property.WEAKLY_HONEST]
-            matrix = choose(n, alpha, honest, time_limit=_SECONDS)
+            matrix = choose(n, alpha, honest, cache=DesignCache(), time_limit=_SECONDS)
         case "designed":
             asked, objective = mechanism.properties, mechanism.objective
-            matrix = design(n, alpha, asked, objective, time_limit=_SECONDS)
+            matrix = design(n, alpha, asked, objective, cache=DesignCache(), time_limit=_SECONDS)
         case unknown:
             raise ValueError(f"no law is known for {unknown}")
     if not matrix.epsilon <= charged:

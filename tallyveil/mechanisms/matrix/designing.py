@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
 from tallyveil.errors import StatementTooComplex, UnprovenPrivacy
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective
 from tallyveil.mechanisms.matrix.privacy_level import checked_alpha, checked_range
@@ -45,6 +46,7 @@ def choose(
     alpha: Fraction | float | str,
     properties: Iterable[str] = (),
     *,
+    cache: DesignCache | None = None,
     time_limit: float = 60.0,
 ) -> CountMatrix:
     """Return the mechanism that COUNT Fig. 5 leads to (`flowchart`) for these properties.
@@ -62,7 +64,7 @@ def choose(
             wanted = {Property.WEAKLY_HONEST, Property.ROW_MONOTONE, Property.SYMMETRIC}
         case "WM":
             wanted = {*_MONOTONE, Property.WEAKLY_HONEST, Property.SYMMETRIC}
-    return design(n, alpha, wanted, time_limit=time_limit)
+    return design(n, alpha, wanted, cache=cache, time_limit=time_limit)
 
 
 def flowchart(n: int, alpha: Fraction | float | str, properties: Iterable[str] = ()) -> Leaf:
@@ -96,6 +98,7 @@ def design(
     properties: Iterable[str] = (),
     objective: Objective = _L0,
     *,
+    cache: DesignCache | None = None,
     time_limit: float = 60.0,
 ) -> CountMatrix:
     """Return the α-DP matrix on 0..n that has all ``properties`` and minimises ``objective``.
@@ -105,7 +108,8 @@ def design(
     10⁻⁶. The result is GM where that is known to be optimal (L0, uniform; COUNT Thm 3) and EM where
     fairness is asked for (L0; Thm 4 and Lemma 1).
 
-    ``time_limit`` is in seconds; the statement's deadline applies as well.
+    A design found in ``cache`` is proved again. ``time_limit`` is in seconds; the statement's
+    deadline applies as well.
 
     Raises InvalidParameterValue for parameters out of range, and StatementTooComplex if n is
     beyond `MAX_DESIGNED_RANGE` or no solution found in time passes the proof.
@@ -118,7 +122,15 @@ def design(
         return matrix
     if n > MAX_DESIGNED_RANGE:
         raise _unsolved(f"counts up to {n} are too many to design a mechanism for")
-    return _solved(n, level, asked, objective, time_limit)
+    key = _key(n, level, asked, objective)
+    if cache is not None:
+        known = cache.load(key, _name(asked, objective), level)
+        if known is not None and known.n == n and _has(known, asked):
+            return known
+    matrix = _solved(n, level, asked, objective, time_limit)
+    if cache is not None:
+        cache.store(key, matrix)
+    return matrix
 
 
 def _closed_form(
@@ -172,6 +184,22 @@ def _has(matrix: CountMatrix, asked: frozenset[Property]) -> bool:
 
 def _name(asked: frozenset[Property], objective: Objective) -> str:
     return f"LP({'+'.join(sorted(asked)) or 'none'}; {objective})"
+
+
+def _key(
+    n: int, alpha: Fraction, asked: frozenset[Property], objective: Objective
+) -> dict[str, Any]:
+    """Return exactly what a design depends on; all of it is public."""
+    return {
+        "n": n,
+        "alpha": str(alpha),
+        "properties": sorted(asked),
+        "penalty": objective.penalty,
+        "beyond": objective.beyond,
+        "aggregate": objective.aggregate,
+        "weights": [str(weight) for weight in objective.prior(n)],
+        "margins": [repr(margin) for margin in _MARGINS],
+    }
 
 
 def _unsolved(message: str) -> StatementTooComplex:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,9 @@ from scipy.optimize import linprog
 
 from tallyveil.audit.matrices import columns_of, tightest_alpha
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
+from tallyveil.mechanisms.matrix import designing
+from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
+from tallyveil.mechanisms.matrix.design_cache import DesignCache
 from tallyveil.mechanisms.matrix.designing import choose, design
 from tallyveil.mechanisms.matrix.explicit import explicit_fair, geometric
 from tallyveil.mechanisms.matrix.objective import Objective, score
@@ -216,3 +222,112 @@ def test_a_solver_that_the_time_limit_stops_is_not_replaced_by_another(
     with pytest.raises(StatementTooComplex, match="within the time limit"):
         design(4, "0.91", ["WH", "CM"])
     assert stopped == ["highs-ipm"]
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> tuple[DesignCache, CountMatrix, Path]:
+    cache = DesignCache(tmp_path / "designs")
+    matrix = design(4, "0.9", ["WH", "CM"], cache=cache)
+    (file,) = (tmp_path / "designs").iterdir()
+    return cache, matrix, file
+
+
+def again(cache: DesignCache) -> CountMatrix:
+    return design(4, "0.9", ["WH", "CM"], cache=cache)
+
+
+def test_a_design_is_solved_once(
+    cached: tuple[DesignCache, CountMatrix, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, matrix, _ = cached
+    monkeypatch.setattr(designing, "solve", None)
+    assert again(cache) == matrix
+    with pytest.raises(TypeError):
+        design(4, "0.91", ["WH", "CM"], cache=cache)
+
+
+def rewrite(file: Path, weights: list[list[str]]) -> None:
+    """What somebody who knows the format, but has no privacy to offer, would write."""
+    stored = json.loads(file.read_text())
+    digest = hashlib.sha256(json.dumps(weights, sort_keys=True).encode()).hexdigest()
+    file.write_text(json.dumps({**stored, "weights": weights, "sha256": digest}))
+
+
+def identity(size: int) -> list[list[str]]:
+    return [["1" if i == j else "0" for i in range(size)] for j in range(size)]
+
+
+def hexadecimal(matrix: CountMatrix) -> list[list[str]]:
+    return [[format(weight, "x") for weight in column] for column in matrix.weights]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        identity(5),
+        identity(4),
+        hexadecimal(geometric(4, "0.9")),  # private, but neither WH nor CM
+        hexadecimal(explicit_fair(3, "0.9")),  # for another n
+        hexadecimal(explicit_fair(4, "0.5")),  # less private
+        [["1", "1"]] * 5,
+        [["1", "1"]] * 1002,
+        [["zz"] * 5] * 5,
+        [],
+        [[1.5] * 5] * 5,
+    ],
+)
+def test_a_cache_is_never_trusted(
+    cached: tuple[DesignCache, CountMatrix, Path], weights: list[list[str]]
+) -> None:
+    cache, matrix, file = cached
+    whole = file.read_text()
+    rewrite(file, weights)
+    assert again(cache) == matrix
+    assert file.read_text() == whole
+
+
+def test_a_damaged_file_is_solved_again(cached: tuple[DesignCache, CountMatrix, Path]) -> None:
+    cache, matrix, file = cached
+    whole = file.read_bytes()
+    places = range(0, len(whole), 97)
+    for damaged in (
+        b"",
+        whole[:-20],
+        b"\xff\x00",
+        b"[]",
+        b"null",
+        b"[" * 10**5,
+        *(whole[:p] for p in places),
+    ):
+        file.write_bytes(damaged)
+        assert cache.load(json.loads(whole)["key"], "x", Fraction(9, 10)) is None
+    flipped = bytearray(whole)
+    flipped[whole.index(b'"weights"', whole.index(b"sha256")) + 16] ^= 1
+    file.write_bytes(bytes(flipped))
+    assert again(cache) == matrix
+    assert file.read_bytes() == whole
+
+
+def test_a_cache_keeps_the_designs_stored_last(tmp_path: Path) -> None:
+    cache = DesignCache(tmp_path / "designs", size=2)
+    for n in (3, 4, 5):
+        design(n, "0.9", ["WH", "CM"], cache=cache)
+    kept = {json.loads(file.read_bytes())["key"]["n"] for file in cache.directory.iterdir()}
+    assert kept == {4, 5}
+
+
+def test_a_cache_that_cannot_be_written_does_not_matter(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    matrix = design(4, "0.9", ["WH"], cache=DesignCache(tmp_path / "file"))
+    assert matrix == design(4, "0.9", ["WH"])
+    assert "could not cache" in caplog.text
+
+
+def test_the_cache_is_where_the_user_keeps_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if (tmp_path / "tallyveil" / "designs") != DesignCache().directory:
+        pytest.skip("this system has no XDG directories")
