@@ -14,9 +14,9 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
 from tallyveil.gate.deciding.refusal import different_rows, widest
 from tallyveil.gate.deciding.request import Request
-from tallyveil.gate.deciding.translates import reach
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text
+from tallyveil.gate.strategies.translated import reach
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column

@@ -34,13 +34,10 @@ from tallyveil.cube import (
     with_values,
 )
 from tallyveil.errors import PolicyError
-from tallyveil.gate.deciding.by_invariants import ByInvariants, TableInvariants
 from tallyveil.gate.deciding.choice import Choice
-from tallyveil.gate.deciding.conditioning import Conditioning
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.decision import Decision
 from tallyveil.gate.deciding.other_processes import OtherProcesses
-from tallyveil.gate.deciding.translates import Translates
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.policy_check import check_mechanisms
@@ -49,6 +46,8 @@ from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
+from tallyveil.gate.strategies.exact_counts import ExactCounts
+from tallyveil.gate.strategies.offer import Limits
 from tallyveil.knowledge import Knowledge
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
@@ -223,29 +222,28 @@ class Gate(Shared):
         for known in knowledge.values():
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
-        tables = {name: self._exact(name, knowledge[name]) for name in self.published}
-        by_invariants = ByInvariants(choice, control, tables)
+        limits = {
+            name: Limits(choice, self._exact(name, knowledge[name]), bool(control.state([name])))
+            for name in policy.tables
+        }
         others = OtherProcesses(self.accountant)
-        self.decision = Decision(
-            self.accountant, choice, cubes, knowledge, control, by_invariants, others
-        )
+        self.decision = Decision(self.accountant, cubes, knowledge, control, limits, others)
 
-    def _exact(self, name: str, knowledge: Knowledge) -> TableInvariants:
-        exact, account = self.published[name], self.accounts[name]
+    def _exact(self, name: str, knowledge: Knowledge) -> ExactCounts | None:
+        exact = self.published.get(name)
+        if exact is None:
+            return None
         each = invariants_of(self._ledger, name, PUBLISHED)
-        translates = Translates(
+        controlled = self.policy.tables[name].inference_control is not None
+        return ExactCounts(
             exact.declared.span,
             self.accountant.published(name),
             [sql for sql, columns in each for _ in columns],
-            account,
+            exact.sources,
+            self.accounts[name],
             self.accountant,
             knowledge.follow,
-        )
-        controlled = self.policy.tables[name].inference_control is not None
-        refused = "inference control allows independent noise only" if controlled else None
-        span = exact.declared.span
-        return TableInvariants(
-            translates, Conditioning(span, exact.sources, account.measure, refused)
+            "inference control allows independent noise only" if controlled else None,
         )
 
     def redeclare(self, policy: Policy) -> None:

@@ -27,9 +27,9 @@ from tallyveil.arrays import FloatArray
 from tallyveil.boundary import Receipt
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
-from tallyveil.gate.deciding import conditioning
-from tallyveil.gate.deciding.decision import Decision
-from tallyveil.gate.deciding.purchase import Purchase
+from tallyveil.gate.deciding import decision
+from tallyveil.gate.strategies import exact_counts
+from tallyveil.gate.strategies.offer import Offer
 from tallyveil.inference import DiscreteLaplaceLaw
 from tallyveil.inference.conditional.tree import Tree
 from tallyveil.invariants import Hierarchy, hierarchy
@@ -94,21 +94,21 @@ class Attack:
         except TallyveilError as error:
             return type(error), error.message, error.detail, error.hint
 
-    def draw(self, purchase: Purchase, receipt: Receipt, exact: Any) -> tuple[tuple[int, ...], ...]:
+    def draw(self, offer: Offer, receipt: Receipt, exact: Any) -> tuple[tuple[int, ...], ...]:
         """In the place of a release: numbers that do not depend on the data, where these add up to
         what is exact."""
         rolled = random.Random(len(self.released))
-        heights = purchase.charge.heights
-        columns = [dense(column) for column in purchase.charge.workload.columns]
+        heights = offer.charge.heights
+        columns = [dense(column) for column in offer.charge.workload.columns]
         losses = np.zeros(len(self.moves))
-        if purchase.joint_noise is None:
+        drawn = offer.charge.drawn_together
+        if drawn is None:
             for rows, scale in zip(columns, receipt.scales, strict=True):
-                losses += self.loss(rows @ self.moves.T, scale, purchase.mechanism.name)
+                losses += self.loss(rows @ self.moves.T, scale, offer.mechanism.name)
             flat = [rolled.randrange(20) for _ in range(sum(heights))]
         else:
-            tree, _ = purchase.joint_noise
-            losses = self.tree_loss(tree, np.vstack(columns) @ self.moves.T)
-            flat = made_up(tree, [n for column in exact() for n in column], rolled)
+            losses = self.tree_loss(drawn.tree, np.vstack(columns) @ self.moves.T)
+            flat = made_up(drawn.tree, [n for column in exact() for n in column], rolled)
         self.released.append((self.user, losses))
         values = iter(flat)
         return tuple(tuple(itertools.islice(values, height)) for height in heights)
@@ -194,18 +194,16 @@ def alike(one: Any, other: Any) -> bool:
 
 @pytest.fixture
 def attack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Make:
+    releasing = decision._releasing
+
     def made(seed: int) -> Attack:
         found = Attack(Case.of(seed), tmp_path)
 
-        def drawing(decision: Decision, purchases: Sequence[Purchase]) -> Any:
-            def draw(number: int, receipt: Receipt) -> tuple[tuple[int, ...], ...]:
-                one = purchases[number]
-                answer = decision.cubes[one.table].answer(one.charge.workload)
-                return found.draw(one, receipt, lambda: one.release(answer, receipt))
+        def drawn(offer: Offer) -> Any:
+            own = releasing(offer)
+            return lambda *opened: found.draw(offer, opened[1], lambda: own(*opened))
 
-            return draw
-
-        monkeypatch.setattr(Decision, "_drawing", drawing)
+        monkeypatch.setattr(decision, "_releasing", drawn)
         return found
 
     return made
@@ -252,8 +250,8 @@ def test_noise_that_is_clipped_by_the_truth_is_seen(
 ) -> None:
     draw = Attack.draw
 
-    def clipped(own: Attack, purchase: Purchase, receipt: Receipt, exact: Any) -> Any:
-        told = draw(own, purchase, receipt, exact)
+    def clipped(own: Attack, offer: Offer, receipt: Receipt, exact: Any) -> Any:
+        told = draw(own, offer, receipt, exact)
         pairs = zip(told, exact(), strict=True)
         return tuple(tuple(map(max, *both)) for both in pairs)
 
@@ -272,6 +270,6 @@ def test_sums_that_are_no_invariants_and_are_kept_are_seen(
             return found
         return replace(found, parents=(height, height, *[-1] * (height - 2), -1))
 
-    monkeypatch.setattr(conditioning, "hierarchy", kept)
+    monkeypatch.setattr(exact_counts, "hierarchy", kept)
     with pytest.raises(AssertionError, match="an exact sum moves"):
         outcome(attack(3))

@@ -32,9 +32,10 @@ from tallyveil.gate.deciding.alternatives import (
     unfit,
     without_range,
 )
-from tallyveil.gate.deciding.noise import Noise, Selection, once_each
+from tallyveil.gate.deciding.noise import Noise, Selection
 from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.settings import Target
+from tallyveil.gate.strategies.multiples import once_each
 from tallyveil.mechanisms import (
     AUTO,
     BY_DESIGN,

@@ -21,31 +21,39 @@ recorded anything since the control examined it; otherwise the decision starts a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, LedgerAdvanced, Quote, Seen
 from tallyveil.cube import Cube
 from tallyveil.errors import BudgetExceeded
-from tallyveil.gate.deciding.by_invariants import ByInvariants
-from tallyveil.gate.deciding.choice import Choice
+from tallyveil.gate.deciding.best_offer import decide, wanted
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.cost_messages import charge_explained, unanswered
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.other_processes import OtherProcesses
 from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
-from tallyveil.gate.deciding.purchase import Purchase, shortfall, sums_after
 from tallyveil.gate.deciding.refusal import what_remains
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.reservations import Reservations
+from tallyveil.gate.strategies.conditioned import noise_of, spread
+from tallyveil.gate.strategies.direct import as_asked, sums_after
+from tallyveil.gate.strategies.offer import Information, Limits, Offer
+from tallyveil.gate.strategies.optimal import comparison
+from tallyveil.gate.strategies.translated import saving
 from tallyveil.knowledge import Bought, Found, Knowledge
 from tallyveil.mechanisms import CountMechanism
+from tallyveil.mechanisms.constrained.joint_release import release_together
+from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
 
 __all__ = ["Decision"]
+
+T = TypeVar("T")
 
 _FEW: Final = 256  # the most rows that are drawn while others wait for the ledger
 _RETRIES: Final = 20  # decisions repeated because others charged, perhaps for other rows
@@ -53,10 +61,10 @@ _RETRIES: Final = 20  # decisions repeated because others charged, perhaps for o
 
 @dataclass(frozen=True)
 class _Settled:
-    """``purchases`` were charged, and answered by ``bought``; ``found`` is what else is known."""
+    """``offers`` were charged, and answered by ``bought``; ``found`` is what else is known."""
 
     found: Mapping[str, Found]
-    purchases: Sequence[Purchase]
+    offers: Sequence[Offer]
     quote: Quote | None
     bought: Mapping[str, Bought]
 
@@ -66,11 +74,10 @@ class Decision:
     """Decides and carries out requests. Threads may share it."""
 
     accountant: Accountant
-    choice: Choice
     cubes: Mapping[str, Cube]
     knowledge: Mapping[str, Knowledge]
     control: Control
-    by_invariants: ByInvariants
+    limits: Mapping[str, Limits]
     others: OtherProcesses
     reservations: Reservations = field(default_factory=Reservations)
 
@@ -87,24 +94,24 @@ class Decision:
         """
         wanted = self._wanted(request)
         state, seen = self._recorded(request), self.accountant.events_read
-        found, purchases = self._decide(request, wanted)
+        found, offers = self._decide(request, wanted)
         deadline.check()
-        if not purchases:
-            return self._report(request, wanted, _Settled(found, purchases, None, {}))
-        rows = _shareable(request, purchases)
+        if not offers:
+            return self._report(request, wanted, _Settled(found, offers, None, {}))
+        rows = _shareable(request, offers)
         # Any other purchase about these tables changes what the control would allow.
         whole = self.control.state(request.workloads)
         try:
             # Until the report, since others may know the rows less precisely before it.
             with self.reservations.of(rows, whole), self.accountant.answering() as held:
-                now = self._others_settled(request, purchases)
+                now = self._others_settled(request, offers)
                 if self._recorded(request) != state:
                     seen = now
-                    found, purchases = self._decide(request, wanted)
-                settled = self._settle(request, wanted, found, purchases, seen, held)
+                    found, offers = self._decide(request, wanted)
+                settled = self._settle(request, wanted, found, offers, seen, held)
                 return self._report(request, wanted, settled)
         except BudgetExceeded as error:
-            error.hint = self._hint(error, request, wanted, purchases)
+            error.hint = self._hint(error, request, wanted, offers)
             raise
 
     def _report(self, request: Request, wanted: Mapping[str, Noise], settled: _Settled) -> Answered:
@@ -124,8 +131,8 @@ class Decision:
                 )
                 for table, found in settled.found.items()
             }
-        count = sum(purchase.row_count for purchase in settled.purchases)
-        raised = any(purchase.raised_to_least_cost for purchase in settled.purchases)
+        count = sum(offer.row_count for offer in settled.offers)
+        raised = any(offer.raised_to_least_cost for offer in settled.offers)
         answers = {
             table: settled.found[table].asked_of(rows) for table, (rows, _) in reported.items()
         }
@@ -146,26 +153,24 @@ class Decision:
     def forecast(self, request: Request) -> Forecast:
         """Return what `answer` would do now. Free; it changes nothing."""
         wanted = self._wanted(request)
-        found, purchases = self._decide(request, wanted)
-        plain, purchases = purchases, self.by_invariants.charged(request, purchases)
-        quote = self._quote(request, purchases) if purchases else None
+        found, offers = self._decide(request, wanted)
+        quote = self._quote(request, offers) if offers else None
         scales = {
-            p.table: dict(zip(p.columns, p.charge.scales, strict=True))
-            for p in purchases
-            if not p.by_other_rows
+            one.table: dict(zip(one.columns, one.charge.scales, strict=True))
+            for one in offers
+            if not one.by_other_rows
         }
-        exact = self.by_invariants
         return Forecast(
             {table: one.asked_of(one.rows) for table, one in found.items()},
-            sum(p.row_count for p in purchases),
+            sum(one.row_count for one in offers),
             wanted,
             scales,
             quote,
-            self.control.refusal([p.charge for p in purchases], request),
-            exact.savings(plain, purchases),
-            exact.spreads(purchases),
-            exact.comparisons(plain, purchases),
-            sums_after(found, plain),
+            self.control.refusal([one.charge for one in offers], request),
+            _by_table(offers, lambda one: saving(request, one, self.limits[one.table])),
+            _by_table(offers, lambda one: spread(one, self.limits[one.table])),
+            _by_table(offers, lambda one: comparison(request, one, self.limits[one.table])),
+            sums_after(found, offers),
         )
 
     def knows(self, request: Request) -> bool:
@@ -177,96 +182,96 @@ class Decision:
         """How much is recorded about each table; it grows with every answer and every report."""
         return [self.knowledge[table].extent for table in request.workloads]
 
-    def _others_settled(self, request: Request, purchases: Sequence[Purchase]) -> int:
+    def _others_settled(self, request: Request, offers: Sequence[Offer]) -> int:
         """Wait until other processes have answered and reported these rows (`other_processes`)."""
         narrow = request.target.half_width is not None
-        return self.others.settled(_shareable(request, purchases), reported=narrow)
+        return self.others.settled(_shareable(request, offers), reported=narrow)
 
-    def _quote(self, request: Request, purchases: Sequence[Purchase]) -> Quote:
-        charges = [purchase.charge for purchase in purchases]
+    def _quote(self, request: Request, offers: Sequence[Offer]) -> Quote:
+        charges = [offer.charge for offer in offers]
         return self.accountant.quote(charges, request.analyst)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
         """The noise that meets each table's target without history. Independent of the ledger."""
-        found = {}
-        for table, workload in request.workloads.items():
-            noise = self.choice.noise(
-                workload,
-                request.target,
-                self.by_invariants.mechanism(request, table),
-                additive=table in request.additive,
-                named=request.by_invariants,
-            )
-            found[table] = self.by_invariants.noise(request, workload, noise)
-        return found
+        return {
+            table: wanted(request, workload, self.limits[table])
+            for table, workload in request.workloads.items()
+        }
 
     def _decide(
-        self, request: Request, wanted: Mapping[str, Noise]
-    ) -> tuple[dict[str, Found], list[Purchase]]:
-        """What history knows of each table's rows, and the purchases that it leaves."""
+        self, request: Request, noise: Mapping[str, Noise]
+    ) -> tuple[dict[str, Found], list[Offer]]:
+        """What history knows of each table's rows, and the best offers of those it leaves: none for
+        a request that history alone may answer."""
         found = {
             table: self.knowledge[table].find(
                 workload.columns,
-                wanted[table].aims(workload, request.target),
+                noise[table].aims(workload, request.target),
                 fresh=request.source == "fresh",
                 summed=request.summed.get(table, ()),
             )
             for table, workload in request.workloads.items()
         }
-        purchases = shortfall(request, wanted, found, self.choice, self.knowledge)
-        return found, self.by_invariants.bought(request, wanted, purchases)
+        offers = []
+        for table, workload in request.workloads.items() if request.source != "history" else ():
+            own, limits = (noise[table], found[table]), self.limits[table]
+            asked = as_asked(request, workload, *own, limits.choice, self.knowledge[table])
+            if asked is not None:
+                known = Information(*own, asked)
+                offers.append(decide(request, known, limits, self.accountant))
+        return found, offers
 
     def _settle(
         self,
         request: Request,
         wanted: Mapping[str, Noise],
         found: Mapping[str, Found],
-        purchases: list[Purchase],
+        offers: list[Offer],
         events_read: int,
         held: list[int],
     ) -> _Settled:
-        """Pay for the purchases and receive their answers, if what the control examined has not
+        """Pay for the offers and receive their answers, if what the control examined has not
         changed. If other processes have charged or been answered since ``events_read``, decide
         again first, `_RETRIES` times at most: the rows may be known now."""
         others = None if request.source == "fresh" else events_read
         retries = 0
         while True:
-            if not purchases:
-                return _Settled(found, purchases, None, {})
-            decided_on = self.control.state(p.table for p in purchases)
-            refused = self.control.refusal([p.charge for p in purchases], request)
+            if not offers:
+                return _Settled(found, offers, None, {})
+            decided_on = self.control.state(one.table for one in offers)
+            refused = self.control.refusal([one.charge for one in offers], request)
             if refused is not None:
                 raise refused
-            purchases = self.by_invariants.charged(request, purchases)
-            self.accountant.price(purchase.charge for purchase in purchases)
+            self.accountant.price(offer.charge for offer in offers)
             for table, one in found.items():
                 self.knowledge[table].prepare(one)
             deadline.check()
             try:
-                quote, bought = self._buy(request, purchases, decided_on, others, held)
+                quote, bought = self._buy(request, offers, decided_on, others, held)
             except LedgerAdvanced:
-                seen = self._others_settled(request, purchases)
+                seen = self._others_settled(request, offers)
                 retries += 1
                 others = None if others is None or retries > _RETRIES else seen
-                found, purchases = self._decide(request, wanted)
+                found, offers = self._decide(request, wanted)
                 continue
-            return _Settled(found, purchases, quote, bought)
+            return _Settled(found, offers, quote, bought)
 
     def _buy(
         self,
         request: Request,
-        purchases: Sequence[Purchase],
+        offers: Sequence[Offer],
         decided_on: Mapping[str, Seen],
         events_read: int | None,
         held: list[int],
     ) -> tuple[Quote, dict[str, Bought]]:
-        """Pay for all purchases, and draw and record their answers: few in the transaction of the
+        """Pay for all offers, and draw and record their answers: few in the transaction of the
         charges, many without the ledger's lock, once the charges are durable."""
-        draw = self._drawing(purchases)
+
+        draw = self._drawing(offers)
         sale = self.accountant.sell(
-            [purchase.charge for purchase in purchases],
+            [offer.charge for offer in offers],
             request.analyst,
-            draw if self._quickly_drawn(purchases) else None,
+            draw if self._quickly_drawn(offers) else None,
             decided_on=decided_on,
             events_read=events_read,
             held=held,
@@ -278,24 +283,24 @@ class Decision:
                 noisy.append(draw(number, receipt))
                 self.accountant.record(receipt, noisy[-1])
         bought = {
-            purchase.table: purchase.bought(receipt.charge_id, own)
-            for purchase, receipt, own in zip(purchases, sale.receipts, noisy, strict=True)
+            offer.table: offer.bought(receipt.charge_id, own)
+            for offer, receipt, own in zip(offers, sale.receipts, noisy, strict=True)
         }
         return sale.quote, bought
 
-    def _drawing(self, purchases: Sequence[Purchase]) -> Draw:
-        return lambda number, receipt: purchases[number].release(
-            self.cubes[purchases[number].table].answer(purchases[number].charge.workload), receipt
+    def _drawing(self, offers: Sequence[Offer]) -> Draw:
+        return lambda number, receipt: _releasing(offers[number])(
+            self.cubes[offers[number].table].answer(offers[number].charge.workload), receipt
         )
 
-    def _quickly_drawn(self, purchases: Sequence[Purchase]) -> bool:
+    def _quickly_drawn(self, offers: Sequence[Offer]) -> bool:
         """Whether drawing takes about as long as a wait for the disk. Depends only on what is and
         was asked."""
-        return sum(purchase.row_count for purchase in purchases) <= _FEW and all(
-            not isinstance(purchase.mechanism, CountMechanism)
-            and purchase.joint_noise is None
-            and self.cubes[purchase.table].has_ready(purchase.charge.workload)
-            for purchase in purchases
+        return sum(offer.row_count for offer in offers) <= _FEW and all(
+            not isinstance(offer.mechanism, CountMechanism)
+            and offer.charge.joint is None
+            and self.cubes[offer.table].has_ready(offer.charge.workload)
+            for offer in offers
         )
 
     def _hint(
@@ -303,17 +308,37 @@ class Decision:
         error: BudgetExceeded,
         request: Request,
         wanted: Mapping[str, Noise],
-        purchases: Sequence[Purchase],
+        offers: Sequence[Offer],
     ) -> str:
-        quote = self._quote(request, self.by_invariants.charged(request, list(purchases)))
+        quote = self._quote(request, offers)
         table = None if quote.refused is None else quote.refused.table
-        charged = (purchase.charge.workload for purchase in purchases)
+        charged = (offer.charge.workload for offer in offers)
         part = next((workload for workload in charged if workload.table == table), None)
         found, _ = self._decide(replace(request, source="history"), wanted)
         known = {table: one.asked_of(one.rows) for table, one in found.items()}
-        return what_remains(error, request, known, self.choice, wanted, part)
+        choice = None if part is None else self.limits[part.table].choice
+        return what_remains(error, request, known, choice, wanted, part)
 
 
-def _shareable(request: Request, purchases: Sequence[Purchase]) -> list[Workload]:
+def _releasing(offer: Offer) -> Releasing:
+    """Draws the answers to what is charged."""
+    drawn = offer.charge.drawn_together
+    if drawn is None:
+        return offer.mechanism.release
+    return partial(release_together, tree=drawn.tree, noise=noise_of(drawn))
+
+
+def _shareable(request: Request, offers: Sequence[Offer]) -> list[Workload]:
     """The rows that need not be bought if others buy them: none for fresh answers."""
-    return [purchase.charge.workload for purchase in purchases if request.source != "fresh"]
+    if request.source == "fresh":
+        return []
+    each = (dict.fromkeys((one.charge.workload, one.asked.workload)) for one in offers)
+    return [
+        Workload(one.table, tuple(column for own in rows for column in own.columns))
+        for one, rows in zip(offers, each, strict=True)
+    ]
+
+
+def _by_table(offers: Sequence[Offer], about: Callable[[Offer], T | None]) -> dict[str, T]:
+    each = ((offer.table, about(offer)) for offer in offers)
+    return {table: found for table, found in each if found is not None}

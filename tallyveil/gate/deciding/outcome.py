@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from tallyveil.accountant import Quote
 from tallyveil.errors import InsufficientPrivilege
-from tallyveil.gate.deciding.conditioning import Spread
-from tallyveil.gate.deciding.designed import ErrorComparison
 from tallyveil.gate.deciding.noise import Noise
-from tallyveil.gate.deciding.translates import Saving
+from tallyveil.gate.strategies.conditioned import Spread
+from tallyveil.gate.strategies.optimal import ErrorComparison
+from tallyveil.gate.strategies.translated import Saving
 from tallyveil.knowledge import Rows, Sequences
 
 __all__ = ["Answered", "Forecast", "LookIntervals"]

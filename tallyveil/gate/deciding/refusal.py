@@ -23,7 +23,7 @@ def what_remains(
     error: BudgetExceeded,
     request: Request,
     found: Mapping[str, Rows],
-    choice: Choice,
+    choice: Choice | None,
     wanted: Mapping[str, Noise],
     refused: Workload | None,
 ) -> str:
@@ -32,7 +32,7 @@ def what_remains(
     parts = []
     if error.remaining > 0:
         half = None
-        if refused is not None:
+        if refused is not None and choice is not None:
             noise = wanted[refused.table]
             half = _affordable(error, request.target.confidence, choice, noise, refused)
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"

@@ -93,6 +93,11 @@ class Conditioned:
         """How many numbers the tables hold."""
         return sum(atom.tables.numbers for atom in self._kinds.values())
 
+    @property
+    def rows(self) -> int:
+        """How many counts the tree has."""
+        return len(self._tree.parents)
+
     def draw(self) -> list[int]:
         """Draw the noise of each leaf, in the tree's order."""
         found = dict.fromkeys(self._tree.leaves, 0)

@@ -1,0 +1,100 @@
+"""Takes the best of the offers that the strategies make.
+
+`STRATEGIES` has them by what a request names; to add one, write its file and list it here. The rule
+is deterministic. Of offers that buy the same rows at the same noise, the best is that after which
+the ledger's highest cell has lost least, the first of equals. One that buys other rows must clearly
+cost less than all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from tallyveil.accountant import Accountant
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.deciding.noise import Noise
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.strategies import optimal as designs
+from tallyveil.gate.strategies.conditioned import check_apart, conditioned
+from tallyveil.gate.strategies.direct import direct
+from tallyveil.gate.strategies.extended import extended
+from tallyveil.gate.strategies.offer import Information, Limits, Offer, Strategy
+from tallyveil.gate.strategies.translated import translated
+from tallyveil.mechanisms import BY_DESIGN, CONDITIONED, EXTENDED, TOGETHER
+from tallyveil.mechanisms.flowchart import IMAGED, KNORM, PROJECTED
+from tallyveil.rewriter import Workload
+
+__all__ = ["STRATEGIES", "decide", "wanted"]
+
+STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
+    None: (direct, translated, designs.no_worse),
+    PROJECTED: (direct,),
+    IMAGED: (direct,),
+    EXTENDED: (extended,),
+    CONDITIONED: (conditioned,),
+    KNORM: (conditioned,),
+    **dict.fromkeys(BY_DESIGN, (designs.optimal,)),
+}
+"""By `Request.by_invariants`."""
+
+_CLEARLY: Final = Fraction(102, 100)  # times the cost of other rows is still less than all others
+
+
+def wanted(request: Request, workload: Workload, limits: Limits) -> Noise:
+    """The noise that meets the request's target without history. Independent of the ledger.
+
+    Raises FeatureNotSupported if what the request names needs exact counts that the table lacks, or
+    cannot serve.
+    """
+    named, exact, table = request.by_invariants, limits.exact, workload.table
+    mechanism = request.mechanism
+    if named in (*TOGETHER, *BY_DESIGN) and exact is None:
+        raise _needs_exact(named, table)
+    if named in TOGETHER and exact is not None:
+        mechanism = "laplace" if exact.account.measure == "epsilon" else "gaussian"
+    noise = limits.choice.noise(
+        workload, request.target, mechanism, additive=table in request.additive, named=named
+    )
+    if noise.mechanism.needs_range and exact is not None:
+        check_apart(workload, exact, noise.mechanism.name)
+    if named in BY_DESIGN and exact is not None:
+        return designs.wanted(request, workload, noise, exact, limits)
+    return noise
+
+
+def decide(
+    request: Request, information: Information, limits: Limits, accountant: Accountant
+) -> Offer:
+    """The best offer for one table. Free; depends only on public rows and what was charged.
+
+    Raises what the strategies raise that the request names.
+    """
+    named = request.by_invariants
+    if named is not None and limits.exact is None:
+        raise _needs_exact(named, information.asked.table)
+    every = [
+        offer for strategy in STRATEGIES[named] for offer in strategy(request, information, limits)
+    ]
+    same = [offer for offer in every if not offer.by_other_rows]
+    if len(every) == 1 or not same:
+        return every[0]
+    least = min(accountant.cost(offer.charge) for offer in same)
+    others = [
+        offer
+        for offer in every
+        if offer.by_other_rows and accountant.cost(offer.charge) * _CLEARLY < least
+    ]
+    charges = [offer.charge for offer in (*same, *others)]
+    best = accountant.best(charges, request.analyst) if len(charges) > 1 else charges[0]
+    # Earlier translates may be given up with it.
+    offer = next(one for one in (*same, *others) if one.charge.workload is best.workload)
+    return offer.charged_as(best)
+
+
+def _needs_exact(asked: str, table: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f'{asked} needs exact counts, and table "{table}" has none',
+        hint="SET dp.mechanism = auto.",
+    )
