@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -73,6 +74,13 @@ def explanation(
                 f"{_precision(table, index, request, forecast)}"
             )
         yield from _summed(table, request, forecast)
+        if table in forecast.parts:
+            yield (
+                f"Bought as {_counted(forecast.parts[table], 'column')} of parts, which are"
+                " disjoint or the two moments of a sum: all rows follow"
+            )
+        if noise.whole_since is not None:
+            yield f"Bought as asked, though parts would have less noise: {noise.whole_since}"
     yield from _known(request, forecast)
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
@@ -86,6 +94,10 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
     """The noise of a column, and the interval to expect."""
     noise, confidence = forecast.noise[table], request.target.confidence
     column = request.workloads[table].columns[index]
+    if table in forecast.parts:
+        unit, alone = float(column.multiplier), noise.mechanism.worst_error(noise.scales[index])
+        least, most = noise.deviations[index], math.sqrt(alone)
+        return f"standard deviation {unit * least:.6g} by parts, instead of {unit * most:.6g}"
     follower = noise.follower(index)
     if follower is None:
         scale = _scale(table, index, request, forecast)

@@ -223,8 +223,14 @@ class Gate(Shared):
             known.learn()
         control = Control(self.accountant, policy.tables, knowledge)
         limits = {
-            name: Limits(choice, self._exact(name, knowledge[name]), bool(control.state([name])))
-            for name in policy.tables
+            name: Limits(
+                self.accounts[name],
+                choice,
+                self._exact(name, own),
+                bool(control.state([name])),
+                own.follow,
+            )
+            for name, own in knowledge.items()
         }
         others = OtherProcesses(self.accountant)
         self.decision = Decision(self.accountant, cubes, knowledge, control, limits, others)

@@ -116,6 +116,13 @@ class Estimator:
             self._estimates.put(key, found)
         return (replace(found, columns=tuple(which)),)
 
+    def follow(self, columns: Sequence[Column], others: Sequence[Column]) -> bool:
+        """Whether rows of ``others`` and the exact rows determine all rows of the columns, and are
+        no more work than a statement that asks for these may take."""
+        height = sum(column.height for column in columns)
+        work = min(_WORK, _EACH * height)
+        return height <= _ROWS and System.determines(self._state, others, columns, work)
+
     def _look(
         self,
         columns: Sequence[Column],
@@ -226,10 +233,17 @@ class Estimator:
         if not bought.by_other_rows:
             return [self._after_bought(found, one, bought, seen) for one in found.estimates]
         before = [n for one in found.estimates if one.system for n in one.system.used]
-        fresh = (self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values)))
+        fresh = [self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values))]
+        which = tuple(range(len(found.columns)))
+        if all(one.seen >= 0 for one in found.estimates) and found.estimates:
+            # As when the statement is asked again, to the last digit, if that uses what was bought.
+            looked = self.at(found.columns, which, seen, found.asked)
+            taken = [one.system.used for one in looked if one.system]
+            if len(taken) == 1 and not looked[0].given_up and {*fresh} <= {*taken[0]}:
+                return [*looked]
         used = tuple(dict.fromkeys((*fresh, *before)))
         system = System.of(self._state, found.columns, used, ANY_WORK)
-        nothing = Estimates.nothing(tuple(range(len(found.columns))), found.columns, seen)
+        nothing = Estimates.nothing(which, found.columns, seen)
         return [nothing if system is None else nothing.estimated(system)]
 
     def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:

@@ -46,7 +46,6 @@ from tallyveil.knowledge.selection import (
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.adding_up import NOTHING, add_up, find_sums
 from tallyveil.knowledge.sums.row_totals import Totals
-from tallyveil.knowledge.system import System
 from tallyveil.knowledge.widening import widened
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.workload.workload import Column, IntArray, Summed
@@ -192,9 +191,10 @@ class Knowledge:
         noise of these ``laws``, meet their targets (`widening`)."""
         return widened(self._state, found, columns, rows, laws)
 
-    def follow(self, columns: Sequence[Column], rows: Column) -> bool:
-        """Whether ``rows`` and the exact rows determine all rows of the columns."""
-        return System.determines(self._state, rows, columns)
+    def follow(self, columns: Sequence[Column], others: Sequence[Column]) -> bool:
+        """Whether rows of ``others`` and the exact rows determine all rows of the columns, and a
+        statement that asks these finds it out: such answers serve it in any process."""
+        return self._estimator.follow(columns, others)
 
     def prepare(self, found: Found) -> None:
         """Find how the rows add up before some are bought, since that may take long. `after` then

@@ -90,18 +90,20 @@ class System:
         )
 
     @staticmethod
-    def determines(state: State, rows: Column, columns: Sequence[Column]) -> bool:
-        """Whether noisy ``rows`` and the exact rows determine all rows of the columns."""
+    def determines(
+        state: State, others: Sequence[Column], columns: Sequence[Column], work: int
+    ) -> bool:
+        """Whether noisy rows of ``others`` and the exact rows, which must fit in ``work`` entries,
+        determine all rows of the columns."""
         exact = [-1 - n for n in range(len(state.exact))]
-        history = [*(state.answer(n).column for n in exact), rows]
-        own = dict(zip((*exact, 0), prepared(state.seed, history), strict=True))
-        found = related(
-            prepared(state.seed, columns), (*exact, 0), own.__getitem__, ANY_WORK, len(exact)
-        )
-        if found is None:
+        history = [*(state.answer(n).column for n in exact), *others]
+        numbers = (*exact, *range(len(others)))
+        own = dict(zip(numbers, prepared(state.seed, history), strict=True))
+        found = related(prepared(state.seed, columns), numbers, own.__getitem__, work, len(exact))
+        if found is None or found.used != numbers:
             return False
         each = Noises.of(DiscreteGaussianLaw, 1.0)
-        noises = Noises.concatenated([each] * rows.height)
+        noises = Noises.concatenated([each] * sum(column.height for column in others))
         used = [n for n in found.used if n < 0]
         noises = Noises.concatenated([state.all_noises(used), noises])
         return None not in best_combinations(found.history, noises, found.question)

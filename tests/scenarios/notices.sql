@@ -51,7 +51,7 @@ SELECT n / m FROM (SELECT state, count(*) AS n FROM person GROUP BY state) AS t 
  NOTICE: cost …
 SELECT n / m FROM (SELECT state, count(*) AS n, sum(age) AS m FROM person GROUP BY state) AS t
     WHERE n > (SELECT avg(n) FROM (SELECT state, count(*) AS n FROM person GROUP BY state) AS o);
- NOTICE: cost …
+ NOTICE: answered from history, free; …
 
 --- Groups without a value that come first are announced.
 --@ only = "over the wire"
@@ -179,12 +179,12 @@ SELECT count(*) * 9223372036854775807 FROM person;
  HINT: Cast to a wider type, such as bigint or numeric.
 
 --- Intervals of counts and of sums are reported apart.
--- In the same noise a sum's interval is wider by the largest value of a record, here 99.
+-- Of the two parts of a count, each is known better than the count.
 
 SELECT count(*), count(*) FILTER (WHERE sex = 'F') FROM person;
- NOTICE: cost epsilon 0.1; interval ±60 at 95 %; 0.9 of 1 remains for person
+ NOTICE: cost epsilon 0.1; interval ±30 to ±41 at 95 %; 0.9 of 1 remains for person
 SELECT count(*), sum(age) FROM person WHERE state = 'AL';
- NOTICE: cost epsilon 0.1; interval ±60 for counts, ±5932 for sums of values up to 99 at 95 %; 0.8 of 1 remains for person
+ NOTICE: cost epsilon 0.1; interval ±41.1313 for counts, ±2966 for sums of values up to 99 at 95 %; 0.8 of 1 remains for person
 
 --- A row and its multiples are counted once.
 --@ attributes = { age = { range = [0, 2], clamp = true, nullable = true }, sex = { values = ["F", "M"], other = true } }

@@ -1,14 +1,15 @@
 """Takes the best of the offers that the strategies make.
 
 `STRATEGIES` has them by what a request names; to add one, write its file and list it here. The rule
-is deterministic. Of offers that buy the same rows at the same noise, the best is that after which
-the ledger's highest cell has lost least, the first of equals. One that buys other rows must clearly
-cost less than all of these.
+is deterministic. First come the offers by which rows get the least variance at equal cost. Of those
+that buy the same rows at the same noise, the best is that after which the ledger's highest cell has
+lost least, the first of equals. One that buys other rows must clearly cost less than all of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -17,19 +18,22 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.strategies import optimal as designs
+from tallyveil.gate.strategies import parts as disjoint
 from tallyveil.gate.strategies.conditioned import check_apart, conditioned
 from tallyveil.gate.strategies.direct import direct
 from tallyveil.gate.strategies.extended import extended
 from tallyveil.gate.strategies.offer import Information, Limits, Offer, Strategy
+from tallyveil.gate.strategies.parts import parts
 from tallyveil.gate.strategies.translated import translated
 from tallyveil.mechanisms import BY_DESIGN, CONDITIONED, EXTENDED, TOGETHER
 from tallyveil.mechanisms.flowchart import IMAGED, KNORM, PROJECTED
+from tallyveil.mechanisms.measure import power
 from tallyveil.rewriter import Workload
 
 __all__ = ["STRATEGIES", "decide", "wanted"]
 
 STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
-    None: (direct, translated, designs.no_worse),
+    None: (direct, translated, designs.no_worse, parts),
     PROJECTED: (direct,),
     IMAGED: (direct,),
     EXTENDED: (extended,),
@@ -39,6 +43,7 @@ STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
 }
 """By `Request.by_invariants`."""
 
+_LESS: Final = 1 - 1e-3  # of a variance is less, however rounding goes
 _CLEARLY: Final = Fraction(102, 100)  # times the cost of other rows is still less than all others
 
 
@@ -61,7 +66,7 @@ def wanted(request: Request, workload: Workload, limits: Limits) -> Noise:
         check_apart(workload, exact, noise.mechanism.name)
     if named in BY_DESIGN and exact is not None:
         return designs.wanted(request, workload, noise, exact, limits)
-    return noise
+    return disjoint.wanted(request, workload, noise, limits)
 
 
 def decide(
@@ -77,20 +82,39 @@ def decide(
     every = [
         offer for strategy in STRATEGIES[named] for offer in strategy(request, information, limits)
     ]
-    same = [offer for offer in every if not offer.by_other_rows]
-    if len(every) == 1 or not same:
+    if len(every) > 1:
+        every = _least_variance(every, information.asked, limits, accountant)
+    if len(every) == 1:
         return every[0]
+    bought = every[0].charge.workload
+    same = [offer for offer in every if offer.charge.workload is bought]
     least = min(accountant.cost(offer.charge) for offer in same)
     others = [
         offer
         for offer in every
-        if offer.by_other_rows and accountant.cost(offer.charge) * _CLEARLY < least
+        if offer.charge.workload is not bought and accountant.cost(offer.charge) * _CLEARLY < least
     ]
     charges = [offer.charge for offer in (*same, *others)]
     best = accountant.best(charges, request.analyst) if len(charges) > 1 else charges[0]
     # Earlier translates may be given up with it.
     offer = next(one for one in (*same, *others) if one.charge.workload is best.workload)
     return offer.charged_as(best)
+
+
+def _least_variance(
+    every: Sequence[Offer], asked: Offer, limits: Limits, accountant: Accountant
+) -> list[Offer]:
+    """Either those by which rows get less variance than as asked, or the others: whichever has the
+    least variance at equal cost, of which that is a power."""
+    whole, exponent = accountant.cost(asked.charge), 2 / power(limits.account.measure)
+
+    def least(offers: Sequence[Offer]) -> float:
+        each = (one.gain * float(accountant.cost(one.charge) / whole) ** exponent for one in offers)
+        return min(each, default=math.inf)
+
+    better = [offer for offer in every if offer.gain < 1]
+    others = [offer for offer in every if offer.gain == 1]
+    return better if least(better) < least(others) * _LESS else others
 
 
 def _needs_exact(asked: str, table: str) -> FeatureNotSupported:

@@ -171,6 +171,7 @@ class Decision:
             _by_table(offers, lambda one: spread(one, self.limits[one.table])),
             _by_table(offers, lambda one: comparison(request, one, self.limits[one.table])),
             sums_after(found, offers),
+            {one.table: len(one.charge.scales) for one in offers if one.gain < 1},
         )
 
     def knows(self, request: Request) -> bool:
@@ -296,7 +297,7 @@ class Decision:
     def _quickly_drawn(self, offers: Sequence[Offer]) -> bool:
         """Whether drawing takes about as long as a wait for the disk. Depends only on what is and
         was asked."""
-        return sum(offer.row_count for offer in offers) <= _FEW and all(
+        return sum(sum(offer.charge.heights) for offer in offers) <= _FEW and all(
             not isinstance(offer.mechanism, CountMechanism)
             and offer.charge.joint is None
             and self.cubes[offer.table].has_ready(offer.charge.workload)
@@ -312,7 +313,7 @@ class Decision:
     ) -> str:
         quote = self._quote(request, offers)
         table = None if quote.refused is None else quote.refused.table
-        charged = (offer.charge.workload for offer in offers)
+        charged = (offer.asked.workload for offer in offers)
         part = next((workload for workload in charged if workload.table == table), None)
         found, _ = self._decide(replace(request, source="history"), wanted)
         known = {table: one.asked_of(one.rows) for table, one in found.items()}

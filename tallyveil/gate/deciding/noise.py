@@ -66,7 +66,9 @@ class Noise:
 
     ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
     ``distinct`` is None if all rows are bought. ``instead``: the charge for other rows that are
-    bought for all of them together.
+    bought for all of them together; then the columns get these ``deviations``, and on average the
+    share ``gain`` of the variances as asked. ``whole_since``: why that is not done where it would
+    gain, as the end of a sentence.
     """
 
     mechanism: AnyMechanism
@@ -74,6 +76,9 @@ class Noise:
     origin: str | None = None
     distinct: Distinct | None = None
     instead: Charge | None = None
+    deviations: tuple[float, ...] = ()
+    gain: float = 1.0
+    whole_since: str | None = None
 
     def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
         """How precise the answers to each column must be."""

@@ -60,3 +60,5 @@ class Forecast:
     """By table: how far Gaussian noise is from the best, where counts are exact."""
     summed: Mapping[str, Rows] = field(default_factory=dict)
     """By table: how precisely the rows that are summed up would be known, or better."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """By table: in how many columns of parts the rows would be bought."""

@@ -22,7 +22,7 @@ class Request:
     Tables in ``additive`` need additive noise: their answers are added up, or their intervals hold
     over all looks. ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
     `mechanisms.BY_INVARIANTS` that determines what is charged; None for what serves the ledger
-    best.
+    best. ``all_looks``: intervals hold over all looks.
     """
 
     workloads: Mapping[str, Workload]
@@ -35,6 +35,7 @@ class Request:
     nonnegative: bool = False
     by_invariants: str | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
+    all_looks: bool = False
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -73,4 +74,5 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         nonnegative=settings.nonnegative,
         by_invariants=by_invariants,
         summed=plan.summed,
+        all_looks=settings.all_looks,
     )

@@ -21,7 +21,7 @@ from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge import Found, Knowledge, Rows
-from tallyveil.mechanisms import TOGETHER, law_of
+from tallyveil.mechanisms import BY_DESIGN, TOGETHER, law_of
 from tallyveil.rewriter import Workload
 
 __all__ = ["as_asked", "direct", "sums_after"]
@@ -119,7 +119,7 @@ def _part(
 ) -> _Lot:
     """Return the lot of some rows of a workload."""
     part = rows.taken_from(workload)
-    if noise.instead is None:
+    if request.by_invariants not in BY_DESIGN:  # which charge for the whole workload anyway
         scales = choice.part(noise, workload, rows, part, request.target)
         if scales is not None:
             return _Lot(rows, part, scales)

@@ -27,10 +27,10 @@ from tallyveil.mechanisms.losses.cell_weights import can_account
 from tallyveil.mechanisms.measure import power
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["ExactCounts"]
+__all__ = ["ExactCounts", "Follow"]
 
-Follow: TypeAlias = Callable[[Sequence[Column], Column], bool]
-"""Whether the rows of some columns can be estimated from those of another and exact counts."""
+Follow: TypeAlias = Callable[[Sequence[Column], Sequence[Column]], bool]
+"""Whether the rows of some columns can be estimated from those of others and exact counts."""
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
 
@@ -94,7 +94,7 @@ class ExactCounts:
             found = design(columns, self.span, self.numbers, closed=closed, ellipsoids=correlated)
             if found is None or not self.fits(found.column, found.translate):
                 return workload, None
-            return workload, found if self.follow(workload.columns, found.column) else None
+            return workload, found if self.follow(workload.columns, [found.column]) else None
 
         return self._designs.get((workload, correlated), made)[1]
 

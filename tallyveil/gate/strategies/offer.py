@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from tallyveil.accountant import Charge
+from tallyveil.accountant import Account, Charge
 from tallyveil.arrays import IntArray
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
-from tallyveil.gate.strategies.exact_counts import ExactCounts
+from tallyveil.gate.strategies.exact_counts import ExactCounts, Follow
 from tallyveil.knowledge import Bought, Found
 from tallyveil.mechanisms import AnyMechanism
 
@@ -33,6 +33,8 @@ class Offer:
     rows: tuple[IntArray, ...]
     raised_to_least_cost: bool = False
     """Whether the rows get more precise than asked, since a statement has a least cost."""
+    gain: float = 1.0
+    """What share of the variances of the rows as asked those by the offer have, on average."""
 
     @property
     def by_other_rows(self) -> bool:
@@ -76,11 +78,14 @@ class Information(NamedTuple):
 
 class Limits(NamedTuple):
     """What one table allows. ``exact``: its exact counts, if any. ``controlled``: its inference
-    control examines rows as they are asked."""
+    control examines rows as they are asked. ``follow``: whether rows can be estimated from others.
+    """
 
+    account: Account
     choice: Choice
     exact: ExactCounts | None
     controlled: bool
+    follow: Follow
 
 
 Strategy: TypeAlias = Callable[[Request, Information, Limits], Iterator[Offer]]
