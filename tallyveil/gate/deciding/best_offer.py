@@ -43,6 +43,7 @@ STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
 }
 """By `Request.by_invariants`."""
 
+_NO_DEARER: Final = Fraction(102, 100)  # times the cost as asked, at scales raised for parts
 _LESS: Final = 1 - 1e-3  # of a variance is less, however rounding goes
 _CLEARLY: Final = Fraction(102, 100)  # times the cost of other rows is still less than all others
 
@@ -55,16 +56,18 @@ def wanted(request: Request, workload: Workload, limits: Limits) -> Noise:
     """
     named, exact, table = request.by_invariants, limits.exact, workload.table
     mechanism = request.mechanism
-    if named in (*TOGETHER, *BY_DESIGN) and exact is None:
-        raise _needs_exact(named, table)
-    if named in TOGETHER and exact is not None:
+    if named in TOGETHER:
+        if exact is None:
+            raise _needs_exact(named, table)
         mechanism = "laplace" if exact.account.measure == "epsilon" else "gaussian"
     noise = limits.choice.noise(
         workload, request.target, mechanism, additive=table in request.additive, named=named
     )
     if noise.mechanism.needs_range and exact is not None:
         check_apart(workload, exact, noise.mechanism.name)
-    if named in BY_DESIGN and exact is not None:
+    if named in BY_DESIGN:
+        if exact is None:
+            raise _needs_exact(named, table)
         return designs.wanted(request, workload, noise, exact, limits)
     return disjoint.wanted(request, workload, noise, limits)
 
@@ -82,7 +85,7 @@ def decide(
     every = [
         offer for strategy in STRATEGIES[named] for offer in strategy(request, information, limits)
     ]
-    if len(every) > 1:
+    if any(offer.gain < 1 for offer in every):
         every = _least_variance(every, information.asked, limits, accountant)
     if len(every) == 1:
         return every[0]
@@ -105,14 +108,19 @@ def _least_variance(
     every: Sequence[Offer], asked: Offer, limits: Limits, accountant: Accountant
 ) -> list[Offer]:
     """Either those by which rows get less variance than as asked, or the others: whichever has the
-    least variance at equal cost, of which that is a power."""
+    least variance at equal cost, of which that is a power. None may cost the budget more than the
+    rows as asked do, as parts of one ε can where the budget is of ρ."""
     whole, exponent = accountant.cost(asked.charge), 2 / power(limits.account.measure)
 
     def least(offers: Sequence[Offer]) -> float:
         each = (one.gain * float(accountant.cost(one.charge) / whole) ** exponent for one in offers)
         return min(each, default=math.inf)
 
-    better = [offer for offer in every if offer.gain < 1]
+    better = [
+        offer
+        for offer in every
+        if offer.gain < 1 and accountant.cost(offer.charge) < whole * _NO_DEARER
+    ]
     others = [offer for offer in every if offer.gain == 1]
     return better if least(better) < least(others) * _LESS else others
 
