@@ -26,6 +26,7 @@ _KEPT_AS: Final = MappingProxyType(
     {
         **{kind: kind for kind in ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE")},
         **{kind: kind for kind in ("VARCHAR", "DATE", "TIME", "TIMESTAMP")},
+        **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "TIMESTAMPTZ"),
         "TINYINT": "SMALLINT",
         "UTINYINT": "SMALLINT",
         "USMALLINT": "INTEGER",
@@ -35,14 +36,6 @@ _KEPT_AS: Final = MappingProxyType(
         "FLOAT": "DOUBLE",
         "UUID": "VARCHAR",
         **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "TIMESTAMP"),
-    }
-)
-
-# What such a value compares with would depend on a session's clock.
-_HINTS: Final = MappingProxyType(
-    {
-        "TIMESTAMP WITH TIME ZONE": "Make it the time on one zone's clocks: "
-        "from = '''SELECT * REPLACE ({0} AT TIME ZONE 'UTC' AS {0}) FROM …'''."
     }
 )
 
@@ -111,8 +104,6 @@ def _item(table: PublicTable, name: str, kind: str) -> str:
     if kept is None:
         raise SourceError(
             f"public.{table.name}: column {name} has type {kind}, which a public table cannot have",
-            hint=_HINTS.get(kind, 'Cast or leave it out: from = "SELECT …".').format(
-                identifier(name)
-            ),
+            hint='Cast or leave it out: from = "SELECT …".',
         )
     return f"CAST({column} AS {kept}) AS {column}"

@@ -82,6 +82,7 @@ class Connection:
         self._gate = gate
         self._session = gate.session(login_name() if user is None else user, "tallyveil", "duckdb")
         self._local: duckdb.DuckDBPyConnection | None = None  # opened for the first relation
+        self._local_zone = ""
         self.notices: tuple[Notice, ...] = ()
         self._closed = False
         _OPEN.add(self)
@@ -111,9 +112,13 @@ class Connection:
         return table, result
 
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB database for rows already answered; it holds nothing else."""
-        if self._local is None:
-            self._local = duckdb_connection()
+        """A DuckDB database for rows already answered; it holds nothing else. It shows instants in
+        the session's time zone; to set another one would end what it still runs."""
+        zone = self._session.settings.time_zone
+        if self._local is None or zone != self._local_zone:
+            local = duckdb_connection()
+            local.execute(f"SET TimeZone = '{zone}'")
+            self._local, self._local_zone = local, zone
         return self._local
 
     def explain(self, query: str) -> str:

@@ -66,7 +66,7 @@ from tallyveil.rewriter.sql.query import is_session_function
 from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import bound_texts
 from tallyveil.rewriter.sql.statement_text import Dialect
-from tallyveil.rewriter.sql.timestamps import fold_timestamps, has_zones, zone_outputs
+from tallyveil.rewriter.sql.timestamps import fold_timestamps
 
 __all__ = ["PLANNING", "READING", "Draft", "Planning"]
 
@@ -91,9 +91,9 @@ class Draft:
 @dataclass
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
-    result's columns with a time zone and the numbers of those of type name, the relations of schema
-    dp it reads, cautions about constants above the aggregation and about which groups come
-    ``first``, and its private blocks.
+    numbers of the result's columns of type name, the relations of schema dp it reads, cautions
+    about constants above the aggregation and about which groups come ``first``, and its private
+    blocks.
     """
 
     cursor: PublicCursor
@@ -103,7 +103,6 @@ class Planning(Draft):
     session: Callable[[str, list[str | None]], Any]
     share: bool
     now: dt.datetime
-    with_zone: Sequence[str] = ()
     names: frozenset[int] = frozenset()
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
@@ -222,20 +221,6 @@ def _bind(planning: Planning) -> None:
     if marked and planning.dialect == "postgres":
         columns = enumerate(bound.result(tree))
         planning.names = frozenset(number for number, (_, facts) in columns if facts.names)
-    if has_zones(tree):
-        zoned = ((name, facts.declared == "TIMESTAMPTZ") for name, facts in bound.result(tree))
-        planning.with_zone = [name if with_zone else "" for name, with_zone in zoned]
-
-
-def _fold_timestamps(planning: Planning) -> None:
-    bound, zone = planning.bound, planning.cursor.time_zone
-    types = bound.declared_type_of, bound.type_of
-    fold_timestamps(planning.tree, planning.now, zone, *types, planning.dialect)
-
-
-def _zone_outputs(planning: Planning) -> None:
-    if any(planning.with_zone):
-        planning.tree = zone_outputs(planning.tree, planning.with_zone)
 
 
 def _translate(planning: Planning) -> None:
@@ -333,7 +318,9 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
     _bind,
-    _fold_timestamps,
+    lambda planning: fold_timestamps(
+        planning.tree, planning.now, planning.bound.declared_type_of, planning.dialect
+    ),
     _translate,
     lambda planning: bound_texts(planning.tree),
     lambda planning: refuse_counted_listings(planning.tree),
@@ -345,5 +332,4 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: null_on_zero(
         planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.planned)
     ),
-    _zone_outputs,
 )

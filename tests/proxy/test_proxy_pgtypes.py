@@ -182,7 +182,7 @@ READABLE: list[tuple[int, str, Any]] = [
     (1114, "2024-02-29 12:30:59.9999999", dt.datetime(2024, 2, 29, 12, 31)),
     (1184, "2024-02-29 12:30:00+05:30", dt.datetime(2024, 2, 29, 7, 0, tzinfo=UTC)),
     (1184, "2024-02-29 12:30:00-0800", dt.datetime(2024, 2, 29, 20, 30, tzinfo=UTC)),
-    (1184, "2024-02-29", dt.datetime(2024, 2, 29, tzinfo=UTC)),
+    (1184, "2024-02-29", dt.datetime(2024, 2, 29)),  # on the clocks of the session
     (1186, "1 week 2 days -3:00:00.5", "0 months 9 days -10800500000 microseconds"),
     (1186, "90 minutes", "0 months 0 days 5400000000 microseconds"),
     (1186, "1 year -2 mons 1.5 days", "10 months 1 days 43200000000 microseconds"),

@@ -71,7 +71,7 @@ def test_the_width_of_an_answer_may_be_computed_beside_it(world: World) -> None:
         ("select count(*) from person where born < to_date(state, 'YYYY')", None, "to_date"),
         ("select count(*) from person where born < to_date('1', 'Q')", None, "to_date"),
         ("select count(*) from person where born < to_timestamp(1e300)", None, "to_timestamp"),
-        ("select count(*) from person where born at time zone 'Asia/Tokyo' > now()", None, "'A"),
+        ("select count(*) from person where born at time zone state > now()", None, "state >"),
     ],
 )
 def test_what_stays_refused_says_where(
@@ -164,20 +164,20 @@ def test_a_number_with_an_exponent_is_compared_exactly(
     assert world.answer(sql)[1] == postgres_connection.execute(sql.encode()).fetchall()
 
 
-@pytest.mark.parametrize("instant", ["timestamptz '2020-07-01 00:00'", "now()", "to_timestamp(0)"])
+@pytest.mark.parametrize(
+    "instant", ["timestamptz '2020-07-01 00:00'", "timestamp '2020-07-01'", "to_timestamp(7)"]
+)
 def test_seconds_since_1970_of_a_time_with_a_zone_are_those_of_its_zone(
-    world: World, instant: str
+    world: World, postgres_connection: psycopg.Connection, instant: str
 ) -> None:
     sql = f"select extract(epoch from t) from (select {instant} as t) s"
-    assert world.answer(sql)[1]
     world.cursor.use_time_zone("Europe/Paris")
+    postgres_connection.execute("SET TimeZone = 'Europe/Paris'")
     try:
-        with pytest.raises(FeatureNotSupported, match="UTC only") as caught:
-            world.answer(sql)
-        assert caught.value.position == sql.index("t) from") + 1
-        assert world.answer("select extract(epoch from timestamp '2020-07-01') as x")[1]
+        assert world.answer(sql)[1] == postgres_connection.execute(sql).fetchall()
     finally:
         world.cursor.use_time_zone("UTC")
+        postgres_connection.execute("SET TimeZone = 'UTC'")
 
 
 def test_a_number_with_too_few_digits_is_said_in_postgresqls_words(world: World) -> None:

@@ -187,7 +187,7 @@ def _value(value: Any) -> Any:
         case bool() | None | str():
             return value
         case dt.datetime():
-            return value.replace(tzinfo=None)
+            return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
         case dt.date():
             return dt.datetime(value.year, value.month, value.day)
         case int() | Decimal() | float():

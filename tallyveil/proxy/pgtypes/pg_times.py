@@ -107,7 +107,7 @@ def _calendar(
     def decode_binary(data: bytes) -> Any:
         (count,) = form.unpack(data)
         try:
-            return value(_EPOCH + dt.timedelta(microseconds=count * unit), None)
+            return value(_EPOCH + dt.timedelta(microseconds=count * unit), dt.UTC)
         except OverflowError:
             raise datetime_overflow(name.partition(" ")[0]) from None
 
@@ -134,8 +134,9 @@ def _encode_timestamptz_text(value: dt.datetime) -> bytes:
 
 
 def _in_utc(moment: dt.datetime, zone: dt.timezone | None) -> dt.datetime:
+    """Without a zone, it is the time on the clocks of the session."""
     try:
-        return moment.replace(tzinfo=zone or dt.UTC).astimezone(dt.UTC)
+        return moment if zone is None else moment.replace(tzinfo=zone).astimezone(dt.UTC)
     except OverflowError:
         raise datetime_overflow("timestamp with time zone") from None
 

@@ -66,7 +66,7 @@ _SOURCES: Final = {
 }
 
 # Types whose values PostgreSQL and DuckDB write with the same characters.
-SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", *INTEGERS})
+SPELLED_ALIKE: Final = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "TIMESTAMPTZ", *INTEGERS})
 
 
 def cast(node: exp.Cast, bound: Bound) -> exp.Expr | None:
@@ -81,7 +81,7 @@ def cast(node: exp.Cast, bound: Bound) -> exp.Expr | None:
 
 def _to_moment(node: exp.Cast, bound: Bound) -> exp.Expr | None:
     kind = node.to.this
-    if kind in _TIMESTAMPS and _hides_a_day(node, bound):
+    if _hides_a_day(node, bound):
         value: exp.Expr = node.this
         return value
     _need_source(node, bound)
@@ -89,19 +89,24 @@ def _to_moment(node: exp.Cast, bound: Bound) -> exp.Expr | None:
         check_time_text(node.this, _MOMENTS[kind])
     elif kind is exp.DType.TIME:
         check_clock_text(node.this)
+        if bound.type_of(node.this) == "TIMESTAMPTZ":
+            node.set("this", as_type(node.this, "TIMESTAMP"))
     return None
 
 
 def _hides_a_day(node: exp.Cast, bound: Bound) -> bool:
-    """Whether it casts a timestamp to a timestamp, where it is compared or a part of it is used.
-    Such a cast would hide that only the day of a column is known."""
+    """Whether it casts a timestamp to its own type, where it is compared or a part of it is used.
+    Such a cast would hide that only the day, or the step, of a column is known."""
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
     if isinstance(around, exp.Cast) and around.to.this is not exp.DType.DATE:
         return False
-    suffices = isinstance(around, _DAY_SUFFICES)
-    return suffices and not node.to.expressions and bound.type_of(node.this) == "TIMESTAMP"
+    if not isinstance(around, _DAY_SUFFICES) or node.to.expressions:
+        return False
+    if node.to.this is exp.DType.TIMESTAMPTZ:
+        return bound.declared_type_of(node.this) == "TIMESTAMPTZ"
+    return node.to.this in _TIMESTAMPS and bound.type_of(node.this) == "TIMESTAMP"
 
 
 def _to_double(node: exp.Cast, bound: Bound) -> None:

@@ -18,8 +18,8 @@ from tallyveil.errors import (
 from tallyveil.rewriter.postgres.topic import Rules, each, need_family
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.sql import time_zones as zones
-from tallyveil.rewriter.sql.nodes import call, function_name, position
-from tallyveil.rewriter.sql.types import postgres_type
+from tallyveil.rewriter.sql.nodes import as_type, call, function_name, position
+from tallyveil.rewriter.sql.types import is_literal_text, postgres_type
 
 __all__ = ["MACROS", "RULES", "check_clock_text", "check_time_text"]
 
@@ -33,6 +33,7 @@ _DATE_PARTS: Final = frozenset(
         "decade", "century", "millennium",
     }
 )  # fmt: skip
+_DATED: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
 _TIME_PARTS: Final = frozenset({"hour", "minute"})
 _TIME_UNITS: Final = frozenset({"hour", "minute", "second"})
 _STRIDE: Final = re.compile(r"[1-9][0-9]{0,5} (second|minute|hour|day)s?")
@@ -46,7 +47,7 @@ def extract(node: exp.Extract, bound: Bound) -> None:
     part, kind = node.this.name.lower(), bound.type_of(node.expression)
     parts = _DATE_PARTS | _TIME_PARTS if kind in ("TIMESTAMP", "TIMESTAMPTZ") else _DATE_PARTS
     parts = _TIME_PARTS if kind == "TIME" else parts
-    if part not in parts or kind not in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIME", None):
+    if part not in parts or kind not in (*_DATED, "TIME", None):
         raise FeatureNotSupported(
             f"extract({part}) of a {(kind or 'value').lower()} is not answered",
             hint=f"Use one of: {', '.join(sorted(parts))}.",
@@ -60,25 +61,66 @@ def make_date(node: exp.Anonymous, bound: Bound) -> None:
         node.set("expressions", [year, *node.expressions[1:]])
 
 
-def truncate(node: exp.Func, bound: Bound) -> None:
-    unit = node.args["unit"].name.lower()
-    timed = bound.type_of(node.this) in ("DATE", "TIMESTAMP")
-    units = _UNITS | _TIME_UNITS if timed else _UNITS
+def truncate(node: exp.Func, bound: Bound) -> exp.Expr | None:
+    """Of an instant, PostgreSQL takes a unit of up to an hour off the time on the clock, and reads
+    what is left of the date in the session's time zone. So it does of a day, which is an instant
+    too. DuckDB confuses the two hours that clocks show twice."""
+    unit, kind = node.args["unit"].name.lower(), bound.declared_type_of(node.this)
+    units = _UNITS | _TIME_UNITS if kind in _DATED else _UNITS
     if unit not in units:
         raise FeatureNotSupported(
             f"date_trunc to {unit} is not answered", hint=f"Use one of: {', '.join(sorted(units))}."
         )
+    if kind == "TIMESTAMPTZ" and unit in _TIME_UNITS:
+        short = call("__pg_trunc", exp.Literal.string(unit), node.this)
+        return as_type(short, "TIMESTAMPTZ")  # so that its type is known
+    if kind not in ("DATE", "TIMESTAMPTZ"):
+        return None
+    if kind == "TIMESTAMPTZ":
+        node.set("this", as_type(node.this, "TIMESTAMP"))
+    return as_type(type(node)(**node.args), "TIMESTAMPTZ")
+
+
+def arithmetic(node: exp.Binary, bound: Bound) -> exp.Expr | None:
+    """PostgreSQL adds months and days on the clocks of the session's time zone, and then the hours
+    as they pass. Between two instants it counts hours as they pass."""
+    operands = [node.this, node.expression]
+    kinds = [None if is_literal_text(one) else bound.declared_type_of(one) for one in operands]
+    if "TIMESTAMPTZ" not in kinds:
+        return None
+    if None in kinds:
+        raise FeatureNotSupported(
+            "this is not added to or subtracted from a timestamptz: its type is not known",
+            hint="Write its type: interval '1 day', or timestamptz '2020-01-31'.",
+            position=position(operands[kinds.index(None)]),
+        )
+    if "INTERVAL" in kinds:
+        at = kinds.index("INTERVAL")
+        span, instant = operands[at], operands[1 - at]
+        less, hours = isinstance(node, exp.Sub), span.text("unit").lower() in _TIME_UNITS
+        if (less and at == 0) or (isinstance(span, exp.Interval) and hours):
+            return None
+        span = exp.Neg(this=exp.paren(span, copy=False)) if less else span
+        return as_type(call("__pg_moved", instant, span), "TIMESTAMPTZ")
+    if isinstance(node, exp.Sub) and all(kind in _DATED for kind in kinds):
+        for name, one in zip(("this", "expression"), operands, strict=True):
+            utc = exp.Literal.string("UTC")
+            node.set(name, exp.AtTimeZone(this=as_type(one, "TIMESTAMPTZ"), zone=utc))
+    return None
 
 
 def date_bin(node: exp.DateBin, bound: Bound) -> None:
     """DuckDB's time_bucket, which takes months too, and gives a date for dates."""
-    stride, origin = node.this, node.args.get("unit")
-    kinds = bound.type_of(node.expression), bound.type_of(origin)
-    if kinds != ("TIMESTAMP", "TIMESTAMP"):
+    stride, origin = node.this, node.args["unit"]
+    kind, origins = bound.type_of(node.expression), bound.type_of(origin)
+    zoned = kind == "TIMESTAMPTZ" and origins in _DATED
+    if not zoned and (kind, origins) != ("TIMESTAMP", "TIMESTAMP"):
         raise FeatureNotSupported(
-            "date_bin is answered for timestamps without time zone",
-            hint="Write date_bin('15 minutes', t, TIMESTAMP '2001-01-01').",
+            "date_bin is answered for timestamps, from an origin of the same type",
+            hint="Write date_bin('15 minutes', t, TIMESTAMP '2001-01-01'), or TIMESTAMPTZ.",
         )
+    if zoned and origins != kind:
+        node.set("unit", as_type(origin, "TIMESTAMPTZ"))
     if stride.is_string and _STRIDE.fullmatch(stride.this):
         node.set("this", exp.cast(stride, "interval"))
     elif not (isinstance(stride, exp.Interval) and stride.text("unit").lower() in _STRIDES):
@@ -91,11 +133,8 @@ def date_bin(node: exp.DateBin, bound: Bound) -> None:
 
 def to_char(node: exp.TimeToStr, bound: Bound) -> None:
     """to_char of a date or a timestamp, in the formats that DuckDB writes alike."""
-    wanted, value = node.args.get("format"), node.this.unnest()
-    if isinstance(value, exp.DateTrunc | exp.TimestampTrunc):
-        value = value.this  # its type shows whether the result depends on the session's time zone
-    kind = bound.type_of(value)
-    if kind not in ("DATE", "TIMESTAMP"):
+    wanted, kind = node.args.get("format"), bound.type_of(node.this)
+    if kind not in _DATED:
         raise FeatureNotSupported(
             f"to_char of a {postgres_type(kind)} is not answered",
             hint="It takes dates and timestamps. To write a number as text, cast it: n::text.",
@@ -219,12 +258,24 @@ def _exists(year: int, month: int, day: int, hour: int, minute: int, second: flo
 RULES: Final[Rules] = {
     exp.Extract: (extract,),
     **each((exp.TimestampTrunc, exp.DateTrunc), truncate),
+    **each((exp.Add, exp.Sub), arithmetic),
     exp.DateBin: (date_bin,),
     exp.TimeToStr: (to_char,),
     exp.Anonymous: (isfinite, make_date),
 }
 
+_MONTHS: Final = "CAST(12 * year(i) + month(i) AS INTEGER)"
+_CALENDAR_DAYS: Final = "CAST(day(i) AS INTEGER)"
+
 MACROS: Final = (
     "__pg_year(y) AS list_transform([y], lambda v: CASE WHEN v < 1 "
     "THEN error('date field value out of range: years begin with 1') ELSE v END)[1]",
+    "__pg_trunc(unit, t) AS list_transform([t], lambda v: "
+    "v - (CAST(v AS TIMESTAMP) - date_trunc(unit, CAST(v AS TIMESTAMP))))[1]",
+    "__pg_moved(t, i) AS list_transform([list_transform([t], lambda v: "
+    f"CASE WHEN {_MONTHS} <> 0 "
+    f"THEN CAST(CAST(v AS TIMESTAMP) + to_months({_MONTHS}) AS TIMESTAMPTZ) ELSE v END)[1]], "
+    f"lambda v: CASE WHEN {_CALENDAR_DAYS} <> 0 "
+    f"THEN CAST(CAST(v AS TIMESTAMP) + to_days({_CALENDAR_DAYS}) AS TIMESTAMPTZ) ELSE v END)[1] "
+    f"+ (i - to_months({_MONTHS}) - to_days({_CALENDAR_DAYS}))",
 )

@@ -293,8 +293,11 @@ def _check_row_number(node: exp.Limit | exp.Offset) -> None:
 def _check_word(node: exp.Var) -> None:
     """Refuse special characters: the word enters SQL unquoted, perhaps from date_part('…')."""
     if not re.fullmatch(r"[A-Za-z_]+( [A-Za-z_]+)*", node.name):
+        origin = isinstance(node.parent, exp.DateBin)
         raise FeatureNotSupported(
-            "a word was expected here", position=position(node.parent or node)
+            "this origin of date_bin is not answered" if origin else "a word was expected here",
+            hint="Write its type: TIMESTAMP '2001-01-01', or TIMESTAMPTZ." if origin else None,
+            position=position(node.parent or node),
         )
 
 

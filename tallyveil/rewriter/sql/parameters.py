@@ -32,6 +32,8 @@ HOLE: Final = "hole"
 """The key in a node's meta for the number of its hole. A hole is a constant, or a parameter that
 becomes one, that may differ from one statement to the next."""
 
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+
 _FINE: Final = frozenset({"ns", "ps", "fs", "as"})
 """NumPy's units of time that are less than Python's."""
 
@@ -140,11 +142,11 @@ def _parameter_type(kind: str | None) -> str | None:
     """The type by DuckDB's name. A numeric, whose precision is unknown, becomes a double."""
     if kind in NUMERICS:
         return "DOUBLE"
-    return "TIMESTAMP" if kind == "TIMESTAMPTZ" else kind
+    return _ZONED if kind == "TIMESTAMPTZ" else kind
 
 
 # Types that one list may mix, the widest first.
-_WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), ("TIMESTAMP", "DATE"))
+_WIDER: Final = (("DOUBLE", "HUGEINT", "BIGINT"), (_ZONED, "TIMESTAMP", "DATE"))
 
 
 def types_of(values: Sequence[Any]) -> tuple[str | None, ...]:
@@ -217,7 +219,7 @@ def _read(value: Any) -> tuple[str | None, exp.Expr]:
         case Decimal():
             return "DOUBLE", exp.Literal.string(format(value, "f"))
         case dt.datetime():
-            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
+            kind = "TIMESTAMP" if value.tzinfo is None else _ZONED
             return kind, exp.Literal.string(value.isoformat())
         case dt.date():
             return "DATE", exp.Literal.string(value.isoformat())

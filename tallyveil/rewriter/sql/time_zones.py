@@ -20,7 +20,7 @@ from tallyveil.rewriter.sql.literals import as_written, written_text
 from tallyveil.rewriter.sql.nodes import function_name, position
 
 __all__ = [
-    "TIMESTAMP", "by_name", "is_utc", "local_now", "offset", "offset_text",
+    "TIMESTAMP", "by_name", "instant_of", "is_utc", "local_now", "offset", "offset_text",
     "read_formatted", "since_epoch", "unknown_zone", "zone_of",
 ]  # fmt: skip
 
@@ -107,8 +107,15 @@ _UTC: Final = frozenset(
 
 
 def local_now(zone: str) -> dt.datetime:
-    """The current local time in the zone."""
-    return dt.datetime.now(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
+    """The current time, in the zone."""
+    return dt.datetime.now(zoneinfo.ZoneInfo(zone))
+
+
+def instant_of(local: dt.datetime, zone: str) -> dt.datetime:
+    """The instant at which clocks in the zone show a time, as PostgreSQL reads it: the later one if
+    they show it twice, and by the offset before if they skip it."""
+    own = zoneinfo.ZoneInfo(zone)
+    return max(local.replace(tzinfo=own, fold=fold).astimezone(dt.UTC) for fold in (0, 1))
 
 
 def is_utc(zone: str) -> bool:
@@ -118,7 +125,7 @@ def is_utc(zone: str) -> bool:
 # Formats that strptime and PostgreSQL's to_date read alike: numbers of fixed meaning, punctuation,
 # and one to six digits after the point of the seconds.
 _FORMAT: Final = re.compile(r"(?:%[YmdHMS]|(?<=%S\.)%f|[^A-Za-z0-9%\s]|[ T])*")
-_EPOCH: Final = dt.datetime(1970, 1, 1)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def read_formatted(node: exp.StrToDate | exp.StrToTime) -> dt.datetime:

@@ -28,6 +28,7 @@ INTEGERS: Final = ("SMALLINT", "INTEGER", "BIGINT")
 NUMERICS: Final = ("NUMERIC", "QUOTIENT", "INEXACT")
 _LADDER: Final = (*INTEGERS, *NUMERICS, "DOUBLE")  # from the narrowest to the widest
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+_ZONED: Final = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
 _FAMILIES: Final = {
     **dict.fromkeys(_LADDER, "number"),
     **dict.fromkeys(_TIMES, "time"),
@@ -52,7 +53,7 @@ def declared_type(kind: str | None) -> str | None:
     """The static type of a column of a DuckDB table, or None if there is none."""
     if kind is None:
         return None
-    name = "NUMERIC" if kind.startswith("DECIMAL") else kind
+    name = "NUMERIC" if kind.startswith("DECIMAL") else _ZONED.get(kind, kind)
     return name if name in (*_LADDER, *_TIMES, "VARCHAR", "BOOLEAN", "TIME") else None
 
 
