@@ -21,6 +21,7 @@ _TYPES: Final = {
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
     "TIME": pa.time64("us"),
 }
 _DECIMAL: Final = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")

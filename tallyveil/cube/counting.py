@@ -252,10 +252,18 @@ def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:
     key = f"tables.{table.name}.attributes.{attribute.name}"
     expression = read(attribute, column, _type(key, column, columns))
     if expression is None:
+        found, hint = _type(key, column, columns), "Cast it in a SELECT given as the table's from."
+        if attribute.sql_type.endswith("TIME ZONE") and found.startswith(("DATE", "TIMESTAMP")):
+            name = identifier(column)
+            time = f"{name}::timestamp" if found == "DATE" else name
+            hint = (
+                "Name the zone whose clocks it shows: from = '''SELECT * REPLACE"
+                f" ({time} AT TIME ZONE 'Europe/Berlin' AS {name}) FROM …'''. Or declare the range"
+                " without offsets."
+            )
         raise SourceError(
-            f"{key}: the column {column} is {_type(key, column, columns)}, which cannot be read "
-            f"as {attribute.sql_type}",
-            hint="Cast it in a SELECT given as the table's from.",
+            f"{key}: the column {column} is {found}, which cannot be read as {attribute.sql_type}",
+            hint=hint,
         )
     return expression
 

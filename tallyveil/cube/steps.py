@@ -6,6 +6,7 @@ halves of the last decimal that steps have. It is negative below the first step.
 
 - Timestamps: timestamps (in UTC where they have a zone); dates as their midnights; text YYYY-MM-DD,
   alone or before hh:mm or hh:mm:ss with any decimals, and with Z or an offset such as +01:00.
+- Timestamps with time zone: those; text with Z or an offset.
 - Times of day: times; those of timestamps without a zone; text hh:mm or hh:mm:ss.
 - Numbers: whole numbers and decimals exactly; text in decimal digits exactly, and text with an
   exponent as a double; doubles by the nearest step in double precision.
@@ -35,6 +36,7 @@ _WHOLE: Final = frozenset({
 _TEXT: Final = frozenset({"VARCHAR", "ENUM", "JSON", "UHUGEINT", "BIGNUM", '"NULL"'})
 _MOMENTS: Final = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_NANOSECONDS: Final = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -75,26 +77,30 @@ def _steps_of(attribute: Attribute) -> _Times | _Numbers:
         raise ValueError(f"attribute {attribute.name} has no steps")
     if isinstance(attribute.step, Decimal):
         return _Numbers(*attribute.ends, attribute.step)
-    if attribute.sql_type != "TIME":
-        return _Times(*attribute.ends, attribute.step)
-    low, high = (dt.datetime.combine(_EPOCH, end) for end in attribute.ends)
+    low, high = attribute.ends
+    if attribute.sql_type == "TIME":
+        low, high = (dt.datetime.combine(_EPOCH, end) for end in (low, high))
     return _Times(low, high, attribute.step)
 
 
 class _Times:
     def __init__(self, low: dt.datetime, high: dt.datetime, step: dt.timedelta) -> None:
+        self._zoned = low.tzinfo is not None
+        low, high = (end.replace(tzinfo=None) for end in (low, high))
         self._first, self.unit = (low - _EPOCH) // _MICROSECOND, step // _MICROSECOND
         self._below, self._above = low - step, high + step
 
     def of_moment(self, name: str, base: str) -> str | None:
         """Any two texts of one moment have one number, whatever the session's time zone."""
         low, high = f"{self._below}", f"{self._above}"
+        if self._zoned and base not in (_ZONED, "TIMESTAMPTZ_NS", *_TEXT):
+            return None
         if base in _MOMENTS:
             ends = (f"CAST(TIMESTAMP '{end}' AS {base})" for end in (low, high))
             return self._since(f"epoch_us(CAST({_moved(name, *ends)} AS TIMESTAMP))")
-        if base == "TIMESTAMP_NS":
+        if base in _NANOSECONDS:
             # Rounded down, also before 1970. DuckDB has no number for an infinity.
-            infinite = f"CASE WHEN {name} > TIMESTAMP_NS '2000-01-01' THEN 1 ELSE -1 END"
+            infinite = f"CASE WHEN {name} > {base} '2000-01-01' THEN 1 ELSE -1 END"
             number = f"coalesce(epoch_ns({name}), {infinite} * {2**63 - 1})"
             down = self._since(f"({number} // 1000 - CAST({number} % 1000 < 0 AS BIGINT))")
             return f"CASE WHEN {name} IS NOT NULL THEN {down} END"
@@ -110,12 +116,12 @@ class _Times:
         if base not in _TEXT:
             return None
         text = f"trim(CAST({name} AS VARCHAR), ' \t')"
-        plain = self.of_moment(f"TRY_CAST({text} AS TIMESTAMP)", "TIMESTAMP")
         zoned = self.of_moment(f"TRY_CAST({text} AS TIMESTAMPTZ)", _ZONED)
-        return (
-            f"CASE WHEN regexp_full_match({text}, '{_STAMP}') THEN {plain} "
-            f"WHEN regexp_full_match({text}, '{_OFFSET}') THEN {zoned} END"
-        )
+        cases = f"WHEN regexp_full_match({text}, '{_OFFSET}') THEN {zoned} END"
+        if self._zoned:
+            return f"CASE {cases}"
+        plain = self.of_moment(f"TRY_CAST({text} AS TIMESTAMP)", "TIMESTAMP")
+        return f"CASE WHEN regexp_full_match({text}, '{_STAMP}') THEN {plain} {cases}"
 
     def of_clock(self, name: str, base: str) -> str | None:
         if base == "TIME":

@@ -16,6 +16,7 @@ from tallyveil.policy.declaration import Declaration, conflict, mistaken, wrong
 from tallyveil.policy.domain import Attribute, Value
 from tallyveil.policy.mistakes import written
 from tallyveil.policy.steps import (
+    as_instant,
     decimal_type,
     decimals,
     is_time,
@@ -72,9 +73,12 @@ def _range_ends(value: Any) -> tuple[Any, Any]:
     """Check both ends of an inclusive range of numbers, days or times."""
     expected = "[lowest, highest], two whole numbers or two dates; or, with a step, two numbers of"
     expected += " at most 6 decimals, two timestamps, or two times of day, in whole seconds"
-    given = listed(value, expected)
-    if any(isinstance(v, dt.datetime | dt.time) and v.tzinfo is not None for v in given):
-        raise wrong(f"expected {expected}, without a zone: a column with a zone is read in UTC")
+    given = [as_instant(v) for v in listed(value, expected)]
+    if len({v.tzinfo is None for v in given if isinstance(v, dt.datetime)}) > 1:
+        raise wrong(
+            f"expected {expected}, both with an offset or neither: with one, such as"
+            " 2026-01-01 00:00:00Z, they are instants, which each session sees in its time zone"
+        )
     if len(given) == 2 and not all(is_integer(v) for v in given):
         given = [v if isinstance(v, dt.date | dt.time) else number_of(v) for v in given]
     kinds = {dt.date if _is_day(v) else type(v) for v in given}
@@ -313,7 +317,7 @@ def _sql_type(cells: Sequence[Value]) -> str:
         case str():
             return "VARCHAR"
         case dt.datetime():
-            return "TIMESTAMP"
+            return "TIMESTAMP" if cells[0].tzinfo is None else "TIMESTAMP WITH TIME ZONE"
         case dt.date():
             return "DATE"
         case dt.time():

@@ -62,7 +62,8 @@ class Attribute:
     ``prefix``: of a text, only so many characters are read.
 
     ``step`` is the distance of two cells of a range whose values are rounded to them when they are
-    read: what the source holds between two steps is no value of the table. With ``rounds``, a
+    read: what the source holds between two steps is no value of the table. Of times with a zone,
+    which are instants, the cells are in UTC. With ``rounds``, a
     predicate may compare the attribute with a constant between two steps.
 
     ``joined``: it is an axis of the table's cells, but an attribute of another table's row of the

@@ -19,13 +19,16 @@ from tallyveil.policy.domain import Step
 from tallyveil.policy.value_checks import MAX_CELLS, exact_number
 
 __all__ = [
-    "decimal_type", "decimals", "is_time", "number_of", "range_mistake", "step_of",
+    "as_instant", "decimal_type", "decimals", "is_time", "number_of", "range_mistake", "step_of",
     "stepped_cells",
 ]  # fmt: skip
 
 MAX_DECIMALS: Final = 6
 MAX_DIGITS: Final = 15  # of an end, in units of its last decimal; doubles tell these apart
 
+_ROUNDING: Final = (
+    "in a sum its rounding is far below the noise, whose scale is the largest value / epsilon"
+)
 _EXPECTED: Final = 'a number such as 0.01, or a text such as "15 minutes", "30 seconds", "1 hour"'
 _TEXT: Final = re.compile(r"([1-9][0-9]{0,5}) (second|minute|hour)s?")
 
@@ -55,9 +58,19 @@ def number_of(value: Any) -> Decimal | None:
     return found
 
 
+def as_instant(value: Any) -> Any:
+    """A timestamp with an offset in UTC; anything else unchanged, as one beyond Python's years."""
+    try:
+        zoned = isinstance(value, dt.datetime) and value.tzinfo is not None
+        return value.astimezone(dt.UTC) if zoned else value
+    except OverflowError:
+        return value
+
+
 def is_time(value: Any) -> bool:
-    """Whether it is a timestamp or a time of day, without a zone and whole seconds."""
-    return isinstance(value, dt.datetime | dt.time) and not (value.tzinfo or value.microsecond)
+    """Whether it is a timestamp, or a time of day without a zone, in whole seconds."""
+    timed = isinstance(value, dt.datetime) or (isinstance(value, dt.time) and not value.tzinfo)
+    return timed and not value.microsecond
 
 
 def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
@@ -69,7 +82,9 @@ def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
             return 'expected a step too, such as step = "15 minutes"'
         if isinstance(low, Decimal):
             return "expected two whole numbers or two dates; numbers with decimals need a step"
-        return _many((high - low).days + 1 if days else high - low + 1, "declare bins or a step")
+        if days:
+            return _many((high - low).days + 1, "declare fewer days")
+        return _many(high - low + 1, f"declare bins or a step; {_ROUNDING}")
     if days:
         return "expected no step: a range of dates has a cell for every day"
     if is_time(low) is not isinstance(step, dt.timedelta):
@@ -86,7 +101,8 @@ def range_mistake(ends: Sequence[Any], step: Step | None) -> str | None:
         last = stepped_cells(low, high, step)[-1] if steps < MAX_CELLS else None
         near = "" if last is None else f"; the last step is at {last}"
         return f"expected a range of whole steps{near}"
-    return _many(int(steps) + 1, "declare a larger step")
+    instead = f"; {_ROUNDING}" if isinstance(step, Decimal) else ""
+    return _many(int(steps) + 1, f"declare a larger step{instead}")
 
 
 def _many(cells: int, instead: str) -> str | None:

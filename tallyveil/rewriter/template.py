@@ -221,4 +221,5 @@ def _cautions(component: Component) -> Iterator[Caution]:
     for part in component.expressions:
         for column in part.find_all(exp.Column):
             if column.table == RECORD:
-                yield from cautions(column, domain[column.name], domain.table)
+                # What depends on the session's time zone is no hole, and had none before.
+                yield from cautions(column, domain[column.name], domain.table, "UTC")

@@ -72,6 +72,8 @@ def test_a_draft_knows_nothing_of_the_rows(folder: Path, kind: str) -> None:
         }
     assert attributes(text) == expected
     assert "# pid = { " in text
+    if not kind.endswith("csv"):
+        assert "# TIMESTAMP WITH TIME ZONE; ends with offsets, as 2026-01-01 00:00:00Z" in text
 
 
 def test_check_names_every_blank_and_the_filled_draft_answers(folder: Path) -> None:

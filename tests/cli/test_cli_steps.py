@@ -41,6 +41,30 @@ def test_check_warns_of_whole_numbers_over_decimals_from_the_types_alone(policy:
     assert "range 0.00 to 500.00 in steps of 0.01, 50,001 cells, DECIMAL(18,2) (rounded" in said
 
 
+def test_check_warns_of_instants_that_are_declared_without_a_zone(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as shop:
+        shop.execute("CREATE TABLE sale (sold TIMESTAMPTZ)")
+    ends = "[2026-01-01 00:00:00, 2026-01-01 23:00:00]"
+    text = f"""
+source.url = "shop.duckdb"
+[tables.sale]
+budget = {{ epsilon = 3.0 }}
+attributes.sold = {{ range = {ends}, step = "1 hour" }}
+"""
+    path = tmp_path / "policy.toml"
+    path.write_text(text)
+    said = typer.testing.CliRunner().invoke(app, ["check", str(path)]).stdout
+    (warning,) = [line for line in said.splitlines() if line.startswith("warning: ")]
+    wanted = "range = [2026-01-01 00:00:00Z, 2026-01-01 23:00:00Z]"
+    assert "it is read in UTC" in warning
+    assert wanted in warning
+    path.write_text(text.replace(f"range = {ends}", wanted))
+    said = typer.testing.CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "warning" not in said
+    assert "range 2026-01-01 00:00:00+00:00 to 2026-01-01 23:00:00+00:00 in steps of 1 hour" in said
+    assert "24 cells, TIMESTAMP WITH TIME ZONE (cut to the step before)" in said
+
+
 def test_a_copy_of_a_range_in_steps_is_refused_free(policy: Path, tmp_path: Path) -> None:
     out = str(tmp_path / "copy.parquet")
     price = "attributes.price = { range = [0, 500], step = 0.5, clamp = true, nullable = true }"

@@ -80,6 +80,12 @@ AXES: dict[str, Any] = {
     "far": {"range": WEEK, "clamp": True, "nullable": True},
     "moment": DATE,
     "zoned": DATE,
+    "instant": {
+        "column": "zoned",
+        "range": [dt.datetime(2025, 12, 31, 23, tzinfo=UTC), dt.datetime(2026, 1, 2, tzinfo=UTC)],
+        "step": "30 minutes",
+        "other": True,
+    },
     "digits": {"range": [0, 3], "clamp": True, "nullable": True},
     "binned": {"column": "digits", "bins": [-1, 0, 2, 3], "other": True, "nullable": True},
     "truth": {"values": [True, False], "nullable": True},

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from tallyveil.cube import load_cubes
+from tallyveil.errors import SourceError
 from tallyveil.policy import Attribute
 
 T = dt.datetime
@@ -190,6 +191,10 @@ STAMPED: dict[str, tuple[str, list[str]]] = {
     "nanoseconds": ("TIMESTAMP_NS", [*(m for m in MOMENTS if m < "9"), *OLD, *OUTSIDE]),
     "date": ("DATE", ["2026-01-01", "2025-12-31", "2026-01-03", *OUTSIDE, "5000000-01-01"]),
     "zone": ("TIMESTAMP WITH TIME ZONE", [*(m + "+00" for m in MOMENTS if ":" in m)]),
+    "zone in nanoseconds": (
+        "TIMESTAMPTZ_NS",
+        [*(m + "+00" for m in [*MOMENTS, *OLD] if ":" in m and m < "9"), *OUTSIDE],
+    ),
     "text": ("VARCHAR", MOMENT_TEXTS),
 }
 
@@ -211,6 +216,60 @@ def test_times_go_to_the_step_before_them(
         cells = [cell_of(attribute, row, text=stored == "text") for row in [None, *rows]]
         expected = [cells.count(cell) for cell in range(attribute.size)]
         assert counts(load_cubes(policy, database, key=b"key")["t"]) == expected, axis
+
+
+ZONED_AXES = [
+    {**axis, "range": [end.replace(tzinfo=dt.UTC) for end in axis["range"]]} for axis in TIME_AXES
+]
+
+
+@pytest.mark.parametrize("stored", ["zone", "zone in nanoseconds", "text"])
+def test_instants_go_to_the_step_before_them(
+    stored: str,
+    database: duckdb.DuckDBPyConnection,
+    counts: Callable[..., list[int]],
+    make_policy: Callable[..., Any],
+) -> None:
+    """A text without an offset is no instant. Offsets of the ends do not matter."""
+    kind, rows = STAMPED[stored]
+    if stored == "text":
+        rows = [*rows, "2026-01-01 05:45:00+05:30", "2026-01-01 00:15", "2026-01-01 00:15 UTC"]
+    database.execute(f"CREATE TABLE t (v {kind})")
+    database.execute("INSERT INTO t SELECT unnest(?::VARCHAR[])", [[None, *rows]])
+    database.execute("SET TimeZone = 'America/New_York'")
+    for axis in ZONED_AXES:
+        attribute = make_policy({"a": {**axis, "column": "v"}}).tables["t"].domain["a"]
+        text = stored == "text"
+        read = [
+            row if not text or row.endswith("Z") or re.search(":.*[+-]", row) else "no instant"
+            for row in rows
+        ]
+        cells = [cell_of(attribute, row, text=text) for row in [None, *read]]
+        expected = [cells.count(cell) for cell in range(attribute.size)]
+        for hours in (0, -5):
+            east = dt.timezone(dt.timedelta(hours=hours))
+            ends = [end.astimezone(east) for end in axis["range"]]
+            policy = make_policy({"a": {**axis, "range": ends, "column": "v"}})
+            assert policy.tables["t"].domain["a"] == attribute
+            assert counts(load_cubes(policy, database, key=b"key")["t"]) == expected, axis
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NS", "DATE"])
+def test_a_column_without_instants_is_refused_with_what_to_write(
+    kind: str,
+    database: duckdb.DuckDBPyConnection,
+    counts: Callable[..., list[int]],
+    make_policy: Callable[..., Any],
+) -> None:
+    database.execute(f"CREATE TABLE t AS SELECT CAST(TIMESTAMP '2026-01-02' AS {kind}) AS \"At\"")
+    axis = {**ZONED_AXES[0], "column": "At"}
+    with pytest.raises(SourceError, match="TIMESTAMP WITH TIME ZONE") as caught:
+        load_cubes(make_policy({"a": axis}), database, key=b"key")
+    found = re.search("from = '''(.*) FROM …'''", caught.value.hint or "")
+    assert found is not None
+    policy = make_policy({"a": axis}, **{"from": f"{found[1]} FROM t"})
+    place = policy.tables["t"].domain["a"].cells.index(T(2026, 1, 1, 23, tzinfo=dt.UTC))
+    assert counts(load_cubes(policy, database, key=b"key")["t"])[place] == 1
 
 
 def test_a_nanosecond_before_a_step_belongs_to_the_one_before(

@@ -79,13 +79,15 @@ def houses(source: duckdb.DuckDBPyConnection, base: Path) -> Iterator[Callable[.
             analysts: Any = None,
             passwords: Any = None,
             tls: Tls | None = None,
+            public: Any = None,
             **table: Any,
         ) -> House:
             declared = {"from": "people", "budget": {"epsilon": 3.0}, "attributes": attributes}
             keys = {"tables": {"person": declared | table}, "defaults": {"epsilon": epsilon}}
             shares = {"analysts": analysts} if analysts else {}
+            tables = {"public": public} if public else {}
             gate = running.enter_context(
-                closing(Gate(parse_policy(keys | shares, base=base), source))
+                closing(Gate(parse_policy(keys | shares | tables, base=base), source))
             )
             auth = Trust() if passwords is None else with_passwords(passwords)
             server = Server(gate.session, port=0, auth=auth, tls=tls)

@@ -80,7 +80,9 @@ def _by_type(table: SourceTable, column: SourceColumn, *, text_only: bool) -> De
     if base == "DATE":
         return Declared(of_range(low, high) | {"other": True}, remark)
     if base.startswith("TIMESTAMP"):
-        return Declared(_by_hour(low, high) | {"other": True}, remark)
+        zone = dt.UTC if base.startswith(("TIMESTAMP WITH", "TIMESTAMPTZ")) else None
+        remark += "; ends with offsets, as 2026-01-01 00:00:00Z" if zone else ""
+        return Declared(_by_hour(low, high, zone) | {"other": True}, remark)
     if base == "BOOLEAN":
         return Declared({"values": [True, False], "other": True}, remark)
     if base in ("VARCHAR", "ENUM"):
@@ -107,11 +109,13 @@ def of_range(low: Any, high: Any) -> dict[str, Any]:
     return {"range": [low, high]}
 
 
-def _by_hour(low: dt.date | None, high: dt.date | None) -> dict[str, Any]:
+def _by_hour(low: dt.date | None, high: dt.date | None, zone: dt.tzinfo | None) -> dict[str, Any]:
     """Keys of a range in hours, from the first hour of a day to the last one of another."""
     ends = []
     if low is not None and high is not None:
-        ends = [dt.datetime.combine(low, dt.time()), dt.datetime.combine(high, dt.time(23))]
+        ends = [
+            dt.datetime.combine(day, dt.time(hour), zone) for day, hour in ((low, 0), (high, 23))
+        ]
     return {"range": ends, "step": "1 hour"}
 
 

@@ -42,6 +42,9 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"-?(?=[0-9.]{1,16}$)[0-9]+(\.[0-9]+)?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
+_INSTANT: Final = re.compile(
+    rf"{_DAY.pattern} [0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}})?[+-](0[0-9]|1[0-4])(:[0-5][0-9])?(:00)?"
+)
 
 _DAYS: Final = re.compile(r"[0-9]{1,6}")
 _SIGNS: Final[Mapping[type[exp.Expr], int]] = {exp.Add: 1, exp.Sub: -1}
@@ -233,6 +236,17 @@ def _timestamp(text: str, target: Any, quoted: bool) -> Any:
         return _UNREAD
 
 
+def _instant(text: str, target: Any, quoted: bool) -> Any:
+    """Skip a time without an offset: what it means depends on the session."""
+    own = target in (None, exp.DType.TIMESTAMPTZ)
+    if not quoted or not own or not _INSTANT.fullmatch(text):
+        return _UNREAD
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return _UNREAD
+
+
 def _decimal(text: str, target: Any, quoted: bool) -> Any:
     plain = target is None and not quoted and _NUMBER.fullmatch(text)
     return Decimal(text) if plain else _UNREAD
@@ -249,5 +263,6 @@ _READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = {
     "VARCHAR": _text,
     "DATE": _date,
     "TIMESTAMP": _timestamp,
+    "TIMESTAMP WITH TIME ZONE": _instant,
     "DECIMAL": _decimal,
 }

@@ -66,7 +66,7 @@ def check_cells(column: exp.Expr, attribute: Attribute, constant: Constant, zone
     elif attribute.prefix is not None:
         visit([column], lambda node: check_prefix(node, attribute, constant))
     elif attribute.step is not None:
-        visit([column], lambda node: check_steps(node, attribute, constant))
+        visit([column], lambda node: check_steps(node, attribute, constant, zone))
     elif attribute.truncates:
         visit([column], lambda node: _check_days(node, attribute, constant, zone))
 

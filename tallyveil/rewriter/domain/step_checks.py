@@ -11,6 +11,7 @@ text that is known by its first characters is not compared with a longer one.
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from tallyveil.rewriter.sql.nodes import call, position
 
 __all__ = ["check_prefix", "check_steps", "neighbours"]
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def check_prefix(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
@@ -43,10 +44,10 @@ def check_prefix(column: exp.Expr, attribute: Attribute, constant: Constant) -> 
             _check_length(attribute, other, text.replace("%", "") if pattern else text)
 
 
-def check_steps(column: exp.Expr, attribute: Attribute, constant: Constant) -> None:
+def check_steps(column: exp.Expr, attribute: Attribute, constant: Constant, zone: str) -> None:
     for _, other in comparisons(column) or ():
         if compares_with_constant(other):
-            _check_step(attribute, other, constant(_asked_of_step(attribute, other)))
+            _check_step(attribute, other, constant(_asked_of_step(attribute, other)), zone)
 
 
 def _asked_of_step(attribute: Attribute, other: exp.Expr) -> exp.Expr:
@@ -57,10 +58,10 @@ def _asked_of_step(attribute: Attribute, other: exp.Expr) -> exp.Expr:
     return call("epoch_us", exp.cast(other.copy(), attribute.sql_type))
 
 
-def _check_step(attribute: Attribute, other: exp.Expr, value: Any) -> None:
+def _check_step(attribute: Attribute, other: exp.Expr, value: Any, zone: str) -> None:
     """Raise BinCut if the constant ``other``, whose ``value`` is as `_asked_of_step`, lies between
     two steps."""
-    found = neighbours(attribute, value)
+    found = neighbours(attribute, value, zone)
     decimal_text = isinstance(attribute.step, Decimal) and other.unnest().is_string
     # DuckDB would round the text of a number to the step's digits, and not compare it as it is.
     if found is None or (attribute.rounds and not decimal_text):
@@ -101,9 +102,9 @@ def _check_length(attribute: Attribute, other: exp.Expr, text: str) -> None:
     )
 
 
-def neighbours(attribute: Attribute, value: Any) -> tuple[str, str] | None:
-    """The steps below and above a value, as SQL writes them; None for a step, and for a value that
-    is beyond all that is counted at a step."""
+def neighbours(attribute: Attribute, value: Any, zone: str) -> tuple[str, str] | None:
+    """The steps below and above a value, as SQL writes them, instants in the zone; None for a step,
+    and for a value that is beyond all that is counted at a step."""
     if value is None or attribute.step is None or attribute.ends is None:
         return None
     if isinstance(attribute.step, Decimal):
@@ -117,7 +118,10 @@ def neighbours(attribute: Attribute, value: Any) -> tuple[str, str] | None:
     below, above = (_EPOCH + dt.timedelta(microseconds=value - past + more) for more in (0, step))
     if attribute.sql_type == "TIME":
         return f"'{below.time()}'", f"'{above.time()}'"
-    return f"'{below}'", f"'{above}'"
+    if attribute.sql_type == "TIMESTAMP":
+        return f"'{below.replace(tzinfo=None)}'", f"'{above.replace(tzinfo=None)}'"
+    own = zoneinfo.ZoneInfo(zone)
+    return f"'{below.astimezone(own)}'", f"'{above.astimezone(own)}'"
 
 
 def _near_number(step: Decimal, ends: tuple[Any, Any], value: Any) -> tuple[str, str] | None:
@@ -133,4 +137,5 @@ def _near_number(step: Decimal, ends: tuple[Any, Any], value: Any) -> tuple[str,
 
 def _microseconds(time: dt.datetime | dt.time) -> int:
     moment = dt.datetime.combine(_EPOCH, time) if isinstance(time, dt.time) else time
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return (moment - _EPOCH) // dt.timedelta(microseconds=1)

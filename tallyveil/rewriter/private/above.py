@@ -55,7 +55,7 @@ def check_above(
             check_cells(top, attribute, constant, zone)
             if len(origins) == 1 and len(found) < MAX_CAUTIONS:
                 found += cautions(
-                    top, attribute, domain.table, lambda node: bound.of(node).constants
+                    top, attribute, domain.table, zone, lambda node: bound.of(node).constants
                 )
     return tuple(dict.fromkeys(found))
 

@@ -77,13 +77,13 @@ def read_block(
     own = [node for node in nodes if isinstance(node, exp.Column)]
     used = {int(column.name[1:]) for column in own if column.table == UNION}
     source = DomainSource(records.branches, sorted(used))
-    constants = _constants(records, bound)
+    constants, zone = _constants(records, bound), from_clause.time_zone
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
-        check_cells(column, attribute, constant, from_clause.time_zone)
+        check_cells(column, attribute, constant, zone)
         if len(found) < MAX_CAUTIONS:
-            found += cautions(column, attribute, records.domain.table, constants)
+            found += cautions(column, attribute, records.domain.table, zone, constants)
     deadline.check()
     conditions = [where.this] if where else []
     if len(records.branches) == 1:

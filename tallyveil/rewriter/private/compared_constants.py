@@ -11,24 +11,27 @@ from sqlglot import exp
 
 from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.sql.literals import WrittenConstant, as_written
+from tallyveil.rewriter.sql.time_zones import instant_of
 
 __all__ = ["NO_CONSTANT", "as_compared", "as_instant"]
 
 NO_CONSTANT: Final = object()
 
+_ZONED: Final = exp.DType.TIMESTAMPTZ
 _DAYS_AND_TIMES: Final = (
     exp.DType.DATE,
     exp.DType.TIMESTAMP,
     exp.DType.TIMESTAMPNTZ,
-    exp.DType.TIMESTAMPTZ,
+    _ZONED,
 )
 
 
-def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
+def as_compared(node: exp.Expr, attribute: Attribute, zone: str) -> Any:
     """Return the constant as a value of the attribute's type; ``NO_CONSTANT`` for NULL and if it
     takes DuckDB to convert it.
 
-    A constant compared with a day keeps its time: a day equals a timestamp at midnight only.
+    A constant compared with a day keeps its time: a day equals a timestamp at midnight only. One
+    compared with an instant is in the session's time ``zone``, if it has none of its own.
     """
     found = as_written(node)
     if found is None or found.value is None:
@@ -45,14 +48,24 @@ def as_compared(node: exp.Expr, attribute: Attribute) -> Any:
             case "TIMESTAMP":
                 instant = _instant(found, timed=True)
                 return NO_CONSTANT if instant is None or instant.tzinfo is not None else instant
+            case "TIMESTAMP WITH TIME ZONE":
+                return _zoned(found, zone)
             case "TIME":
                 return _clock(found)
         if isinstance(value, bool):
             return NO_CONSTANT
         number = float(value) if attribute.sql_type == "DOUBLE" else Decimal(value)
-    except (ValueError, InvalidOperation):
+    except (ValueError, OverflowError, InvalidOperation):
         return NO_CONSTANT
     return NO_CONSTANT if math.isnan(number) else number
+
+
+def _zoned(found: WrittenConstant, zone: str) -> Any:
+    plain = found._replace(casts=tuple(c for c in found.casts if c.this is not _ZONED))
+    moment = _instant(plain, timed=True)
+    if moment is None or len(found.casts) > 1:
+        return NO_CONSTANT
+    return moment if moment.tzinfo is not None else instant_of(moment, zone)
 
 
 def _clock(found: WrittenConstant) -> Any:
@@ -73,7 +86,7 @@ def _instant(found: WrittenConstant, timed: bool) -> dt.datetime | None:
     if not found.casts:
         return instant if timed else _midnight(instant)
     for kind in (cast.this for cast in found.casts):
-        zoned = kind is exp.DType.TIMESTAMPTZ and instant.tzinfo is not None
+        zoned = kind is _ZONED and instant.tzinfo is not None
         if zoned or kind not in _DAYS_AND_TIMES:
             return None
         instant = _midnight(instant) if kind is exp.DType.DATE else instant.replace(tzinfo=None)

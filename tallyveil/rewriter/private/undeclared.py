@@ -43,11 +43,13 @@ def cautions(
     column: exp.Expr,
     attribute: Attribute,
     table: str,
+    zone: str,
     constants: Callable[[exp.Expr], Sequence[exp.Expr]] = lambda node: [node],
 ) -> Iterator[Caution]:
     """Yield cautions about the predicate around a column; none if a declared value meets it.
 
-    ``constants`` gives the constants that an expression stands for, such as a column of VALUES.
+    ``zone`` is the session's; ``constants`` gives the constants that an expression stands for, such
+    as a column of VALUES.
     """
     child, parent = standing_in(column)
     found = comparisons(column) or []
@@ -57,11 +59,11 @@ def cautions(
     alike: list[tuple[exp.Expr, Any]] = []
     for operator, other in found:
         for node in _listed(other, constants):
-            value = as_compared(node, attribute)
+            value = as_compared(node, attribute, zone)
             if value is NO_CONSTANT:
                 continue
             if attribute.rounds:
-                yield from _between_steps(node, value, attribute, table)
+                yield from _between_steps(node, value, attribute, table, zone)
             if operator in _ORDERS:
                 if _meets_nothing(operator, value, attribute):
                     meant = COMPARISONS[operator].opposite if negated else operator
@@ -144,9 +146,9 @@ def _caution(
 
 
 def _between_steps(
-    node: exp.Expr, value: Any, attribute: Attribute, table: str
+    node: exp.Expr, value: Any, attribute: Attribute, table: str, zone: str
 ) -> Iterator[Caution]:
-    found = neighbours(attribute, value)
+    found = neighbours(attribute, value, zone)
     if found is not None:
         message = (
             f"{_written(value)} is between two steps of {attribute.name}, {{}} and {{}}: it is"
