@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -251,7 +252,10 @@ def _executed(
     """The result of a statement that reads rows. Ctrl-C ends it, which DuckDB would not notice."""
     work, ended = partial(connection.execute, sql, parameters), Event()
     try:
-        return in_thread("tallyveil-reading", work, then=ended.set).result()
+        result = in_thread("tallyveil-reading", work, then=ended.set)
+        while not wait([result], timeout=_PAUSE).done:
+            pass  # a signal just before a wait without an end would not wake it
+        return result.result()
     except KeyboardInterrupt:
         for _ in range(_TRIES):  # an interrupt before the statement has begun is lost
             connection.interrupt()
