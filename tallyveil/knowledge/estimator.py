@@ -8,7 +8,7 @@ until they fit. All parts share the work allowed for one statement.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -36,6 +36,7 @@ _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # entries of one of several systems: few larger ones would be solved
 _EACH: Final = 30_000  # entries for each row: more narrow nothing by 0.1 % (`bench.sessions`)
 _NARROW: Final = 4  # choices of columns over few attributes to try if all are too much work
+_HALVES: Final = 3  # how often the columns are halved if all are too much work
 _SHARED: Final = 4  # a statement's columns share this many times the work of one system
 
 
@@ -187,8 +188,13 @@ class Estimator:
             return found
         most, best, empty = share.work // COLUMN, found, _zero_rows(columns)
         narrow = self._state.relevance.narrow(columns, found.seen, most)
+        halves = _HALVES if found.given_up else 0
+        fewer: Iterator[Sequence[int]] = itertools.chain(
+            itertools.islice(narrow, _NARROW),
+            (used[: len(used) >> n] for n in range(1, halves + 1)),
+        )
         solved = frozenset() if found.given_up else frozenset(used)
-        for numbers in filter(None, itertools.islice(narrow, _NARROW)):
+        for numbers in filter(None, fewer):
             deadline.check()
             if solved.issuperset(numbers):  # then they determine no more rows
                 continue
