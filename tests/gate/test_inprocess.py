@@ -416,7 +416,6 @@ _STEPS = [
     ("decision", "_settle"),
     ("decision.control", "state"),
     ("decision.control", "refusal"),
-    ("decision.by_invariants", "charged"),
     ("decision.accountant", "price"),
     ("decision", "_buy"),
     ("decision.accountant", "sell"),
