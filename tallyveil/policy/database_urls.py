@@ -41,6 +41,10 @@ def _postgresql(url: str) -> str | None:
     return f"postgresql://?{'&'.join(f'{name}={value}' for name, value in place.items())}"
 
 
+_OPTION: Final = re.compile(
+    rf"{SECRET.pattern}|(^|[._-])(jwt|pat|sas|sig|key|header)([._-]|$)", re.IGNORECASE
+)
+"""What the name of an option has in it whose value is a secret."""
 _USER: Final = re.compile(r"^([^/@]*//)?[^/@]*@")
 _HELD: Final = re.compile(
     rf":[^/@]*@|(?:{SECRET.pattern})[^=&]*=|//[^:/@\[]*:(?!\d+(?:[,/?]|$))[^/@]", re.IGNORECASE
@@ -58,10 +62,10 @@ def adbc_url(url: str) -> AdbcUrl | None:
     driver, _, query = url.partition("://")[2].partition("?")
     pairs = [pair.partition("=") for pair in query.split("&") if query]
     options = {name: value.replace("%26", "&") for name, _, value in pairs if name and value}
-    if len(options) < len(pairs) or not (driver or "profile" in options):
+    if len(options) < len(pairs) or not (driver or "profile" in options) or {*"#="} & {*driver}:
         return None
     for name, value in options.items():
-        if not value.startswith("$") and (SECRET.search(name) or _HELD.search(value)):
+        if not value.startswith("$") and (_OPTION.search(name) or _HELD.search(value)):
             return None
     return AdbcUrl(driver, options)
 
@@ -72,7 +76,7 @@ def _adbc(url: str) -> str | None:
     if found is None:
         return None
     named = sorted(found.options.items())
-    kept = [(n, _USER.sub(r"\1", v)) for n, v in named if n != "username" and not SECRET.search(n)]
+    kept = [(n, _USER.sub(r"\1", v)) for n, v in named if n != "username" and not _OPTION.search(n)]
     return f"adbc://{found.driver}?{'&'.join(f'{name}={value}' for name, value in kept)}"
 
 

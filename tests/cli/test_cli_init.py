@@ -113,7 +113,7 @@ CREATE TABLE "My ""T" (
     state VARCHAR CHECK (state IN ('AL', 'WY')), born DATE, price DECIMAL(8, 2),
     customer INTEGER REFERENCES customer (id), email VARCHAR UNIQUE, "A B" BIGINT, a_b BIGINT,
     level INTEGER CHECK (level >= 1 AND level <= 5),
-    huge INTEGER CHECK (huge BETWEEN 0 AND 9999999),
+    opened TIME, huge INTEGER CHECK (huge BETWEEN 0 AND 9999999),
     CHECK ("Größe" BETWEEN -10 AND 300), CHECK (born >= DATE '1900-01-01'), CHECK (price > 0),
     CHECK (born <= DATE '2024-12-31'), PRIMARY KEY (a, b)
 );
@@ -138,6 +138,7 @@ def test_labels_checks_and_keys_are_used(folder: Path) -> None:
         "a_b": {"range": [], "clamp": True, "nullable": True, "column": "A B"},
         "a_b_2": {"range": [], "clamp": True, "nullable": True, "column": "a_b"},
         "level": {"range": [1, 5], "clamp": True, "nullable": True},
+        "opened": {"range": [], "step": "1 hour", "other": True},
         "huge": {"bins": [*range(0, 10_000_001, 1_000_000)], "clamp": True, "nullable": True},
     }
     for column, why in (
@@ -150,6 +151,7 @@ def test_labels_checks_and_keys_are_used(folder: Path) -> None:
     for table in ("customer", "show", "my_t", "bed"):
         filled = text.replace("privacy_unit = { }", 'privacy_unit = "row"')
         filled = filled.replace("budget = { }", "budget = { epsilon = 1 }")
+        filled = filled.replace('range = [], step = "1', 'range = [06:00:00, 21:00:00], step = "1')
         filled = filled.replace("range = []", "range = [0, 1]").replace(
             "bins = []", "bins = [0, 1]"
         )
@@ -185,6 +187,9 @@ def test_postgresql_is_drafted_as_duckdb_is(folder: Path, postgres_uri: str) -> 
         assert view["attributes"] == {"state": {"values": [], "other": True, "nullable": True}}
         missing = shell("init", url, "--table", "bad", "--output", "no.toml")
         assert "the source has no table bad" in missing.stderr
+        secret = url.replace("@/", ":hunter2@/")
+        assert shell("init", secret, "--output", "secret.toml").exit_code == 0
+        assert "hunter2" not in Path("secret.toml").read_text()
     finally:
         with psycopg.connect(postgres_uri, autocommit=True) as server:
             server.execute("DROP DATABASE house WITH (FORCE)")

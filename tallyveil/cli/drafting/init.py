@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tallyveil.policy.value_checks import PolicyPlace
 __all__ = ["init"]
 
 _YAML = (".yaml", ".yml")
+_PASSWORD = re.compile(r"(?<=//)([^:/@?]*):[^/@]*(?=@)")
 _FILL = (
     "Everything in this file is public. Fill in what is left blank, [] or { }, by what you know of",
     "such data, and never by looking at these rows. tallyveil check names what is missing.",
@@ -74,6 +76,9 @@ def init(
     if len(drafts) > 1:
         opening.append("Delete the tables that nobody shall ask about. Budgets of tables add up.")
     url = source if source is None or "://" in source else _relative(source, target)
+    if url is not None and (kept := _PASSWORD.sub(r"\1", url)) != url:
+        url = kept
+        opening.append("The password is left out: PGPASSWORD or a password file gives it.")
     text, tables_count, attributes, blanks = draft(opening, url, drafts, text_only=text_only)
     _write(target, text, force=force)
     return Output(

@@ -30,6 +30,7 @@ from tallyveil.quoting import identifier
 
 __all__ = ["ADBC"]
 
+_SHORT: Final = 3  # characters of a value that is no secret by itself
 _QUOTES: Final = ('"', "`")
 _SNAPSHOT: Final = (
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -57,7 +58,11 @@ class _Adbc(StreamedSource):
         self._quote, self._dynamic = "", False
         url = adbc_url(file.url) or AdbcUrl("", {})
         options = {name: _value(value, name, file.key) for name, value in url.options.items()}
-        self._secrets = [options[n] for n, v in url.options.items() if v != options[n] != ""]
+        self._secrets = [
+            options[n]
+            for n, v in url.options.items()
+            if options[n] and (v != options[n] or (n != "uri" and len(v) > _SHORT))
+        ]
         self._connection = self._connected(file, url.driver, options)
         with suppress(self._dbapi.Error):
             self._dynamic = self._connection.adbc_get_info().get("vendor_name") == "SQLite"
