@@ -101,7 +101,8 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
     follower = noise.follower(index)
     if follower is None:
         scale = _scale(table, index, request, forecast)
-        return f"{scale}, {_expected(noise, column, noise.scales[index], confidence)}"
+        bought = _bought(table, index, request, forecast)
+        return f"{scale}, {_expected(noise, column, bought, confidence)}"
     better = "" if follower.alike else " or better"
     leader = noise.scales[follower.of]
     expected = _expected(noise, column, leader, confidence, follower.times)
@@ -110,13 +111,22 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
 
 def _scale(table: str, index: int, request: Request, forecast: Forecast) -> str:
     """The scale at which rows of a column would be bought, and the scale without other answers."""
-    alone = forecast.noise[table].scales[index]
+    alone = _bought(table, index, request, forecast)
     bought = forecast.scales.get(table, {}).get(index, alone)
     unit = float(request.workloads[table].columns[index].multiplier)
     if request.target.half_width is None or bought <= alone:
         return f"scale {number(unit * alone)}"
     without = "if drawn independently" if table in forecast.spreads else "by itself"
     return f"scale {number(unit * bought)} ({number(unit * alone)} {without})"
+
+
+def _bought(table: str, index: int, request: Request, forecast: Forecast) -> float:
+    """The scale of the rows that are bought, which share the cost with no others; for a half-width
+    that which meets it without other answers."""
+    alone = forecast.noise[table].scales[index]
+    if request.target.half_width is not None:
+        return alone
+    return min(alone, forecast.scales.get(table, {}).get(index, alone))
 
 
 def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:

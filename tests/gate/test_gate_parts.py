@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,23 @@ def test_little_budget_is_refused_without_a_charge(connect: Connect) -> None:
     with pytest.raises(tallyveil.Error, match="it costs epsilon 1"):
         ask(connection, NESTED)
     assert spent(connection) == 0
+
+
+def test_explain_shows_the_interval_of_the_rows_that_are_bought(tmp_path: Path) -> None:
+    """Rows that are exact leave their share of the cost to the others."""
+    source = duckdb.connect()
+    source.execute("CREATE TABLE t AS SELECT i % 3 AS g, i % 11 AS v FROM range(900) t(i)")
+    table = {
+        "neighbours": "replace",
+        "budget": {"epsilon": 100},
+        "attributes": {"g": {"range": [0, 2]}, "v": {"range": [0, 10]}},
+        "invariants": [{"sql": "SELECT g, count(*) FROM t GROUP BY g"}],
+    }
+    policy = tallyveil.parse_policy(
+        {"tables": {"t": table}, "defaults": {"epsilon": 1}}, base=tmp_path
+    )
+    with tallyveil.connect(policy, source=source) as connection:
+        sql = "SELECT g, sum(v), dp_interval_high(sum(v)) - sum(v), count(*) FROM t GROUP BY g"
+        lines = connection.explain(sql)
+        (shown,) = re.findall(r"aggregate 1: .* interval ±(\d+)", lines)
+        assert {half for _, _, half, _ in connection.execute(sql).fetchall()} == {int(shown)}
