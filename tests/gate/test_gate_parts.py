@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import tallyveil
+from tallyveil.errors import BudgetExceeded
 from tallyveil.gate import Gate
 from tallyveil.inference import DiscreteLaplaceLaw
 from tests.gate.asking import Connect, ask, spent
@@ -250,3 +251,24 @@ def test_explain_shows_the_interval_of_the_rows_that_are_bought(tmp_path: Path) 
         lines = connection.explain(sql)
         (shown,) = re.findall(r"aggregate 1: .* interval ±(\d+)", lines)
         assert {half for _, _, half, _ in connection.execute(sql).fetchall()} == {int(shown)}
+
+
+def test_a_refusal_names_the_interval_that_the_rest_of_the_budget_buys(tmp_path: Path) -> None:
+    """Of the rows that are not known better already, which share its cost with no others."""
+    source = duckdb.connect()
+    source.execute("CREATE TABLE t AS SELECT i % 3 AS g, i % 11 AS v FROM range(900) t(i)")
+    attributes = {"g": {"range": [0, 2]}, "v": {"range": [0, 10]}}
+    table = {"budget": {"epsilon": 1}, "attributes": attributes}
+    policy = tallyveil.parse_policy(
+        {"tables": {"t": table}, "defaults": {"epsilon": 0.5}}, base=tmp_path
+    )
+    sql = "SELECT g, sum(v), dp_interval_high(sum(v)) - sum(v), count(*) FROM t GROUP BY g"
+    with tallyveil.connect(policy, source=source) as connection:
+        connection.execute("SELECT g, count(*) FROM t GROUP BY g").fetchall()
+        connection.execute("SET dp.epsilon = 3")
+        with pytest.raises(BudgetExceeded) as caught:
+            connection.execute(sql)
+        told = re.match(r"SET dp\.epsilon to at most (\S+), which buys ±(\d+)", caught.value.hint)
+        assert told is not None, caught.value.hint
+        connection.execute(f"SET dp.epsilon = {told[1]}")
+        assert {half for _, _, half, _ in connection.execute(sql).fetchall()} == {int(told[2])}

@@ -22,7 +22,7 @@ recorded anything since the control examined it; otherwise the decision starts a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
@@ -30,14 +30,14 @@ from typing import Final, TypeVar
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, LedgerAdvanced, Quote, Seen
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded
+from tallyveil.errors import BudgetExceeded, TallyveilError
 from tallyveil.gate.deciding.best_offer import decide, wanted
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.cost_messages import charge_explained, unanswered
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.other_processes import OtherProcesses
 from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
-from tallyveil.gate.deciding.refusal import what_remains
+from tallyveil.gate.deciding.refusal import rest, what_remains
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.reservations import Reservations
 from tallyveil.gate.strategies.conditioned import noise_of, spread
@@ -313,12 +313,15 @@ class Decision:
     ) -> str:
         quote = self._quote(request, offers)
         table = None if quote.refused is None else quote.refused.table
-        charged = (offer.asked.workload for offer in offers)
-        part = next((workload for workload in charged if workload.table == table), None)
         found, _ = self._decide(replace(request, source="history"), wanted)
         known = {table: one.asked_of(one.rows) for table, one in found.items()}
-        choice = None if part is None else self.limits[part.table].choice
-        return what_remains(error, request, known, choice, wanted, part)
+        affordable = None
+        if table is not None and error.remaining > 0:
+            less = rest(error, request)
+            with suppress(TallyveilError):  # too little remains for any noise
+                _, instead = self._decide(less, self._wanted(less))
+                affordable = next((one for one in instead if one.table == table), None)
+        return what_remains(error, request, known, wanted, affordable)
 
 
 def _releasing(offer: Offer) -> Releasing:

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
-from tallyveil.errors import BudgetExceeded, TallyveilError
-from tallyveil.gate.deciding.choice import Choice
+from tallyveil.errors import BudgetExceeded
 from tallyveil.gate.deciding.cost_messages import percent
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
+from tallyveil.gate.strategies.offer import Offer
 from tallyveil.knowledge import Answers, Rows
 from tallyveil.mechanisms import law_of
 from tallyveil.mechanisms.units import nearest_units, text_down
 from tallyveil.rewriter import Workload
 
-__all__ = ["different_rows", "what_remains", "widest"]
+__all__ = ["different_rows", "rest", "what_remains", "widest"]
 
 
 def what_remains(
     error: BudgetExceeded,
     request: Request,
     found: Mapping[str, Rows],
-    choice: Choice | None,
     wanted: Mapping[str, Noise],
-    refused: Workload | None,
+    affordable: Offer | None,
 ) -> str:
-    """The hint of a refusal: how precisely the rest of the budget and history would answer."""
+    """The hint of a refusal: how precisely the rest of the budget and history would answer.
+    ``affordable`` is what would be bought at the rest of the budget."""
     at = percent(request.target.confidence)
     parts = []
     if error.remaining > 0:
-        half = None
-        if refused is not None and choice is not None:
-            noise = wanted[refused.table]
-            half = _affordable(error, request.target.confidence, choice, noise, refused)
+        half = None if affordable is None else _bought(affordable, request.target.confidence)
         buys = "" if half is None else f", which buys ±{float(half):.6g} {at}"
         most = text_down(nearest_units(error.remaining), 12)
         parts.append(f"SET dp.{error.unit} to at most {most}{buys}")
@@ -72,28 +70,21 @@ def widest(
     return max(halves, default=None)
 
 
-def _affordable(
-    error: BudgetExceeded, confidence: Fraction, choice: Choice, noise: Noise, part: Workload
-) -> Fraction | None:
-    """The half-width that the remaining budget can pay for; None if that depends on the answer, or
-    too little remains for any noise."""
-    if noise.mechanism.needs_range:
+def rest(error: BudgetExceeded, request: Request) -> Request:
+    """The request, at the cost that the budget has left."""
+    left = Fraction(error.remaining)
+    epsilon, rho = (left, None) if error.unit == "epsilon" else (None, left)
+    return replace(request, target=Target(epsilon, rho, None, request.target.confidence))
+
+
+def _bought(offer: Offer, confidence: Fraction) -> Fraction | None:
+    """The half-width of the widest row; None if it depends on the answer, or on several answers."""
+    if offer.mechanism.needs_range or offer.gain < 1:
         return None
-    remaining = Fraction(error.remaining)
-    target = Target(
-        remaining if error.unit == "epsilon" else None,
-        remaining if error.unit == "rho" else None,
-        None,
-        confidence,
-    )
-    try:
-        scales = choice.scales(noise.mechanism, part, target)
-    except TallyveilError:
-        return None
-    laws = [law_of(noise.mechanism.name, scale) for scale in scales]
+    laws = [law_of(offer.mechanism.name, scale) for scale in offer.asked.scales]
     halves = (
-        column.multiplier * law.half_width(confidence)
-        for column, law in zip(part.columns, laws, strict=True)
+        column.multiplier * Fraction(law.half_width(confidence))
+        for column, law in zip(offer.asked.workload.columns, laws, strict=True)
         if law is not None
     )
     return max(halves, default=None)
