@@ -19,8 +19,6 @@ from tallyveil.policy import parse_policy
 from tallyveil.progress import displayed_by
 from tests.cube.test_streamed_source import AXES, ROWS, Streamed
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
-
 
 class Terminal:
     def __init__(self, end: int) -> None:

@@ -6,9 +6,6 @@ import gzip
 import os
 import shutil
 import signal
-import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +18,7 @@ import tallyveil
 from tallyveil.cube import load_cubes, relations_read
 from tallyveil.errors import LedgerMismatch, SourceError
 from tallyveil.policy import Policy, parse_policy
+from tallyveil.solver_threads import in_thread
 
 SECRET = "hunter2"
 ROWS = [("F", 30), ("M", 31), ("F", 30), (None, 7), ("X", 31), ("F", 99)]
@@ -338,19 +336,22 @@ def test_no_source_no_file_no_database(tmp_path: Path) -> None:
         load_cubes(policy_for(None, tmp_path), closed, key=b"key")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for a process")
 def test_an_interrupt_ends_the_reading(
-    make_policy: Callable[..., Any], database: duckdb.DuckDBPyConnection
+    make_policy: Callable[..., Any],
+    database: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     origin = "SELECT range % 2 AS a FROM range(1000000000000)"
     policy = make_policy({"a": {"range": [0, 1]}}, **{"from": origin})
 
-    def interrupt() -> None:
-        while not any(one.name == "tallyveil-reading" for one in threading.enumerate()):
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(name: str, work: Callable[[], Any], **more: Any) -> Any:
+        def begun() -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return work()
 
-    threading.Thread(target=interrupt, daemon=True).start()
+        return in_thread(name, begun, **more)
+
+    monkeypatch.setattr("tallyveil.cube.cube_loading.in_thread", interrupted)
     with pytest.raises(KeyboardInterrupt):
         load_cubes(policy, database, key=b"key")
     assert database.execute("SELECT 1").fetchall() == [(1,)]

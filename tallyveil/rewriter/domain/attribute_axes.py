@@ -217,34 +217,18 @@ def _text(text: str, target: Any, quoted: bool) -> Any:
     return text if quoted and (target is None or target in _TEXTS) else _UNREAD
 
 
-def _date(text: str, target: Any, quoted: bool) -> Any:
-    if not quoted or target not in (None, exp.DType.DATE) or not _DAY.fullmatch(text):
-        return _UNREAD
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError:
-        return _UNREAD
+def _moment(
+    pattern: re.Pattern[str], read: Callable[[str], dt.date], *targets: exp.DType
+) -> Callable[[str, Any, bool], Any]:
+    def reader(text: str, target: Any, quoted: bool) -> Any:
+        if not quoted or target not in (None, *targets) or not pattern.fullmatch(text):
+            return _UNREAD
+        try:
+            return read(text)
+        except ValueError:
+            return _UNREAD
 
-
-def _timestamp(text: str, target: Any, quoted: bool) -> Any:
-    own = target in (None, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ)
-    if not quoted or not own or not _TIME.fullmatch(text):
-        return _UNREAD
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return _UNREAD
-
-
-def _instant(text: str, target: Any, quoted: bool) -> Any:
-    """Skip a time without an offset: what it means depends on the session."""
-    own = target in (None, exp.DType.TIMESTAMPTZ)
-    if not quoted or not own or not _INSTANT.fullmatch(text):
-        return _UNREAD
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return _UNREAD
+    return reader
 
 
 def _decimal(text: str, target: Any, quoted: bool) -> Any:
@@ -261,8 +245,11 @@ _READERS: Final[Mapping[str, Callable[[str, Any, bool], Any]]] = {
     "BIGINT": _long,
     "DOUBLE": _double,
     "VARCHAR": _text,
-    "DATE": _date,
-    "TIMESTAMP": _timestamp,
-    "TIMESTAMP WITH TIME ZONE": _instant,
+    "DATE": _moment(_DAY, dt.date.fromisoformat, exp.DType.DATE),
+    "TIMESTAMP": _moment(
+        _TIME, dt.datetime.fromisoformat, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ
+    ),
+    # Not a time without an offset: what it means depends on the session.
+    "TIMESTAMP WITH TIME ZONE": _moment(_INSTANT, dt.datetime.fromisoformat, exp.DType.TIMESTAMPTZ),
     "DECIMAL": _decimal,
 }
