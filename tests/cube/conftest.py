@@ -1,17 +1,19 @@
-"""What a test may do and a release may not: read a cube's counts."""
+"""What a test may do and a release may not: read a cube's counts. And a PostgreSQL to read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from tallyveil.boundary import issue_receipt, open_answer
 from tallyveil.cube import Cube
 from tallyveil.policy import Policy, parse_policy
 from tallyveil.workload.workload import Column, Workload
+from tests.cube.test_sources import ROWS
 
 
 def _identity(cube: Cube, axes: tuple[str, ...]) -> Workload:
@@ -43,3 +45,16 @@ def make_policy() -> Callable[..., Policy]:
         return parse_policy({"tables": {"t": table}})
 
     return make
+
+
+@pytest.fixture
+def server(postgres: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """A PostgreSQL with people in a schema that holds nothing else."""
+    postgres.execute("CREATE SCHEMA data")
+    postgres.execute("SET search_path = data")
+    postgres.execute("CREATE TABLE people (sex text, age int)")
+    with postgres.cursor() as cursor:
+        cursor.executemany("INSERT INTO people VALUES (%s, %s)", ROWS)
+    yield postgres
+    postgres.execute("RESET ALL")
+    postgres.execute("DROP SCHEMA data CASCADE")

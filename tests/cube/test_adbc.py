@@ -39,17 +39,10 @@ def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture
-def server(postgres: Connection) -> Iterator[Connection]:
-    """A PostgreSQL with people in a schema that holds nothing else."""
+def server(server: Connection) -> Connection:
+    """The PostgreSQL of the other tests, where its driver is installed."""
     pytest.importorskip("adbc_driver_postgresql", reason="adbc-driver-postgresql is not installed")
-    postgres.execute("CREATE SCHEMA data")
-    postgres.execute("SET search_path = data")
-    postgres.execute("CREATE TABLE people (sex text, age int)")
-    with postgres.cursor() as cursor:
-        cursor.executemany("INSERT INTO people VALUES (%s, %s)", ROWS)
-    yield postgres
-    postgres.execute("RESET ALL")
-    postgres.execute("DROP SCHEMA data CASCADE")
+    return server
 
 
 def sqlite_url(folder: Path) -> str:

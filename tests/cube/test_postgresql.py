@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,6 @@ from tests.cube.test_sources import AXES, EXPECTED, ROWS, SECRET, told
 
 Connection = psycopg.Connection[Any]
 Counts = Callable[..., list[int]]
-
-
-@pytest.fixture
-def server(postgres: Connection) -> Iterator[Connection]:
-    """A PostgreSQL with people in a schema that holds nothing else."""
-    postgres.execute("CREATE SCHEMA data")
-    postgres.execute("SET search_path = data")
-    postgres.execute("CREATE TABLE people (sex text, age int)")
-    with postgres.cursor() as cursor:
-        cursor.executemany("INSERT INTO people VALUES (%s, %s)", ROWS)
-    yield postgres
-    postgres.execute("RESET ALL")
-    postgres.execute("DROP SCHEMA data CASCADE")
 
 
 def url_of(connection: Connection, user: str | None = None, **options: str) -> str:
