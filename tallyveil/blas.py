@@ -1,8 +1,8 @@
 """Linear algebra in one thread.
 
 The threads of BLAS wait for the next product in a loop that keeps a core busy, which costs a
-statement more than they save. A solve enters `one_thread`; a process that serves stays in it until
-it ends.
+statement more than they save. A solve enters `one_thread`, as does a statement for all of its
+solves, and a process that serves stays in it until it ends.
 
 The libraries are looked up when this is imported, which takes some milliseconds, so that no
 statement has to wait for it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tallyveil import deadline
 from tallyveil.accountant import Quote, TableQuote
+from tallyveil.blas import one_thread
 from tallyveil.deadline import Deadline
 from tallyveil.errors import (
     FeatureNotSupported,
@@ -214,14 +215,18 @@ class GateSession:
     def close(self) -> None:
         self._cursor.close()
 
-    def limited(
-        self, cancelled: Callable[[], bool] = lambda: False
-    ) -> AbstractContextManager[Deadline]:
+    @contextmanager
+    def limited(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Deadline]:
         """Inside, one deadline for all that the entering thread does for the session. Until
         something is charged, ``cancelled`` is polled from any thread; if True, QueryCanceled.
+
+        Linear algebra has one thread meanwhile: to start and stop others around each solve takes
+        as long as all else (`blas`).
         """
         self._cursor.use_time_zone(self.settings.time_zone)
-        return self._cursor.limited(self.settings.statement_timeout, cancelled)
+        limit = self._cursor.limited(self.settings.statement_timeout, cancelled)
+        with one_thread(), limit as held:
+            yield held
 
     # Queries
 
