@@ -1,7 +1,7 @@
-"""Errors of averages and shares through the gate: as asked, and as parts and moments.
+"""Errors of averages, deviations and shares through the gate: as asked, and as parts and moments.
 
-One statement asks 200 groups of about 200 records each; the errors of averages and sums are root
-mean squares over the groups, those of averages times the number of records.
+One statement asks 100 groups of about 400 records each; the errors are root mean squares over the
+groups, those of averages times the number of records.
 
     make bench NAME=moments
 """
@@ -18,9 +18,10 @@ import numpy as np
 import tallyveil
 from bench.measure import clocked, report
 
-GROUPS, RECORDS = 200, 200
-RECORD = "i % 200 AS g, CAST(hash(i) % 100 AS INTEGER) AS v, hash(i * 7) % 10 < 3 AS f"
+GROUPS, RECORDS = 100, 400
+RECORD = "i % 100 AS g, CAST(hash(i) % 100 AS INTEGER) AS v, hash(i * 7) % 10 < 3 AS f"
 AVERAGES = "SELECT g, avg(v), sum(v), count(*) FROM {table} GROUP BY g ORDER BY g"
+DEVIATIONS = "SELECT g, stddev_pop(v) FROM {table} GROUP BY g ORDER BY g"
 SHARES = "SELECT g, count(*) FILTER (WHERE f) * 1.0 / count(*) FROM {table} GROUP BY g ORDER BY g"
 BUDGETS: dict[str, dict[str, Any]] = {
     "epsilon": {"epsilon": 1000.0},
@@ -52,7 +53,7 @@ def main() -> None:
 def _measure(connection: tallyveil.Connection, source: Any, measure: str, mechanism: str) -> None:
     times: list[float] = []
     errors = {}
-    for name, sql in (("average", AVERAGES), ("share", SHARES)):
+    for name, sql in (("average", AVERAGES), ("deviation", DEVIATIONS), ("share", SHARES)):
         found = clocked(times, lambda sql=sql: connection.execute(sql.format(table="t")).fetchall())
         truth = source.execute(sql.format(table="records")).fetchall()
         off = np.array(found, dtype=float)[:, 1:] - np.array(truth, dtype=float)[:, 1:]
@@ -64,6 +65,7 @@ def _measure(connection: tallyveil.Connection, source: Any, measure: str, mechan
         average_times_n=round(average * RECORDS, 1),
         sum=round(total, 1),
         count=round(count, 2),
+        deviation=round(errors["deviation"][0], 4),
         share=round(errors["share"][0], 4),
         milliseconds=[round(one) for one in times],
     )

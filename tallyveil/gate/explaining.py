@@ -77,7 +77,7 @@ def explanation(
         if table in forecast.parts:
             yield (
                 f"Bought as {_counted(forecast.parts[table], 'column')} of parts, which are"
-                " disjoint or the two moments of a sum: all rows follow"
+                " disjoint or moments of a value: all rows follow"
             )
         if noise.whole_since is not None:
             yield f"Bought as asked, though parts would have less noise: {noise.whole_since}"

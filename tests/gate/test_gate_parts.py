@@ -95,6 +95,36 @@ def test_averages_cost_what_is_asked_and_have_the_error_of_moments(
     assert spent(connection) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+def test_variances_cost_what_is_asked_and_have_the_error_of_three_moments(
+    connect: Connect, declared: dict[str, Any]
+) -> None:
+    """With t = age/99: in ε noise of b = 99²/ε on 99² times (1 − t)², 2t(1 − t) and t², of which
+    (age − 49)² is 2401, -2450 and 2500 times; in ρ noise of σ² = 3/(2ρ) on 1, u = 2t − 1 and
+    2u² − 1, each of a step of 1."""
+    connection = connect(attributes=STATES | AGES, **declared)
+    measure = next(iter(declared["defaults"]))
+    sql = (
+        "SELECT state, var_pop(age), dp_stddev(n), dp_stddev(s), dp_stddev(q), count(*) AS n,"
+        " sum(age - 49) AS s, sum((age - 49) * (age - 49)) AS q FROM person GROUP BY state"
+    )
+    assert "by parts, instead of" in plan(connection, sql)
+    found = ask(connection, sql)
+    if measure == "epsilon":
+        alone = DiscreteLaplaceLaw(99.0**2).variance / 99**4
+        squares = [3, 49**2 + 1 / 4 + 50**2, 2401**2 + 2450**2 + 2500**2]
+    else:
+        alone = 3 / 2
+        squares = [1, 1 / 4 + 49.5**2, 1225.375**2 + 49.5**2 + 1225.125**2]
+    for _, _, *deviations, _, _, _ in found:
+        assert deviations == pytest.approx([math.sqrt(alone * one) for one in squares], rel=1e-3)
+    worst = max(loss(cell, measure) for cell in released(connection))
+    assert worst == pytest.approx(spent(connection), rel=1e-9)
+    assert spent(connection) == pytest.approx(1)
+    assert ask(connection, sql) == found
+    assert spent(connection) == pytest.approx(1)
+
+
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
 def test_the_charge_is_the_loss_of_the_parts_bought(

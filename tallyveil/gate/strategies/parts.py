@@ -1,19 +1,20 @@
-"""Buys disjoint parts of the counts that a statement asks, and sums by two moments of each part.
+"""Buys disjoint parts of the counts that a statement asks, and sums by moments of each part.
 
 Counts that nest or overlap are sums of the parts on which all of them agree, and each record is in
 one part. A sum of values from lo to hi over a part P is bought as
 
-    a = Σ (v − lo)  and  b = Σ (hi − v):  P = (a + b)/(hi − lo),  Σ v = lo · P + a.
+    a = Σ (v − lo)  and  b = Σ (hi − v):  P = (a + b)/(hi − lo),  Σ v = lo · P + a,
 
-A record moves both together by hi − lo, no more than it could move either. So at the cost of the
-rows as asked, averages and shares get far less noise (docs/mathematics.md, "Parts and moments").
-The parts are charged by their own loss, and all rows follow from their answers, as from any others.
+and with a sum of squares as three rows (`moments`). A record moves these together no more than it
+could move one. So at the cost of the rows as asked, averages, variances and shares get far less
+noise (docs/mathematics.md, "Parts and moments"). The parts are charged by their own loss, and all
+rows follow from their answers, as from any others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -25,10 +26,11 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Recent
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.strategies.moments import Family, Polynomial, families
 from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.gate.strategies.translated import translated
 from tallyveil.inference.canonical import settled
-from tallyveil.mechanisms import AUTO
+from tallyveil.mechanisms import AUTO, Measure
 from tallyveil.rewriter import Workload
 from tallyveil.workload.workload import Column, Factor
 
@@ -38,6 +40,7 @@ _COLUMNS: Final = 16  # of a statement; their overlaps are bits of an integer
 _PARTS: Final = 32  # columns that are bought
 _CELLS: Final = 200_000  # that the rows of one group distinguish
 _LARGEST: Final = 2**31  # coefficient
+_ONE: Final[Polynomial] = (Fraction(1), Fraction(0), Fraction(0))
 _GAIN: Final = 0.99  # of the variances as asked, on average over the columns, is still a gain
 _WORSE: Final = 1.01  # of the variance as asked is no loss: variances of discrete noise differ so
 _ALIKE: Final = 1 - 1e-6  # of a variance is the same but for rounding
@@ -84,14 +87,16 @@ def wanted(request: Request, workload: Workload, noise: Noise, limits: Limits) -
 
 
 def _bought(workload: Workload, noise: Noise, request: Request, limits: Limits) -> Noise:
-    frames = _frames(workload.columns, limits.account.domain.names)
+    account = limits.account
+    frames = _frames(workload.columns, account.domain.names, account.measure)
     if frames is None:
         return noise
     columns = [part.column for frame in frames for part in frame.parts]
     if len(columns) > _PARTS:
         return noise
     other = Workload(workload.table, tuple(columns))
-    scales = limits.choice.scales(noise.mechanism, other, request.target)
+    steps = [part.step for frame in frames for part in frame.parts]
+    scales = limits.choice.scales(noise.mechanism, other, request.target, steps)
     if not (all(scales) and all(noise.scales)):
         return noise  # what is exact needs no parts
     error = noise.mechanism.worst_error
@@ -118,70 +123,85 @@ def _bought(workload: Workload, noise: Noise, request: Request, limits: Limits) 
 
 
 class _Part(NamedTuple):
-    """A column that is bought. ``of``: the label of its cells; of a moment the number of the sum
-    and, in units of the part, its value for a record of the sum's value v: ``sign`` · v + rest."""
+    """A column that is bought, with noise as of a row of ``step``. Of its cells' ``label`` it is a
+    ``polynomial`` of the sums' ``family``; with label -1 it is the sum ``family`` itself."""
 
     column: Column
-    of: int
-    number: int = -1
-    sign: int = 0
-    rest: int = 0
-    unit: int = 1
+    label: int
+    family: int
+    polynomial: Polynomial
+    step: int
 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
     """Columns ``numbers`` of a workload, whose rows differ by what they add up of a group alone:
-    its cells have ``labels`` of a bit for each count, and the rows have the values ``vectors``."""
+    its cells have ``labels`` of a bit for each count, and the rows have the values ``vectors``, of
+    which ``first`` are the first that are equal. ``families`` has by label the sums that vary."""
 
     numbers: tuple[int, ...]
     vectors: IntArray
+    first: tuple[int, ...]
     labels: IntArray
+    families: Mapping[int, Sequence[Family]]
     parts: tuple[_Part, ...]
 
     def variances(self, noise: Sequence[float]) -> FloatArray:
         """Of the rows of each column, in lattice units: of the best linear unbiased estimates from
         answers to the parts with ``noise`` of these variances."""
         found = np.zeros(len(self.numbers))
-        for label in dict.fromkeys(part.of for part in self.parts):
-            own = [
-                (part, one) for part, one in zip(self.parts, noise, strict=True) if part.of == label
-            ]
+        bought = list(zip(self.parts, noise, strict=True))
+        for label in dict.fromkeys(part.label for part in self.parts):
+            own = [(part, one) for part, one in bought if part.label == label]
             if label < 0:
                 for part, one in own:
-                    same = (self.vectors == self.vectors[part.number]).all(axis=1)
-                    found[same] = one
+                    found[[number == part.family for number in self.first]] = one
                 continue
-            sums = list(dict.fromkeys(part.number for part, _ in own if part.sign))
-            rows = np.zeros((len(own), 1 + len(sums)))
-            for row, (part, one) in zip(rows, own, strict=True):
-                row[0] = part.rest
-                if part.sign:
-                    row[1 + sums.index(part.number)] = part.sign
-                row /= part.unit * math.sqrt(one)
+            families = self.families[label]
+            # Unknown are the part's count and, of each family, Σ τ and perhaps Σ τ².
+            starts = np.cumsum([1, *(one.degree for one in families)]).tolist()
+
+            def placed(
+                polynomial: Polynomial, family: int, starts: list[int] = starts
+            ) -> FloatArray:
+                vector = np.zeros(starts[-1])
+                vector[0] = polynomial[0]
+                if family >= 0:
+                    own = slice(*starts[family : family + 2])
+                    vector[own] = polynomial[1 : 1 + own.stop - own.start]
+                return vector
+
+            rows = np.array(
+                [placed(part.polynomial, part.family) / math.sqrt(one) for part, one in own]
+            )
             covariance = np.linalg.inv(rows.T @ rows)
+            of = {
+                number: (polynomial, place)
+                for place, family in enumerate(families)
+                for number, polynomial in zip(family.numbers, family.polynomials, strict=True)
+            }
             inside = self.labels == label
-            for place, vector in enumerate(self.vectors):
-                if vector[self.labels == 0].any():
-                    continue
-                values = vector[inside]
-                varied = [n for n in sums if (self.vectors[n, inside] == values).all()]
-                at = 1 + sums.index(varied[0]) if varied else 0
-                times = 1 if varied else float(values[0])  # else the sum is constant
-                found[place] += times**2 * covariance[at, at]
+            for place, (number, vector) in enumerate(zip(self.first, self.vectors, strict=True)):
+                if not vector[self.labels == 0].any():
+                    # A sum that does not vary is a multiple of the count.
+                    constant = (Fraction(int(vector[inside][0])), Fraction(0), Fraction(0))
+                    row = placed(*of.get(number, (constant, -1)))
+                    found[place] += row @ covariance @ row
         return found
 
 
-def _frames(columns: Sequence[Column], axes: Sequence[str]) -> list[_Frame] | None:
+def _frames(
+    columns: Sequence[Column], axes: Sequence[str], measure: Measure
+) -> list[_Frame] | None:
     """The columns in frames; None if there is no more to be bought than each by itself."""
     alike: dict[object, list[int]] = {}
     for number, column in enumerate(columns):
         groups = tuple(map(_content, _groups(column)))
         chosen = None if column.selected is None else column.selected.tobytes()
         alike.setdefault((groups, chosen), []).append(number)
-    found = [_frame(columns, numbers, axes) for numbers in alike.values()]
+    found = [_frame(columns, numbers, axes, measure) for numbers in alike.values()]
     frames = [frame for frame in found if frame is not None]
-    divided = any(part.number < 0 or part.sign for frame in frames for part in frame.parts)
+    divided = any(part.label >= 0 for frame in frames for part in frame.parts)
     return frames if divided and len(frames) == len(found) else None
 
 
@@ -194,7 +214,9 @@ def _content(factor: Factor) -> tuple[object, ...]:
     return factor.axes, factor.shape, *(array.tobytes() for array in arrays)
 
 
-def _frame(columns: Sequence[Column], numbers: Sequence[int], axes: Sequence[str]) -> _Frame | None:
+def _frame(
+    columns: Sequence[Column], numbers: Sequence[int], axes: Sequence[str], measure: Measure
+) -> _Frame | None:
     """None if their rows distinguish too many cells. ``axes`` has the order of the table's."""
     first = columns[numbers[0]]
     each = [{_content(factor) for factor in columns[number].factors} for number in numbers]
@@ -227,29 +249,33 @@ def _frame(columns: Sequence[Column], numbers: Sequence[int], axes: Sequence[str
         )
         return Column((*groups, own) if sizes else groups, multiplier, first.selected)
 
-    bought = list[_Part]()
     units = [columns[number].multiplier for number in numbers]
-    sums, seen = list[int](), set[bytes]()
-    for n, vector in enumerate(vectors):
-        if n in counts or vector.tobytes() in seen:
-            continue
-        seen.add(vector.tobytes())
-        if vector[labels == 0].any():
-            bought.append(_Part(columns[numbers[n]], -1, n))
-        else:
-            sums.append(n)
+    equal: dict[bytes, int] = {}
+    originals = tuple(equal.setdefault(vector.tobytes(), n) for n, vector in enumerate(vectors))
+    every = [n for n in dict.fromkeys(originals) if n not in counts]
+    whole = [n for n in every if vectors[n, labels == 0].any()]
+    sums = [n for n in every if n not in whole]
+    bought = [_Part(columns[numbers[n]], -1, n, _ONE, _step(vectors[n])) for n in whole]
+    varied = dict[int, list[Family]]()
     for label in np.unique(labels[labels != 0]).tolist():
         inside = labels == label
-        varied = [n for n in sums if np.ptp(vectors[n, inside]) > 0]
-        if not varied:
-            bought.append(_Part(column(inside.astype(np.int64), Fraction(1)), label, rest=1))
-        for n in varied:
-            low, high = int(vectors[n, inside].min()), int(vectors[n, inside].max())
-            unit = int(np.gcd.reduce(vectors[n, inside] - low))
-            for sign, end in ((1, -low), (-1, high)):
-                moment = np.where(inside, (sign * vectors[n] + end) // unit, 0)
-                bought.append(_Part(column(moment, units[n] * unit), label, n, sign, end, unit))
-    return _Frame(tuple(numbers), vectors, labels, tuple(bought))
+        varied[label] = families(
+            [(n, vectors[n, inside]) for n in sums if np.ptp(vectors[n, inside]) > 0]
+        )
+        if not varied[label]:
+            bought.append(_Part(column(inside.astype(np.int64), Fraction(1)), label, -1, _ONE, 1))
+        for place, family in enumerate(varied[label]):
+            for moment in family.moments(measure):
+                values = np.zeros_like(labels)
+                values[inside] = moment.values
+                unit = (units[family.of] * family.unit) ** family.degree
+                own = column(values, unit)
+                bought.append(_Part(own, label, place, moment.polynomial, moment.step))
+    return _Frame(tuple(numbers), vectors, originals, labels, varied, tuple(bought))
+
+
+def _step(vector: IntArray) -> int:
+    return int(np.abs(vector).max())
 
 
 def _vector(factors: Sequence[Factor], sizes: dict[str, int]) -> IntArray:
