@@ -92,6 +92,45 @@ for _name, _does in _ASKING.items():
     app.command(_name, cls=Command, help=_does)(_ask)
 
 
+_For = Annotated[
+    Path, typer.Option("--for", help="SQL statements, such as a dashboard's.", metavar="FILE")
+]
+_Dialect = Annotated[Literal["postgres", "duckdb"], typer.Option(help="SQL dialect.")]
+
+
+@app.command(cls=Command)
+def plan(
+    policy: PolicyPath,
+    statements: _For,
+    output: Path | None = option("A picture to draw: .svg, .png or .pdf.", metavar="FILE"),
+    dialect: _Dialect = "postgres",
+    json: Json = False,
+) -> Iterator[Output]:
+    """Show the errors of a file's statements against what is spent on them together. Free."""
+    from tallyveil.cli.boards import plan as work
+
+    yield from work(policy, statements, dialect, output)
+
+
+@app.command(cls=Command)
+def warm(
+    policy: PolicyPath,
+    statements: _For,
+    epsilon: str | None = option("What each table may cost, in ε.", metavar="ε"),
+    rho: str | None = option("What each table may cost, in ρ instead.", metavar="ρ"),
+    user: str | None = option("The analyst's name; by default your login name.", metavar="NAME"),
+    dialect: _Dialect = "postgres",
+    json: Json = False,
+) -> Iterator[Output]:
+    """Buy a file's statements together, so that each is free afterwards: at the least cost at which
+    none is less precise than if it were asked alone, unless you give another."""
+    from tallyveil.cli.boards import warm as work
+
+    cost = {"epsilon": epsilon, "rho": rho}
+    given = {name: value for name, value in cost.items() if value is not None}
+    yield from work(policy, statements, dialect, user, given)
+
+
 @app.command(cls=Command)
 def init(
     source: Annotated[

@@ -20,7 +20,10 @@ from tallyveil.errors import (
     positions_from,
 )
 from tallyveil.gate.answering import Answering
+from tallyveil.gate.boards import Board, boards
 from tallyveil.gate.commands import described_columns, parse_piece, shown_columns
+from tallyveil.gate.deciding.outcome import Forecast
+from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.explaining import as_rows, explanation, plan_columns
 from tallyveil.gate.interface import (
     Aside,
@@ -149,6 +152,28 @@ class GateSession:
         with self.limited():
             lines, _, _, quote = self._explained(_query(statement), ((), ()))
         return lines, [] if quote is None else [*quote.shares, *quote.tables]
+
+    def request(self, statement: Statement) -> Request:
+        """What a query asks of the decision, with the settings as they are. For the shell."""
+        query = _query(statement)
+        with self.limited(), _placed(query):
+            return self._planner.request(self._planned(query, ((), ()))[0], query)
+
+    def forecast(self, request: Request) -> Forecast:
+        """What a request would cost now. Free."""
+        with self.limited():
+            return self._gate.decision.forecast(request)
+
+    def boards(self, requests: Sequence[Request]) -> list[Board]:
+        """By table, what the requests ask of it together. Raises what `boards` raises."""
+        with self.limited():
+            return boards(requests, self._gate.decision.limits)
+
+    def buy(self, request: Request) -> Quote | None:
+        """Answer a request, so that its rows are known: what was charged, if anything was. Raises
+        what `Decision.answer` raises."""
+        with self.limited():
+            return self._gate.decision.answer(request).quote
 
     def query(self, sql: str, parameters: Parameters = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; the rows of a query as an Arrow table. For the in-process face."""

@@ -22,7 +22,7 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.mechanisms import Measure
 
-__all__ = ["Family", "Moment", "families"]
+__all__ = ["Family", "Moment", "Polynomial", "families"]
 
 Polynomial: TypeAlias = tuple[Fraction, Fraction, Fraction]
 """Coefficients of 1, τ and τ², where τ = t/m is from 0 to 1."""
