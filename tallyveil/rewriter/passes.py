@@ -26,6 +26,7 @@ from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
 from tallyveil.rewriter.private.empty_groups import empty_groups_first
 from tallyveil.rewriter.private.interval_columns import add_interval_columns
+from tallyveil.rewriter.private.key_conditions import pick_by_keys
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noise_checks import noise_checks
 from tallyveil.rewriter.private.noisy_projection import projection
@@ -325,6 +326,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: bound_texts(planning.tree),
     lambda planning: refuse_counted_listings(planning.tree),
     lambda planning: pick_groups(planning.tree, planning.bound),
+    lambda planning: pick_by_keys(planning.tree, planning.bound),
     _check_above,
     _read_public,
     lambda planning: add_interval_columns(planning.tree, planning.bound),

@@ -18,9 +18,10 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from tallyveil.rewriter.private.key_conditions import group_keys
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import aggregates, reads_records
-from tallyveil.rewriter.sql.nodes import conjunction, is_star, whole_number
+from tallyveil.rewriter.sql.nodes import conjunction, is_star
 
 __all__ = ["pick_groups"]
 
@@ -82,9 +83,9 @@ def _pairs(select: exp.Select, join: exp.Join, query: exp.Select, bound: Bound) 
     inner = on.unnest()
     parts = inner.flatten() if isinstance(inner, exp.And) else [inner]
     pairs = [pair(part) for part in parts]
-    found = [pair for pair in pairs if pair is not None and pair[0] in _groups(select)]
+    found = [pair for pair in pairs if pair is not None and pair[0] in group_keys(select)]
     items = {item.alias_or_name: item.unalias() for item in query.expressions}
-    compared, keys = [items[name] for _, name in found], _groups(query)
+    compared, keys = [items[name] for _, name in found], group_keys(query)
     same = all(key in compared for key in keys) and all(key in keys for key in compared)
     clear = len(found) == len(pairs) and len(items) == len(query.expressions)
     if not (keys and same and clear) or any(map(is_star, select.expressions)):
@@ -92,15 +93,3 @@ def _pairs(select: exp.Select, join: exp.Join, query: exp.Select, bound: Bound) 
     own = {id(column) for column in join.find_all(exp.Column)}
     others = [column for column in select.find_all(exp.Column) if id(column) not in own]
     return () if any(True in is_joined(column) for column in others) else found
-
-
-def _groups(select: exp.Select) -> list[exp.Expr]:
-    group = select.args.get("group")
-    if group is None or any(value for key, value in group.args.items() if key != "expressions"):
-        return []
-    groups = []
-    for each in group.expressions:
-        number = whole_number(each) or 0
-        known = 1 <= number <= len(select.expressions)
-        groups.append(select.expressions[number - 1].unalias() if known else each)
-    return groups
