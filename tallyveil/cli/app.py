@@ -10,6 +10,7 @@ import typer
 
 from tallyveil.cli.agent_commands import agents
 from tallyveil.cli.error_messages import Command
+from tallyveil.cli.ledger_commands import ledgers
 from tallyveil.cli.mechanisms.mechanism_commands import mechanisms
 from tallyveil.cli.options import Confidence, Json, PolicyPath, flag, option
 from tallyveil.cli.serving.serve_command import serve
@@ -274,3 +275,4 @@ def demo(
 app.add_typer(mechanisms, name="mechanism")
 app.add_typer(users, name="user")
 app.add_typer(agents, name="agent")
+app.add_typer(ledgers, name="ledger")

@@ -22,7 +22,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.store.chain import START, Position, linked
@@ -40,9 +40,10 @@ from tallyveil.accountant.store.ledger_records import (
 from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.sqlite_file import SqliteFile, Written
 from tallyveil.errors import LedgerError
+from tallyveil.files import flush
 from tallyveil.mechanisms.units import from_units
 
-__all__ = ["Ledger", "SqliteTransaction"]
+__all__ = ["KINDS", "Ledger", "SqliteTransaction"]
 
 _NAMES: Final[Mapping[type[Record], str]] = {
     TableRecord: "protected_table",
@@ -53,6 +54,7 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     AnswerRecord: "answer",
     DerivationRecord: "derivation",
 }
+KINDS: Final[tuple[type[Any], ...]] = tuple(_NAMES)
 _COLUMNS: Final = {
     kind: [n.replace("table", "table_name") for n in kind._fields] for kind in _NAMES
 }
@@ -84,7 +86,7 @@ class SqliteSnapshot:
                 raise self._ledger.tampered()
             left -= 1
             yield kind(*values), seen
-        if left and seen.number != self._end(kind).number:
+        if left and seen.number != self.end(kind).number:
             raise self._ledger.tampered()
 
     def outcome(self, kind: type[Record], position: Position) -> bool:
@@ -104,7 +106,7 @@ class SqliteSnapshot:
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
         return dict(self._connection.execute(query).fetchall())
 
-    def _end(self, kind: type[Record]) -> Position:
+    def end(self, kind: type[Record]) -> Position:
         """The highest number that SQLite has ever assigned to a row, with the chain of that row."""
         query = (
             "SELECT seq, chain FROM sqlite_sequence AS s"
@@ -131,7 +133,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def append(self, record: Record) -> Position:
         kind = type(record)
-        before = self._end(kind)
+        before = self.end(kind)
         number, columns = before.number + 1, ", ".join(_COLUMNS[kind])
         row = (number, *record, linked(before.chain, number, *record))
         query = (
@@ -167,6 +169,12 @@ class Ledger(SqliteFile, LedgerStore):
             yield SqliteSnapshot(self, self._connection)
 
     @contextlib.contextmanager
+    def exclusive(self) -> Iterator[SqliteSnapshot]:
+        """A snapshot during which no other process reads or writes."""
+        with self._transaction("locked", "BEGIN EXCLUSIVE"):
+            yield SqliteSnapshot(self, self._connection)
+
+    @contextlib.contextmanager
     def transaction(
         self, expected: Mapping[str, Seen] | None = None
     ) -> Iterator[SqliteTransaction]:
@@ -184,6 +192,13 @@ class Ledger(SqliteFile, LedgerStore):
             " WHERE a.id > ?2 AND c.table_name = ?3)"
         )
         return bool(self._connection.execute(query, (*seen, table)).fetchone()[0])
+
+    def copy_to(self, path: Path) -> None:
+        """Copy what is committed to an empty file, and flush that to the disk. Others may write
+        meanwhile."""
+        with self._reported("copied"), contextlib.closing(sqlite3.connect(path)) as target:
+            self._connection.backup(target)
+            flush(path)
 
     def wait(self, seconds: float) -> None:
         """Processes do not announce their commits, nor what they let go of."""

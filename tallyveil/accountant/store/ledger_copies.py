@@ -1,0 +1,167 @@
+"""Copies of a ledger file: checked, made while it is in use, and put back.
+
+A copy holds what was committed when it was made. Put back later, it gives back all that was spent
+since, and nobody can tell from the copy: so it replaces only a ledger none of whose charges it
+lacks. A `Witness`, written down when a copy was made, says of any file whether it has the charges
+of then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tallyveil.accountant.store.chain import START, Position
+from tallyveil.accountant.store.ledger_records import AnswerRecord, ChargeRecord, DerivationRecord
+from tallyveil.accountant.store.sqlite_ledger import KINDS, Ledger
+from tallyveil.errors import InvalidParameterValue, LedgerError
+from tallyveil.files import flush
+
+__all__ = ["Contents", "Witness", "back_up", "restore", "verify"]
+
+
+class Witness(NamedTuple):
+    """That a ledger has had so many ``charges``, the last of them with this ``chain``."""
+
+    charges: int
+    chain: bytes
+
+    def __str__(self) -> str:
+        return f"{self.charges}-{self.chain.hex()}"
+
+    @classmethod
+    def read(cls, text: str) -> Witness:
+        """Raises InvalidParameterValue."""
+        found = re.fullmatch(r"(\d{1,18})-((?:[0-9a-f]{2})*)", text.strip())
+        if found is None:
+            raise InvalidParameterValue(
+                f'"{text[:80]}" is no witness of a ledger',
+                hint="tallyveil ledger verify prints one: a number, a hyphen, and a code.",
+            )
+        return cls(int(found[1]), bytes.fromhex(found[2]))
+
+
+class Contents(NamedTuple):
+    """How many records a ledger has, the time of its last charge, and its witness."""
+
+    charges: int
+    answers: int
+    reports: int
+    latest: str | None
+    witness: Witness
+
+
+def verify(path: Path, witness: Witness | None = None) -> Contents:
+    """Check the chains of all records of a ledger.
+
+    Raises LedgerError if it cannot be read, if a record was altered or lost, or if it lacks charges
+    that the ``witness`` saw.
+    """
+    ends, latest = dict[object, Position](), None
+    with contextlib.closing(Ledger(path, create=False)) as ledger, ledger.snapshot() as snapshot:
+        for kind in KINDS:
+            ends[kind] = START
+            for record, position in snapshot.after(kind):
+                ends[kind] = position
+                latest = record.time if isinstance(record, ChargeRecord) else latest
+        seen = START if witness is None else Position(*witness)
+        if seen != START and not snapshot.outcome(ChargeRecord, seen):
+            raise LedgerError(
+                f"the ledger {path} lacks charges that it had when the witness was made",
+                hint="It is an older copy, or another ledger. Put back the one with all charges; if"
+                " there is none, treat the budget as spent.",
+            )
+    return Contents(
+        ends[ChargeRecord].number,
+        ends[AnswerRecord].number,
+        ends[DerivationRecord].number,
+        latest,
+        Witness(*ends[ChargeRecord]),
+    )
+
+
+def back_up(path: Path, copy: Path) -> Contents:
+    """Copy a ledger, which may be in use, to a new file that only its owner may read; what the copy
+    contains.
+
+    Raises LedgerError as `verify` does, and if the file exists or cannot be written.
+    """
+    with _reported(copy, "written"), contextlib.closing(Ledger(path, create=False)) as ledger:
+        if copy.exists():
+            raise LedgerError(f"{copy} exists already", hint="Name a new file.")
+        draft = _draft(copy)
+        try:
+            ledger.copy_to(draft)
+            found = verify(draft)
+            os.link(draft, copy)
+        finally:
+            draft.unlink(missing_ok=True)
+        flush(copy.parent)
+    return found
+
+
+def restore(copy: Path, path: Path) -> Contents:
+    """Put a copy in a ledger's place; what it contains.
+
+    A ledger that is there is locked meanwhile: whoever uses it fails from then on, and gives no
+    answer that the copy does not know of.
+
+    Raises LedgerError as `verify` does, of either file, and if the ledger has charges that the copy
+    lacks.
+    """
+    with contextlib.closing(Ledger(copy, create=False)) as source, _reported(path, "replaced"):
+        draft = _draft(path)
+        try:
+            source.copy_to(draft)
+            found = verify(draft)
+            if path.exists():
+                _replace(path, draft)
+            else:
+                path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+                draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        path.with_name(f"{path.name}-summary").unlink(missing_ok=True)
+        flush(path.parent)
+    return found
+
+
+def _replace(path: Path, draft: Path) -> None:
+    verify(path)
+    with contextlib.closing(Ledger(path, create=False)) as ledger, ledger.exclusive() as now:
+        last = now.end(ChargeRecord)
+        with contextlib.closing(Ledger(draft)) as other, other.snapshot() as snapshot:
+            kept = not last.number or snapshot.outcome(ChargeRecord, last)
+        if not kept:
+            raise LedgerError(
+                f"the ledger {path} has charges that the copy lacks: to put the copy in its place"
+                " would give back what was spent",
+                hint="Keep the ledger. If it is to go all the same, move it away yourself, and"
+                " treat the budget as spent.",
+            )
+        draft.replace(path)
+
+
+def _draft(path: Path) -> Path:
+    """A new empty file beside a path, for its owner alone."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    return draft
+
+
+@contextlib.contextmanager
+def _reported(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(
+            f"{path} cannot be {doing}",
+            detail=(error.strerror if isinstance(error, OSError) else None) or str(error),
+            hint="Check the folder, its permissions, and that the disk is not full.",
+        ) from error
