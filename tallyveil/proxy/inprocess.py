@@ -210,10 +210,10 @@ class Cursor:
         return next(self, None)
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        return list(islice(self, self.arraysize if size is None else size))
+        return list(islice(self._as_python(), self.arraysize if size is None else size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return list(self)
+        return list(self._as_python())
 
     def arrow(self) -> pa.Table:
         """Return the rows not fetched yet as an Arrow table. Raises InterfaceError for a value that
@@ -235,7 +235,7 @@ class Cursor:
         return self
 
     def __next__(self) -> tuple[Any, ...]:
-        return tuple(map(_as_python, next(self._result())))
+        return next(self._as_python())
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Does nothing; DB-API requires it."""
@@ -252,6 +252,13 @@ class Cursor:
         if self._rows is None:
             raise CursorStateError(_NO_RESULT)
         return self._rows
+
+    def _as_python(self) -> Iterator[tuple[Any, ...]]:
+        """The rows, with intervals as timedeltas where these can represent them."""
+        rows = self._result()
+        if all(column.type != "INTERVAL" for column in self._columns):
+            return rows
+        return (tuple(map(_timedelta, row)) for row in rows)
 
     def _open(self) -> None:
         self.connection._open()
@@ -277,7 +284,7 @@ def _close_all() -> None:
         connection.close()
 
 
-def _as_python(value: Any) -> Any:
+def _timedelta(value: Any) -> Any:
     """The value, but an interval as a timedelta where a timedelta can represent it."""
     span = value.timedelta() if isinstance(value, Interval) else None
     return value if span is None else span
