@@ -28,6 +28,23 @@ def world(surface: World) -> World:
         "AND count(*) > 1",
         "SELECT (SELECT stddev(cost) FROM visit) - stddev(age) FROM person WHERE age > 3",
         "SELECT var_samp(CASE WHEN age < 9 THEN 1000.25 ELSE 1000.75 END) FROM person",
+        "SELECT sex, regr_slope(age, age * age), regr_intercept(age, age * age), "
+        "regr_r2(age, age * age) FROM person WHERE age < 12 GROUP BY sex",
+        "SELECT regr_avgx(y, x), regr_avgy(y, x), regr_sxx(y, x), regr_syy(y, x), regr_sxy(y, x), "
+        "regr_count(y, x), regr_slope(y, x), regr_intercept(y, x), corr(y, x), covar_pop(y, x), "
+        "covar_samp(y, x) FROM (SELECT CASE WHEN sex = 'F' THEN age * 2.5 WHEN sex = 'M' THEN "
+        "3.25 - age END AS y, CASE WHEN age > 3 THEN age END AS x FROM person) AS t",
+        "SELECT regr_avgx(age, x) FILTER (WHERE married), corr(x, age), avg(age), "
+        "regr_count(x, age) FILTER (WHERE married) "
+        "FROM (SELECT *, extract(day FROM born) AS x FROM person) AS t",
+        "SELECT sex, corr(age, pop) FROM person JOIN region ON state = code GROUP BY sex",
+        "SELECT sex, skewness(age * age), kurtosis(age * 1.5), kurtosis(age) FILTER (WHERE age > 9)"
+        " FROM person GROUP BY sex",
+        "SELECT corr(n, m), regr_slope(n, m), skewness(m) FROM (SELECT state, sex, count(*) AS n, "
+        "sum(age) AS m FROM person GROUP BY state, sex) AS t",
+        "SELECT state, count_if(sex = 'F'), count_if(age > 5) FILTER (WHERE married) FROM person "
+        "GROUP BY state HAVING count_if(age > 3) > 2 ORDER BY count_if(sex = 'F')",
+        "SELECT count_if(n > 71) FROM (SELECT state, count(*) AS n FROM person GROUP BY state) t",
     ],
 )
 def test_they_are_those_of_the_raw_rows(world: World, sql: str) -> None:
@@ -49,6 +66,31 @@ def test_a_sum_that_is_asked_anyway_is_not_asked_again(world: World) -> None:
     other_filter = world.plan("SELECT avg(age) FILTER (WHERE married), stddev(age) FROM person")
     found = [len(p.workloads["person"].columns) for p in (apart, with_average, other_filter)]
     assert found == [3, 3, 5]
+
+
+def test_a_constant_has_no_slope(world: World) -> None:
+    """NULL as in PostgreSQL, whatever the noise of a denominator; regr_r2 is 1 of a constant y."""
+    assert world.exact(
+        "SELECT corr(age, 3), regr_slope(age, 3), regr_intercept(age, 3), regr_r2(age, 3), "
+        "regr_r2(3, age), skewness(3), kurtosis(3), regr_sxx(age, 3), covar_pop(age, 3) FROM person"
+    ) == [(None, None, None, None, 1.0, None, None, 0.0, 0.0)]
+    empty = "SELECT regr_avgx(age, age), regr_sxx(age, age), covar_samp(age, age), "
+    empty += "regr_count(age, age), kurtosis(age) FROM person WHERE age > 18 AND age < 19"
+    assert world.exact(empty) == [(None, None, None, 0, None)]
+
+
+def test_noise_takes_no_correlation_beyond_1(world: World) -> None:
+    _, rows = world.cursor.rows(
+        "SELECT __correlation(10, 0e0, 0e0, 4e0, 9e0, 4e0), __slope(10, 0e0, 0e0, -4e0, 3e0), "
+        "__correlation(10, 0e0, 0e0, 4e0, -9e0, 4e0), __determination(10, 0e0, 0e0, 4e0, -9e0, 4e0)"
+    )
+    assert rows == [(1.0, None, -1.0, 1.0)]
+
+
+def test_a_pair_shares_its_sums_with_averages(world: World) -> None:
+    plan = world.plan("SELECT avg(age), corr(age, age * age), var_pop(age * age) FROM person")
+    # n, Σ age, Σ (age² − d), and the three sums of squares and products; var_pop adds none.
+    assert len(plan.workloads["person"].columns) == 6
 
 
 def test_squares_that_do_not_add_up_exactly_are_refused(world: World) -> None:

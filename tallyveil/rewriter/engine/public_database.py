@@ -18,6 +18,7 @@ import pyarrow as pa
 from tallyveil.arrow import array_of
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.policy.domain import Attribute, Domain
+from tallyveil.rewriter.engine import moment_macros
 from tallyveil.rewriter.engine.public_cursor import Engine, PublicCursor
 from tallyveil.rewriter.engine.watchdog import Watchdog
 from tallyveil.rewriter.postgres import MACROS
@@ -39,12 +40,6 @@ _SETTINGS: Final = (
     "SET disabled_optimizers = 'compressed_materialization'",
     "SET GLOBAL TimeZone = 'UTC'",  # that of each session, until it sets another
     "SET allowed_configs = ['TimeZone']",  # each session has its own
-)
-
-# A variance from n, s = Σ (x − c) and q = Σ (x − c)², with noise: see `moments`.
-_VARIANCE: Final = (
-    "__variance(n, s, q, lost) AS CASE WHEN n > lost AND q - s * s / n > 0 "
-    "THEN (q - s * s / n) / (n - lost) WHEN n > lost AND q - s * s / n <= 0 THEN 0e0 END"
 )
 
 
@@ -121,7 +116,7 @@ def _opened(
             _create_domain_table(connection, domain, attribute)
     for name, table in public.items():
         _create(connection, public_table(name), "SELECT * FROM __table", __table=table)
-    for macro in (*MACROS, BOUNDED_REPLACE, _VARIANCE):
+    for macro in (*MACROS, *moment_macros.MACROS, BOUNDED_REPLACE):
         connection.execute(f"CREATE MACRO {macro}")
     for setting in _SETTINGS:
         connection.execute(setting)

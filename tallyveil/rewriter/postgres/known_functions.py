@@ -30,6 +30,11 @@ _HINTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("date_from_parts", "datefromparts"), "Write make_date(2020, 1, 31)."),
     **dict.fromkeys(("year", "quarter", "month", "week", "day"), "Write extract(… FROM …)."),
     "len": "Write length(text).",
+    **dict.fromkeys(("count_if", "countif"), "Write count(*) FILTER (WHERE …)."),
+    **dict.fromkeys(
+        ("skewness", "kurtosis"),
+        "Write avg(x), avg(x * x), avg(x * x * x) …, and compute it from these.",
+    ),
     "try_cast": "Write CAST(… AS …).",
 }
 

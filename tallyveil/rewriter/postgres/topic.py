@@ -33,7 +33,9 @@ def takes(*families: str | None, hint: str) -> Rule:
     """The rule of a function whose argument must be of one of these families."""
 
     def rule(node: exp.Expr, bound: Bound) -> None:
-        need_family(node, node.this, families, hint, bound)
+        second = node.args.get("expression") if isinstance(node, exp.AggFunc) else None
+        for argument in (node.this, *([] if second is None else [second])):
+            need_family(node, argument, families, hint, bound)
 
     return rule
 

@@ -157,12 +157,13 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             hint="count(*) counts the records." if isinstance(node, exp.Count) else None,
         )
     if not isinstance(argument, exp.Star):
-        from_clause.check(argument, records)
+        for value in node.iter_expressions():
+            from_clause.check(value, records)
     whole = filtered(node)
     if whole is not node:
         from_clause.check(whole.expression.this, records)
     if not isinstance(node, exp.Count):
-        for column in argument.find_all(exp.Column):
+        for column in node.find_all(exp.Column):
             if type(column.parent) in known.AGGREGATES and column.meta_get("coarse"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from tallyveil.rewriter.private.block import NOISY
+from tallyveil.rewriter.private.moments import MOMENTS
 from tallyveil.rewriter.query_plan import NoiseCheck
 from tallyveil.rewriter.resolve.record_queries import definition_of
 from tallyveil.rewriter.sql.nodes import duckdb_sql, is_star, whole_number
@@ -32,6 +33,7 @@ _DIVISIONS: Final = (exp.Div, exp.IntDiv, exp.Mod)
 _CLAUSES: Final = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_"})
 _WRAPPERS: Final = (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
+_MOMENTS: Final = frozenset(macro for macro, *_ in MOMENTS.values())
 _SOURCES: Final = (exp.Subquery, exp.From, exp.SetOperation, exp.CTE, exp.With)
 
 _Top: TypeAlias = tuple[exp.Select, exp.Expr, int, int]
@@ -93,7 +95,7 @@ def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     for division in tree.find_all(*_DIVISIONS):
         yield division, division.expression
     for function in tree.find_all(exp.Anonymous):
-        if function.name == "__variance":
+        if function.name in _MOMENTS:
             yield function, function.expressions[0]
 
 

@@ -19,7 +19,7 @@ from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooCom
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, linear
-from tallyveil.rewriter.private.moments import MOMENTS, Centring, moment, with_filter_of
+from tallyveil.rewriter.private.moments import MOMENTS, Centring, Sums, with_filter_of
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
 from tallyveil.rewriter.query_plan import Claim
 from tallyveil.rewriter.resolve.branches import is_resolved
@@ -42,7 +42,7 @@ class Outputs:
     """
 
     def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
-        self._centre = centre
+        self._block, self._centre = block, centre
         self._evaluate = evaluate
         self._keys = {key: number for number, key in enumerate(block.groups.keys)}
         self._several = block.groups.several
@@ -192,20 +192,10 @@ class Outputs:
         return average(total, count)
 
     def _moment(self, node: exp.Expr) -> exp.Expr:
-        """A variance from three sums. Σ (x − c) comes from Σ x if the block needs Σ x anyway."""
-        argument, centre = unfiltered(node).this, self._centre(node)
-        plain = with_filter_of(node, exp.Sum(this=argument.copy()))
-        counted = with_filter_of(node, exp.Count(this=argument.copy()))
-        count = self._output(_single(counted))
-        if plain in self._summed and centre.value:
-            shift = exp.Mul(this=exp.paren(centre.sql), expression=count.copy())
-            whole = exp.cast(self._output(_single(plain)), "double")
-            total: exp.Expr = exp.Sub(this=whole, expression=shift)
-        else:
-            centred = with_filter_of(node, centre.total(argument))
-            total = exp.cast(self._output(_single(centred)), "double")
-        squares = self._output(_single(with_filter_of(node, centre.squares(argument))))
-        return moment(node, count, total, squares, centre)
+        """A variance or the like from its sums."""
+        return Sums(
+            node, self._block, self._centre, lambda one: self._output(_single(one)), self._summed
+        ).macro
 
     def _about(self, node: exp.Anonymous) -> exp.Expr:
         """The column of noisy rows that a function of an answer stands for."""

@@ -22,7 +22,7 @@ from tallyveil.rewriter.private.linear import Linear, Term, linear
 from tallyveil.rewriter.resolve.branches import RECORD
 from tallyveil.rewriter.sql.nodes import conjunction, unfiltered
 
-__all__ = ["has_too_many_cells", "split_total"]
+__all__ = ["has_too_many_cells", "not_null", "split_total"]
 
 _TOGETHER: Final = 1 << 17  # cells that parts are evaluated on together, in about 0.1 s
 _SINCE: Final = exp.cast(exp.Literal.string("2000-01-01"), exp.DType.DATE)
@@ -58,12 +58,12 @@ def split_total(domain: Domain, node: exp.Expr) -> list[exp.Expr]:
         return [node]
     given = [node.expression.this] if isinstance(node, exp.Filter) else []
     if isinstance(aggregate, exp.Count):
-        return [_filtered(exp.Count(this=exp.Star()), [*given, *_not_null(domain, parts)])]
+        return [_filtered(exp.Count(this=exp.Star()), [*given, *not_null(domain, parts)])]
     parts = _packed(domain, parts)
     return [
         _filtered(
             exp.Sum(this=part.copy()),
-            [*given, *_not_null(domain, [other for other in parts if other is not part])],
+            [*given, *not_null(domain, [other for other in parts if other is not part])],
         )
         for part in parts
     ]
@@ -106,7 +106,7 @@ def _parts(terms: list[exp.Expr]) -> list[exp.Expr]:
     return [part for _, part in parts]
 
 
-def _not_null(domain: Domain, parts: Iterable[exp.Expr]) -> list[exp.Expr]:
+def not_null(domain: Domain, parts: Iterable[exp.Expr]) -> list[exp.Expr]:
     """A condition IS NOT NULL for each part that may be NULL."""
     return [
         exp.Not(this=exp.Is(this=exp.paren(part), expression=exp.Null()))

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import SQLSyntaxError, UndefinedObject
-from tallyveil.rewriter.sql.nodes import COMPARISONS, function_name, position
+from tallyveil.errors import SQLSyntaxError, UndefinedFunction, UndefinedObject
+from tallyveil.rewriter.sql.nodes import COMPARISONS, conjunction, function_name, position, rendered
 
 __all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", "write_out"]
 
 
 def write_out(tree: exp.Expr) -> None:
-    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …) and date(x), in place.
+    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …), date(x), count_if(x) and
+    regr_count(y, x), in place.
 
     GROUP BY ALL a, b becomes GROUP BY a, b: ALL is the opposite of DISTINCT here.
     """
@@ -33,6 +34,33 @@ def write_out(tree: exp.Expr) -> None:
             cast = exp.cast(date.this, "date")
             item = isinstance(date.parent, exp.Select) and date.arg_key == "expressions"
             date.replace(exp.alias_(cast, "date", quoted=True) if item else cast)
+    for counted in list(tree.find_all(exp.CountIf, exp.RegrCount)):
+        _write_count(counted)
+
+
+def _write_count(counted: exp.Expr) -> None:
+    """count_if(x) becomes count(*) FILTER (WHERE x), and regr_count(y, x) counts where neither is
+    NULL."""
+    if counted.this is None or (isinstance(counted, exp.RegrCount) and not counted.expression):
+        raise UndefinedFunction(
+            f"function {function_name(counted)} has too few arguments", position=position(counted)
+        )
+    if isinstance(counted, exp.CountIf):
+        conditions = [counted.this]
+    else:
+        sides = (counted.this, counted.expression)
+        conditions = [exp.Not(this=exp.Is(this=exp.paren(s), expression=exp.Null())) for s in sides]
+    target, around = counted, counted.parent
+    if isinstance(around, exp.Filter):
+        target, conditions = around, [around.expression.this, *conditions]
+    whole = conditions[0] if len(conditions) == 1 else conjunction(conditions)
+    count = exp.Count(this=exp.Star(), big_int=True)
+    found = exp.Filter(this=count, expression=exp.Where(this=whole))
+    item = isinstance(target.parent, exp.Select) and target.arg_key == "expressions"
+    name = function_name(counted)
+    if isinstance(counted, exp.CountIf):
+        name = rendered(target, "duckdb", normalize_functions="lower")
+    target.replace(exp.alias_(found, name, quoted=True) if item else found)
 
 
 def spell_out_quantifiers(tree: exp.Expr) -> None:

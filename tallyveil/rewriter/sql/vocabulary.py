@@ -188,7 +188,13 @@ NAMED_FUNCTIONS: Final[Mapping[str, Function]] = {
 
 # Aggregates of records.
 _MOMENTS: Final = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+_OF_PAIRS: Final = (
+    exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
+    exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSyy, exp.RegrSxy,
+)  # fmt: skip
 AGGREGATES: Final[Mapping[type[exp.Expr], Function]] = {
+    **dict.fromkeys(_OF_PAIRS, _function("this expression", "DOUBLE")),
+    **dict.fromkeys((exp.Skewness, exp.Kurtosis), _function("this", "DOUBLE")),
     **dict.fromkeys((exp.Sum, exp.Avg, *_MOMENTS), _function("this", types.aggregate)),
     exp.Count: _function("this big_int", "BIGINT"),
 }
