@@ -289,7 +289,8 @@ def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
         node = stack.pop()
         children = list(node.iter_expressions())
         if isinstance(node, exp.Select) and reads_records(node):
-            if not aggregates(node) and not is_listing(node):
+            listed = is_listing(node) and not node.args.get("qualify")
+            if not aggregates(node) and not listed:
                 raise unaggregated(node)
             yield node
             clauses = exp.From | exp.Join | exp.Where | exp.Group

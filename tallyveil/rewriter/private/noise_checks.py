@@ -25,12 +25,14 @@ from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.moments import MOMENTS
 from tallyveil.rewriter.query_plan import NoiseCheck
 from tallyveil.rewriter.resolve.record_queries import definition_of
-from tallyveil.rewriter.sql.nodes import duckdb_sql, is_star, whole_number
+from tallyveil.rewriter.sql.nodes import conjuncts, duckdb_sql, is_star, whole_number
 
 __all__ = ["noise_checks"]
 
 _DIVISIONS: Final = (exp.Div, exp.IntDiv, exp.Mod)
-_CLAUSES: Final = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_"})
+_CLAUSES: Final = frozenset(
+    {"expressions", "from_", "where", "qualify", "order", "limit", "offset", "with_"}
+)
 _WRAPPERS: Final = (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _MOMENTS: Final = frozenset(macro for macro, *_ in MOMENTS.values())
@@ -101,7 +103,8 @@ def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 def _rankings(tree: exp.Expr) -> Iterator[NoiseCheck]:
     for select in tree.find_all(exp.Select):
-        for source, part, before, last in (*_limited(select), *_numbered(select)):
+        tops = (*_limited(select), *_qualified(select), *_numbered(select))
+        for source, part, before, last in tops:
             rows = _rows_of(source)
             if rows is None:
                 continue
@@ -127,6 +130,24 @@ def _limited(select: exp.Select) -> Iterator[_Top]:
         yield select, order.expressions[0], before, last
 
 
+def _qualified(select: exp.Select) -> Iterator[_Top]:
+    """The rows that QUALIFY picks by their number in some order."""
+    qualify = select.args.get("qualify")
+    for condition in [] if qualify is None else conjuncts(qualify.this):
+        ranked, last = _at_most(condition)
+        items = (item for item in select.expressions if item.alias_or_name == ranked.name)
+        value = next(items, ranked).unalias() if isinstance(ranked, exp.Column) else ranked
+        if last:
+            yield from _ranked(select, value, last)
+
+
+def _ranked(query: exp.Select, value: exp.Expr, last: int) -> Iterator[_Top]:
+    """The first rows in the order of a rank over all rows."""
+    order = value.args.get("order") if isinstance(value, exp.Window) else None
+    if order is not None and isinstance(value.this, _RANKS) and not value.args.get("partition_by"):
+        yield query, order.expressions[0], 0, last
+
+
 def _numbered(select: exp.Select) -> Iterator[_Top]:
     """The rows that a condition on their number in some order picks."""
     where, clause = select.args.get("where"), select.args.get("from_")
@@ -134,16 +155,14 @@ def _numbered(select: exp.Select) -> Iterator[_Top]:
         return
     inner = where.this.unnest()
     for condition in inner.flatten() if isinstance(inner, exp.And) else [inner]:
-        name, last = _at_most(condition)
-        query = _query(clause.this) if last else None
+        column, last = _at_most(condition)
+        name = column.name if isinstance(column, exp.Column) else ""
+        query = _query(clause.this) if name and last else None
         while query is not None:
             item = next((one for one in query.expressions if one.alias_or_name == name), None)
             value = None if item is None else item.unalias().unnest()
             if isinstance(value, exp.Window):
-                order = value.args.get("order")
-                ranks = isinstance(value.this, _RANKS) and not value.args.get("partition_by")
-                if ranks and order is not None:
-                    yield query, order.expressions[0], 0, last
+                yield from _ranked(query, value, last)
                 break
             starred = item is None and any(map(is_star, query.expressions))
             if not (starred or isinstance(value, exp.Column)) or query.args.get("joins"):
@@ -153,19 +172,19 @@ def _numbered(select: exp.Select) -> Iterator[_Top]:
             query = None if below is None else _query(below.this)
 
 
-def _at_most(condition: exp.Expr) -> tuple[str, int]:
-    """A column and the number that it is at most, 0 for a condition of another kind."""
+def _at_most(condition: exp.Expr) -> tuple[exp.Expr, int]:
+    """A value and the number that it is at most, 0 for a condition of another kind."""
     column, number = condition.args.get("this"), condition.args.get("expression")
     if isinstance(condition, exp.Between):
         number = condition.args["high"]
     elif isinstance(condition, (exp.GT, exp.GTE)):
         column, number = number, column
     elif not isinstance(condition, (exp.LT, exp.LTE, exp.EQ)):
-        return "", 0
+        return condition, 0
     found = whole_number(number)
-    if not isinstance(column, exp.Column) or found is None:
-        return "", 0
-    return column.name, found - isinstance(condition, (exp.LT, exp.GT))
+    if not isinstance(column, exp.Expr) or found is None:
+        return condition, 0
+    return column.unnest(), found - isinstance(condition, (exp.LT, exp.GT))
 
 
 def _number(select: exp.Select, clause: str) -> int | None:

@@ -128,7 +128,7 @@ def _over_noisy_rows(
     select: exp.Select, outputs: Outputs
 ) -> dict[str, list[exp.Expr] | exp.Expr | None]:
     """The SELECT's clauses over noisy rows. A group is a row, so HAVING becomes WHERE."""
-    having, order = select.args.get("having"), select.args.get("order")
+    having, qualify, order = map(select.args.get, ("having", "qualify", "order"))
     return {
         "expressions": [
             exp.Alias(this=outputs.rewrite(item.this), alias=item.args["alias"].copy())
@@ -137,6 +137,7 @@ def _over_noisy_rows(
         "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,
         "group": None,
         "having": None,
+        "qualify": None if qualify is None else exp.Qualify(this=outputs.rewrite(qualify.this)),
         "order": _order(outputs, order) if order is not None else None,
     }
 

@@ -53,7 +53,7 @@ class Outputs:
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
         self._numbers: dict[exp.Expr, int] = {}
-        clauses = [block.select.args.get(name) for name in ("having", "order")]
+        clauses = [block.select.args.get(name) for name in ("having", "qualify", "order")]
         self._alone = self._needed_alone(
             [*block.select.expressions, *(c for c in clauses if c is not None)]
         )

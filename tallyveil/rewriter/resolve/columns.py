@@ -135,14 +135,16 @@ def _item(node: exp.Column, called: Sequence[exp.Alias]) -> exp.Expr | None:
 
 def _alias_wins(node: exp.Column, records: Records) -> bool:
     """ORDER BY name means an item. Elsewhere, also in a window, an attribute comes first."""
-    clause = node.find_ancestor(exp.Where, exp.Group, exp.Having, exp.Order, exp.Select)
+    clause = node.find_ancestor(
+        exp.Where, exp.Group, exp.Having, exp.Qualify, exp.Order, exp.Select
+    )
     if isinstance(clause, exp.Order):
         if isinstance(clause.parent, exp.Window):
             return not records.knows(node.name)
         return isinstance(node.parent, exp.Ordered) or not records.knows(node.name)
     if records.knows(node.name):
         return False
-    return isinstance(clause, exp.Group | exp.Having) or _is_about_answers(node)
+    return isinstance(clause, exp.Group | exp.Having | exp.Qualify) or _is_about_answers(node)
 
 
 def _is_about_answers(node: exp.Column) -> bool:

@@ -325,9 +325,9 @@ def _without_record(step: exp.Expr) -> FeatureNotSupported:
 
 
 def _refuse_clauses(query: exp.Expr) -> None:
-    """Refuse LIMIT and set operations but UNION ALL, with which records displace others. ORDER BY
-    alone does not."""
-    for name in ("limit", "offset"):
+    """Refuse LIMIT, QUALIFY and set operations but UNION ALL, with which records displace others.
+    ORDER BY alone does not."""
+    for name in ("limit", "offset", "qualify"):
         if query.args.get(name) is not None:
             raise FeatureNotSupported(
                 f"{name.upper()} below the aggregation is not answered: whether a record counts "

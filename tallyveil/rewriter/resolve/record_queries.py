@@ -36,7 +36,7 @@ OUTER: Final = "outer"
 # The key in a query's meta for whether its rows are still records.
 _RECORDS: Final = "records"
 
-_CLAUSES = ("where", "group", "having", "order")
+_CLAUSES = ("where", "group", "having", "qualify", "order")
 
 
 def is_aggregate(node: exp.Expr) -> bool:

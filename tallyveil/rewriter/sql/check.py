@@ -80,7 +80,6 @@ _CLAUSES: Final[Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]]] = {
     (exp.With, "recursive"): ("WITH RECURSIVE",
         "Leave out RECURSIVE if no query reads itself."),
     (exp.Distinct, "on"): ("DISTINCT ON", "Rank the noisy rows with row_number() OVER (…)."),
-    (exp.Select, "qualify"): ("QUALIFY", "Filter in a SELECT around this one."),
     (exp.Join, "method"): ("a NATURAL, POSITIONAL or ASOF join",
         "Write JOIN … USING (…) or JOIN … ON …."),
     (exp.In, "field"): ("IN without parentheses", "Write IN (value, …)."),
@@ -156,6 +155,14 @@ def _check_arguments(node: exp.Expr) -> None:
             )
     if isinstance(node, exp.Select) and not node.expressions:
         raise SQLSyntaxError("a SELECT lists at least one item", position=position(node))
+    if isinstance(node, exp.Select) and node.args.get("qualify"):
+        qualify = node.args["qualify"]
+        if not any(part.find(exp.Window) for part in (qualify, *node.expressions)):
+            raise WindowingError(
+                "QUALIFY needs a window function, in it or among the items",
+                hint="Write a condition on groups in HAVING, and one on records in WHERE.",
+                position=position(qualify) or position(node),
+            )
     if isinstance(node, exp.Filter) and not isinstance(node.this, exp.AggFunc):
         raise FeatureNotSupported("FILTER must follow an aggregate function")
     if isinstance(node, exp.Group) and node.args.get("all") is False:

@@ -36,8 +36,8 @@ SYNTAX: Final[ArgumentNames] = {
         exp.GTE, exp.LT, exp.LTE, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Filter,
     ),
     **_taking("this",
-        exp.From, exp.Where, exp.Having, exp.Boolean, exp.Parameter, exp.Placeholder, exp.Var,
-        exp.DataTypeParam, exp.RawString, exp.National, exp.Not, exp.Neg, exp.Paren,
+        exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Parameter, exp.Placeholder,
+        exp.Var, exp.DataTypeParam, exp.RawString, exp.National, exp.Not, exp.Neg, exp.Paren,
     ),
     **_taking("expressions",
         exp.Order, exp.With, exp.Distinct, exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets,
@@ -71,7 +71,8 @@ SYNTAX: Final[ArgumentNames] = {
     **_taking("this table db", exp.Column),
     **_taking("this unit", exp.Interval),
     **_taking("this zone", exp.AtTimeZone),
-    **_taking("with_ expressions distinct from_ joins where group having order limit offset",
+    **_taking(
+        "with_ expressions distinct from_ joins where group having qualify order limit offset",
         exp.Select,
     ),
 }  # fmt: skip
