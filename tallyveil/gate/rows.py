@@ -15,7 +15,7 @@ from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection
 
-__all__ = ["empty_tables", "forward", "noisy_tables", "projected"]
+__all__ = ["empty_tables", "forward", "noisy_tables", "projected", "zero_tables"]
 
 _PORTION: Final = 2_048  # rows that are forwarded between two checks of the deadline
 
@@ -153,4 +153,19 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
         schema += [pa.field(f"__s{number}", pa.float64()) for number in table.deviations]
         schema += [pa.field(f"__p{number}", pa.float64()) for number in range(len(table.claims))]
         tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
+    return tables
+
+
+def zero_tables(plan: Plan) -> dict[str, pa.Table]:
+    """The noisy tables if every answer were 0."""
+    tables = {}
+    for table in plan.noisy:
+        empty = empty_tables(plan)[table.name]
+        arrays = [
+            table.keys.column(name)
+            if name in table.keys.column_names
+            else pa.array([0] * table.height).cast(empty.schema.field(name).type)
+            for name in empty.column_names
+        ]
+        tables[table.name] = pa.table(arrays, empty.schema)
     return tables

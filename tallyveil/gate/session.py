@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,12 +42,10 @@ from tallyveil.gate.relations.shown import Shown
 from tallyveil.gate.session_commands import SessionCommands
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
-from tallyveil.rewriter import Dialect, Plan, Query, by_number, first_named, split
+from tallyveil.gate.staging import Given, Stage, Staging, announced
+from tallyveil.rewriter import AnswerNeeded, Dialect, Plan, Query, by_number, first_named, split
 
 __all__ = ["GateSession"]
-
-_Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
-"""A statement's parameters, and the types they were declared with."""
 
 
 class GateSession:
@@ -64,6 +62,7 @@ class GateSession:
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
         self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
         self._answering = Answering(self._planner)
+        self._staging = Staging(self._answering)
         self._commands = SessionCommands(self.settings, self.relations)
 
     # What a face of the gate calls
@@ -103,7 +102,11 @@ class GateSession:
             if statement.kind == "explain":
                 return StatementDescription(types, plan_columns(statement.target))
             nothing = (None,) * len(types)
-            columns = self._planner.columns(self._planner.plan(query, nothing, types))
+            try:
+                plan = self._planner.plan(query, nothing, types)
+            except AnswerNeeded:
+                plan = self._staging.rehearsed(query, (nothing, types))[-1].plan
+            columns = self._planner.columns(plan)
             deadline.check()
             return StatementDescription(types, columns)
 
@@ -150,8 +153,8 @@ class GateSession:
     def explain(self, statement: Statement) -> tuple[list[str], list[TableQuote]]:
         """The lines of EXPLAIN for a query, and what it would cost. For the shell."""
         with self.limited():
-            lines, _, _, quote = self._explained(_query(statement), ((), ()))
-        return lines, [] if quote is None else [*quote.shares, *quote.tables]
+            lines, _, _, quotes = self._explained(_query(statement), ((), ()))
+        return lines, [one for quote in quotes for one in (*quote.shares, *quote.tables)]
 
     def request(self, statement: Statement) -> Request:
         """What a query asks of the decision, with the settings as they are. For the shell."""
@@ -189,7 +192,7 @@ class GateSession:
             return _as_arrow(result), result
         query = _query(statement)
         with self.limited(), _placed(query), ExitStack() as after:
-            plan, notices = self._planned(query, (parameters, ()))
+            query, plan, notices = self._planned(query, (parameters, ()), after)
             if query.assigns:
                 self._assign()
             released = self._answering.release(plan, query, lambda _: len, after)
@@ -255,17 +258,18 @@ class GateSession:
 
     # Queries
 
-    def _select(self, query: Query, given: _Given, receive: Receive | None) -> Result:
+    def _select(self, query: Query, given: Given, receive: Receive | None) -> Result:
         rows: list[tuple[Any, ...]] = []
         begin = receive or (lambda _: rows.extend)
         with _placed(query), ExitStack() as after:
-            plan, notices = self._planned(query, given)
-            if query.assigns:
+            last, plan, notices = self._planned(query, given, after)
+            if last.assigns:
                 self._assign()
-            released = self._answering.release(plan, query, begin, after)
+            released = self._answering.release(plan, last, begin, after)
             columns, count = self._answering.rows(released, begin)
         notices = (*notices, *released.notices)
-        return Result(columns, rows, f"SELECT {count}", notices, self._repeatable(query, plan))
+        repeatable = last is query and self._repeatable(query, plan)
+        return Result(columns, rows, f"SELECT {count}", notices, repeatable)
 
     def _assign(self) -> None:
         """Apply what set_config sets in the query that was planned last. Outside a block, what is
@@ -274,29 +278,46 @@ class GateSession:
         if not self.settings.in_block:
             self.settings.end()
 
-    def _planned(self, query: Query, given: _Given) -> tuple[Plan, tuple[Notice, ...]]:
-        plan = self._planner.best(query, *given)
-        return plan, warnings(plan, query.offset)
+    def _planned(
+        self, query: Query, given: Given, after: ExitStack
+    ) -> tuple[Query, Plan, tuple[Notice, ...]]:
+        """The query and its plan. Where its conditions need other answers, these are bought first,
+        and stand in it as constants."""
+        notices: tuple[Notice, ...] = ()
+        try:
+            plan = self._planner.best(query, *given)
+        except AnswerNeeded:
+            last, notices = self._staging.answered(query, given, after)
+            query, plan = last.query, last.plan
+        return query, plan, (*notices, *warnings(plan, query.offset))
 
     def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
         return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
 
-    def _explain(self, statement: Statement, given: _Given) -> Result:
+    def _explain(self, statement: Statement, given: Given) -> Result:
         lines, plan, notices, _ = self._explained(_query(statement), given)
         rows = as_rows(lines, plan, statement.target)
         return Result(plan_columns(statement.target), rows, "EXPLAIN", notices)
 
     def _explained(
-        self, query: Query, given: _Given
-    ) -> tuple[list[str], Plan, tuple[Notice, ...], Quote | None]:
-        gate = self._gate
+        self, query: Query, given: Given
+    ) -> tuple[list[str], Plan, tuple[Notice, ...], list[Quote]]:
+        gate, lines = self._gate, list[str]()
+        notices, quotes = list[Notice](), list[Quote]()
         with _placed(query):
-            plan, notices = self._planned(query, given)
-            request = self._planner.request(plan, query)
-            forecast = gate.decision.forecast(request)
-            lines = explanation(plan, request, forecast, gate.accountant, gate.accounts)
-            return [*lines], plan, notices, forecast.quote
+            try:
+                stages = [Stage(query, self._planner.best(query, *given), None)]
+            except AnswerNeeded:
+                stages = self._staging.rehearsed(query, given)
+            for stage in stages:
+                plan, request = stage.plan, self._planner.request(stage.plan, stage.query)
+                forecast = gate.decision.forecast(request)
+                lines += announced(stages, stage)
+                lines += explanation(plan, request, forecast, gate.accountant, gate.accounts)
+                notices += warnings(plan, stage.query.offset)
+                quotes += [] if forecast.quote is None else [forecast.quote]
+            return lines, plan, tuple(notices), quotes
 
 
 def _query(statement: Statement) -> Query:

@@ -20,7 +20,7 @@ from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.record_queries import KIND, holds_noise
 from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
 
-__all__ = ["PublicItems", "refuse_protected", "unite"]
+__all__ = ["AnswerNeeded", "PublicItems", "refuse_protected", "unite"]
 
 
 class PublicItems:
@@ -64,6 +64,10 @@ class PublicItems:
         return [name for name, _ in described]
 
 
+class AnswerNeeded(FeatureNotSupported):
+    """A condition on records depends on an answer, to be released before (`inner_answers`)."""
+
+
 def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
     """Raise FeatureNotSupported for a query that reads anything but public tables."""
     kinds = {table.meta_get(KIND) for table in query.find_all(exp.Table)}
@@ -75,7 +79,8 @@ def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:
             position=position(written),
         )
     if holds_noise(query) or "protected" in kinds:
-        raise FeatureNotSupported(
+        kind = AnswerNeeded if holds_noise(query) else FeatureNotSupported
+        raise kind(
             "a subquery over protected tables is not answered below an aggregation",
             hint="Put the condition on the record's own attributes, or on public tables.",
             position=position(written),

@@ -1,0 +1,186 @@
+"""Statements whose conditions on records compare with answers: these are released first.
+
+Each is a statement by itself, charged by itself, and what it answers is public: the statement that
+compares with it is planned with its answer as constants. That purchase depends on noise, but on
+nothing confidential. Before the first is charged, all are planned as if every count were 0, which
+refuses what cannot be planned or paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from tallyveil.accountant import Quote, exceeded
+from tallyveil.errors import (
+    CardinalityViolation,
+    FeatureNotSupported,
+    SQLSyntaxError,
+    StatementError,
+    StatementTooComplex,
+    UndefinedTable,
+    positions_from,
+)
+from tallyveil.gate.answering import Answering
+from tallyveil.gate.interface import Notice
+from tallyveil.gate.notices import warnings
+from tallyveil.gate.rows import zero_tables
+from tallyveil.rewriter import (
+    AnswerNeeded,
+    InnerAnswer,
+    Plan,
+    Query,
+    inner_answer,
+    query_of,
+    types_of,
+)
+
+__all__ = ["Given", "Stage", "Staging", "announced"]
+
+Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
+"""A statement's parameters, and the types they were declared with."""
+
+_MOST: Final = 20
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A query to answer. ``inner`` says where its answer goes; it is None for the last one."""
+
+    query: Query
+    plan: Plan
+    inner: InnerAnswer | None
+
+
+_Stages: TypeAlias = Generator[Stage, Sequence[Any], Sequence[Any]]
+"""Yields a stage and takes the values that it answers."""
+
+
+@dataclass(eq=False)
+class Staging:
+    """The stages of one session's statements; used by one thread at a time."""
+
+    answering: Answering
+
+    def rehearsed(self, query: Query, given: Given) -> list[Stage]:
+        """The stages if each count were 0: free of charge."""
+        found: list[Stage] = []
+        stages = self._stages(query, given, None)
+        stage = next(stages)
+        while True:
+            found.append(stage)
+            if stage.inner is None:
+                return found
+            if len(found) == _MOST:
+                raise StatementTooComplex(
+                    f"more than {_MOST} subqueries over protected tables are in conditions",
+                    hint="Ask for their answers in statements of their own.",
+                )
+            stage = stages.send(self._values(stage, zero_tables(stage.plan)))
+
+    def answered(
+        self, query: Query, given: Given, after: ExitStack
+    ) -> tuple[Stage, tuple[Notice, ...]]:
+        """The last stage, after the answers to the others are released, and the notices of these.
+        Errors that pass ``after`` from then on report what was charged."""
+        self._refuse_costs(self.rehearsed(query, given))
+        notices: list[Notice] = []
+        stages = self._stages(query, given, None)
+        stage = next(stages)
+        while stage.inner is not None:
+            released = self.answering.release(stage.plan, stage.query, lambda _: len, after)
+            for one in (*warnings(stage.plan, stage.query.offset), *released.notices):
+                notices.append(replace(one, message=f"subquery: {one.message}"))
+            stage = stages.send(self._values(stage, released.tables))
+        return stage, tuple(notices)
+
+    def _stages(self, query: Query, given: Given, around: InnerAnswer | None) -> _Stages:
+        planner = self.answering.planner
+        try:
+            plan = planner.best(query, *given)
+        except AnswerNeeded as error:
+            inner = None if error.position is None else inner_answer(query, error.position)
+            if inner is None:
+                raise
+        else:
+            return (yield Stage(query, plan, around))
+        values, declared = given
+        types = planner.types(query, declared or types_of(values))
+
+        def needed(part: Query) -> Given:
+            return values[: part.parameters], types[: part.parameters]
+
+        with positions_from(inner.query.offset):
+            try:
+                found = yield from self._stages(inner.query, needed(inner.query), inner)
+            except UndefinedTable as error:  # the statement as a whole names none
+                raise FeatureNotSupported(
+                    "a subquery over protected tables cannot refer to the query around it",
+                    hint="Compare groups above the aggregation: SELECT a, n FROM (SELECT a, "
+                    "count(*) AS n FROM … GROUP BY a) AS t WHERE n > (SELECT avg(n) FROM …).",
+                    position=error.position,
+                ) from None
+        constants = inner.constants(found)
+        text = f"{query.sql[: inner.start]}{constants}{query.sql[inner.end :]}"
+        outer = replace(query_of(text, query.dialect), offset=query.offset)
+        with _moved(inner, len(constants)):
+            return (yield from self._stages(outer, needed(outer), around))
+
+    def _values(self, stage: Stage, tables: dict[str, pa.Table]) -> list[Any]:
+        """The values that a stage answers.
+
+        Raises SQLSyntaxError for several columns, and CardinalityViolation for several rows where
+        one value is compared.
+        """
+        cursor = self.answering.planner.cursor
+        with cursor.tables(tables):
+            table = cursor.arrow(stage.plan.sql)
+        place = stage.query.offset + 1
+        if table.num_columns != 1:
+            raise SQLSyntaxError("subquery must return only one column", position=place)
+        if stage.inner is not None and not stage.inner.listed and table.num_rows > 1:
+            raise CardinalityViolation(
+                "more than one row returned by a subquery used as an expression",
+                hint="Add LIMIT 1, or write IN (SELECT …).",
+                position=place,
+            )
+        values: list[Any] = table.column(0).to_pylist()
+        return values
+
+    def _refuse_costs(self, stages: Sequence[Stage]) -> None:
+        """Raise BudgetExceeded if the stages together cost more than remains."""
+        planner, spent = self.answering.planner, dict[tuple[str, str | None], Fraction]()
+        for stage in stages:
+            request = planner.request(stage.plan, stage.query)
+            quote = planner.gate.decision.forecast(request).quote or Quote(())
+            for one in (*quote.tables, *quote.shares):
+                owner = one.table, one.analyst
+                spent[owner] = spent.get(owner, Fraction(0)) + one.cost
+                if not one.allowed or spent[owner] > one.remaining_before:
+                    raise exceeded(replace(one, cost=spent[owner]))
+
+
+def announced(stages: Sequence[Stage], stage: Stage) -> Iterator[str]:
+    """The lines of EXPLAIN before those of a stage, if there are several."""
+    if stage.inner is not None:
+        yield f"Answered first, at a cost of its own: {stage.query.sql}"
+    elif len(stages) > 1:
+        yield f"Then the statement, with these answers as constants: {stage.query.sql}"
+        yield "  They are not known before they are bought: these are as if every count were 0"
+
+
+@contextmanager
+def _moved(inner: InnerAnswer, length: int) -> Iterator[None]:
+    """Positions of errors behind constants of this length, in the statement that was written."""
+    try:
+        yield
+    except StatementError as error:
+        if error.position is not None and error.position > inner.start:
+            behind = error.position - inner.start - length
+            error.position = inner.end + behind if behind > 0 else inner.start + 1
+        raise

@@ -1,0 +1,89 @@
+-- Conditions on records that compare with answers: these are bought first, then the rest.
+
+\set largest SELECT state FROM person GROUP BY state ORDER BY count(*) DESC, state LIMIT 2
+
+--- The largest groups are picked first, and both purchases are charged.
+--@ noise = [0, 60, 90]
+--@ budget.epsilon = 10
+
+SELECT count(*) FROM person WHERE state IN (:largest);
+ 2110
+ NOTICE: subquery: cost epsilon 0.1; interval ±30 at 95 %; 9.9 of 10 remains for person
+ NOTICE: subquery: which rows come first is uncertain: the intervals of rows 2 and 3 in this order overlap
+ NOTICE: cost epsilon 0.1; …; 9.8 of 10 remains for person
+ SPENT 0.2
+SELECT sql FROM dp.history;
+ SELECT state FROM person GROUP BY state ORDER BY count(*) DESC, state LIMIT 2
+ SELECT count(*) FROM person WHERE state IN ('WY', 'AK')
+
+--- Any statement takes such a condition, and so does a common table.
+--@ budget.epsilon = 100
+
+SELECT sex, count(*) FROM person WHERE state NOT IN (:largest) AND age < 40 GROUP BY sex;
+ F | 254
+ M | 253
+ other | 0
+WITH top AS (:largest) SELECT count(*) FROM person WHERE state IN (SELECT state FROM top);
+ 2000
+SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person);
+ 1480
+SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person) AND state = (:largest OFFSET 1);
+ ERROR 21000: more than one row returned by a subquery used as an expression
+ HINT: Add LIMIT 1, or write IN (SELECT …).
+SELECT state, count(*) FILTER (WHERE age > (SELECT max(a) - 1 FROM (SELECT age AS a, count(*) AS n FROM person GROUP BY age) AS t WHERE n > 20)) FROM person GROUP BY state;
+ AL | 12
+ AK | 13
+ WY | 12
+ other | 0
+ NULL | 0
+SELECT count(*) FROM person WHERE state NOT IN (SELECT state FROM person GROUP BY state HAVING count(*) > 5000);
+ 3000
+SELECT count(*) FROM person WHERE state IN (SELECT state FROM person GROUP BY state HAVING count(*) > 5000);
+ 0
+\bind ["F", 20]
+SELECT count(*) FROM person WHERE age < $2 AND state = (SELECT state FROM person WHERE sex = $1 AND age < $2 GROUP BY state ORDER BY count(*), state OFFSET 2 LIMIT 1);
+ 253
+
+--- What cannot be answered is refused before the first is charged.
+--@ budget.epsilon = 0.15
+
+SELECT count(*) FROM person WHERE state IN (:largest);
+ ERROR 53400: the budget of table "person" does not allow this: it costs epsilon 0.2, and 0.15 remains for the records asked about most
+SELECT count(*) FROM person WHERE ages > 3 AND state IN (:largest);
+                                  ^
+ ERROR 42703: column "ages" does not exist
+SELECT count(*) FROM person WHERE state IN (:largest) AND ages > 3;
+                                                                                                                               ^
+ ERROR 42703: column "ages" does not exist
+SELECT count(*) FROM person WHERE state IN (SELECT stat FROM person GROUP BY stat ORDER BY count(*) LIMIT 1);
+                                                   ^
+ ERROR 42703: column "stat" does not exist
+SELECT count(*) FROM person WHERE state IN (SELECT state, count(*) FROM person GROUP BY state);
+                                            ^
+ ERROR 42601: subquery must return only one column
+SELECT count(*) FROM person WHERE EXISTS (SELECT count(*) FROM person);
+                                                 ^
+ ERROR 0A000: a subquery over protected tables is not answered below an aggregation
+SELECT count(*) FROM person AS p WHERE age > (SELECT avg(age) FROM person AS q WHERE q.state = p.state);
+                                                                                               ^
+ ERROR 0A000: a subquery over protected tables cannot refer to the query around it
+
+--- EXPLAIN shows both, and that the second depends on the first.
+
+EXPLAIN SELECT count(*) FROM person WHERE state IN (:largest);
+ Answered first, at a cost of its own: SELECT state FROM person GROUP BY state ORDER BY count(*) DESC, state LIMIT 2
+ …
+ Cost: epsilon 0.1 of person's budget; 1 remains, 0.9 after
+ Then the statement, with these answers as constants: SELECT count(*) FROM person WHERE state IN ('AK', 'AL')
+   They are not known before they are bought: these are as if every count were 0
+ …
+ Cost: epsilon 0.1 of person's budget; 1 remains, 0.9 after
+ FREE
+
+--- History alone answers both.
+
+SELECT state, count(*) FROM person GROUP BY state;
+SET dp.source = history;
+SELECT count(*) FROM person WHERE state IN (:largest);
+ 2000
+ FREE
