@@ -25,6 +25,7 @@ from tallyveil.dbapi import (
 
 __all__ = [
     "AmbiguousColumn",
+    "AnswerNeeded",
     "BinCut",
     "BudgetExceeded",
     "CannotCoerce",
@@ -209,6 +210,10 @@ class WindowingError(StatementError, ProgrammingError, sqlstate="42P20"): ...
 
 class FeatureNotSupported(StatementError, NotSupportedError, sqlstate="0A000"):
     """The statement is understood but refused. The hint says what to ask instead."""
+
+
+class AnswerNeeded(FeatureNotSupported):
+    """A statement depends on answers that may be released before it, or is a PIVOT."""
 
 
 class InvalidParameterValue(StatementError, DataError, sqlstate="22023"): ...

@@ -14,6 +14,7 @@ from tallyveil.accountant import Quote, TableQuote
 from tallyveil.blas import one_thread
 from tallyveil.deadline import Deadline
 from tallyveil.errors import (
+    AnswerNeeded,
     FeatureNotSupported,
     InvalidParameterValue,
     StatementError,
@@ -43,7 +44,7 @@ from tallyveil.gate.session_commands import SessionCommands
 from tallyveil.gate.settings import Settings
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.staging import Given, Stage, Staging, announced
-from tallyveil.rewriter import AnswerNeeded, Dialect, Plan, Query, by_number, first_named, split
+from tallyveil.rewriter import Dialect, Plan, Query, by_number, first_named, split
 
 __all__ = ["GateSession"]
 

@@ -8,7 +8,7 @@ refuses what cannot be planned or paid.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from tallyveil.accountant import Quote, exceeded
 from tallyveil.errors import (
+    AnswerNeeded,
     CardinalityViolation,
     FeatureNotSupported,
     SQLSyntaxError,
@@ -31,12 +32,17 @@ from tallyveil.gate.interface import Notice
 from tallyveil.gate.notices import warnings
 from tallyveil.gate.rows import zero_tables
 from tallyveil.rewriter import (
-    AnswerNeeded,
+    Dialect,
     InnerAnswer,
+    Pivot,
     Plan,
     Query,
+    constant,
+    depends_on_noise,
     inner_answer,
     query_of,
+    read_pivot,
+    split,
     types_of,
 )
 
@@ -104,17 +110,23 @@ class Staging:
         try:
             plan = planner.best(query, *given)
         except AnswerNeeded as error:
-            inner = None if error.position is None else inner_answer(query, error.position)
-            if inner is None:
-                raise
+            refused = error
         else:
             return (yield Stage(query, plan, around))
+        pivot = read_pivot(query.sql, split(query.sql, query.dialect)[0].tokens)
         values, declared = given
-        types = planner.types(query, declared or types_of(values))
+        whole = query if pivot is None else query_of(pivot.stand_in, query.dialect)
+        types = planner.types(whole, declared or types_of(values))
 
         def needed(part: Query) -> Given:
             return values[: part.parameters], types[: part.parameters]
 
+        if pivot is not None:
+            select = self._unpivoted(pivot, query.dialect, needed)
+            return (yield from self._stages(select, needed(select), around))
+        inner = None if refused.position is None else inner_answer(query, refused.position)
+        if inner is None:
+            raise refused
         with positions_from(inner.query.offset):
             try:
                 found = yield from self._stages(inner.query, needed(inner.query), inner)
@@ -130,6 +142,34 @@ class Staging:
         outer = replace(query_of(text, query.dialect), offset=query.offset)
         with _moved(inner, len(constants)):
             return (yield from self._stages(outer, needed(outer), around))
+
+    def _unpivoted(self, pivot: Pivot, dialect: Dialect, needed: Callable[[Query], Given]) -> Query:
+        """The SELECT that a PIVOT is. Its keys are read free of charge: those of the domain."""
+        planner = self.answering.planner
+
+        def read(sql: str) -> pa.Table:
+            query = query_of(sql, dialect)
+            plan = planner.best(query, *needed(query))
+            if any(table.outputs for table in plan.noisy) and depends_on_noise(plan.sql):
+                raise FeatureNotSupported(
+                    "the columns of this PIVOT would depend on noise",
+                    hint="List them: ON sex IN ('F', 'M').",
+                )
+            with planner.cursor.tables(zero_tables(plan) | planner.relations(plan)):
+                return planner.cursor.arrow(plan.sql)
+
+        keys = []
+        for key, listed in pivot.on:
+            if listed:
+                tests = ["IS NULL" if one.upper() == "NULL" else f"= {one}" for one in listed]
+                keys.append([*zip(tests, (one.strip("'") for one in listed), strict=True)])
+            else:
+                found = read(pivot.keys(key)).column(0).to_pylist()
+                named = (str(one).lower() if isinstance(one, bool) else str(one) for one in found)
+                tests = [f"= {constant(one)}" for one in found]
+                keys.append([*zip(tests, named, strict=True)])
+        columns = () if pivot.group else read(pivot.columns).column_names
+        return query_of(pivot.select(keys, columns), dialect)
 
     def _values(self, stage: Stage, tables: dict[str, pa.Table]) -> list[Any]:
         """The values that a stage answers.

@@ -24,7 +24,7 @@ from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.query import Query, read_query
 from tallyveil.rewriter.sql.statement_text import QUERY_WORDS, Dialect, parse_query, split
 
-__all__ = ["InnerAnswer", "inner_answer", "query_of"]
+__all__ = ["InnerAnswer", "constant", "inner_answer", "query_of"]
 
 _FROM: Final = (exp.From, exp.Join, exp.CTE, exp.With, exp.SetOperation, exp.Exists, exp.Any)
 
@@ -40,13 +40,10 @@ class InnerAnswer:
     listed: bool
 
     def constants(self, values: Sequence[Any]) -> str:
-        """The values as constants in brackets. No value is NULL, or an empty list.
-
-        Raises FeatureNotSupported for values without constants.
-        """
+        """The values as constants in brackets. No value is NULL, or an empty list."""
         if not values and self.listed:
             return "(SELECT NULL WHERE false)"
-        return f"({', '.join(dict.fromkeys(_constant(value) for value in values or [None]))})"
+        return f"({', '.join(dict.fromkeys(map(constant, values or [None])))})"
 
 
 def query_of(sql: str, dialect: Dialect) -> Query:
@@ -106,7 +103,11 @@ def _before(tokens: Sequence[Token], place: int) -> int:
     return end
 
 
-def _constant(value: Any) -> str:
+def constant(value: Any) -> str:
+    """A value as SQL.
+
+    Raises FeatureNotSupported for one of another type.
+    """
     match value:
         case None:
             return "NULL"

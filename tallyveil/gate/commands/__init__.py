@@ -69,7 +69,7 @@ _REFUSED: Final = MappingProxyType(
             "There are no notification channels.",
         ),
         **dict.fromkeys(
-            ("DESCRIBE", "DESC", "SUMMARIZE", "PIVOT", "UNPIVOT"),
+            ("DESCRIBE", "DESC", "SUMMARIZE", "UNPIVOT"),
             "SELECT * FROM dp.attributes lists the tables and attributes.",
         ),
     }

@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import (
+    AnswerNeeded,
     FeatureNotSupported,
     SQLSyntaxError,
     StatementTooComplex,
@@ -20,7 +21,7 @@ from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.record_queries import KIND, holds_noise
 from tallyveil.rewriter.sql.nodes import as_type, duckdb_sql, position
 
-__all__ = ["AnswerNeeded", "PublicItems", "refuse_protected", "unite"]
+__all__ = ["PublicItems", "refuse_protected", "unite"]
 
 
 class PublicItems:
@@ -62,10 +63,6 @@ class PublicItems:
                 position=position(written),
             ) from None
         return [name for name, _ in described]
-
-
-class AnswerNeeded(FeatureNotSupported):
-    """A condition on records depends on an answer, to be released before (`inner_answers`)."""
 
 
 def refuse_protected(query: exp.Expr, written: exp.Expr) -> None:

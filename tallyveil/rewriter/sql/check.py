@@ -9,6 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.errors import (
+    AnswerNeeded,
     FeatureNotSupported,
     InvalidLimit,
     InvalidOffset,
@@ -36,9 +37,12 @@ _LONG_LISTS: Final = frozenset({exp.In, exp.Array, exp.Values})
 
 _LARGEST_INTEGER: Final = 2**31 - 1  # the bits of a larger number may mean a negative one
 
+_PIVOT: Final = "Write it as a statement: PIVOT person ON sex USING count(*) GROUP BY state."
+
 _REFUSED: Final[Mapping[type[exp.Expr], tuple[str, str | None]]] = {
     exp.TableSample: ("TABLESAMPLE is not answered",
         "Ask for the whole table: sampling would not lower the cost."),
+    exp.Pivot: ("PIVOT is not answered in this place", _PIVOT),
     exp.Lateral: ("LATERAL is not answered", None),
     exp.Unnest: ("table functions are not answered", None),
     exp.Lock: ("FOR UPDATE and FOR SHARE are not answered", "Analysts can only read."),
@@ -188,6 +192,8 @@ def _check_arguments(node: exp.Expr) -> None:
 
 
 def _argument_refusal(node: exp.Expr, name: str, value: object) -> StatementError:
+    if isinstance(node, exp.Select) and value == "PIVOT":
+        return AnswerNeeded("PIVOT is not answered here", hint=_PIVOT)
     inner = value[0] if isinstance(value, list) else value
     where = position(inner) if isinstance(inner, exp.Expr) else None
     if isinstance(inner, exp.Expr) and type(inner) in _REFUSED:

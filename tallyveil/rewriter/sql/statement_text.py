@@ -27,6 +27,7 @@ from tallyveil.rewriter.postgres.known_functions import refuse_other_functions, 
 from tallyveil.rewriter.sql.check import check
 from tallyveil.rewriter.sql.duckdb_parser import DuckDBParser
 from tallyveil.rewriter.sql.nodes import unlink
+from tallyveil.rewriter.sql.pivot import read_pivot
 from tallyveil.rewriter.sql.postgres_parser import PostgresParser, calls
 from tallyveil.rewriter.sql.second_parser import (
     PARSER_FAILURES,
@@ -71,7 +72,7 @@ _WITHOUT_DOLLARS: Final = {
 _SECOND: Final[dict[str, SecondParser]] = {"postgres": PostgresParser(), "duckdb": DuckDBParser()}
 _TYPES: Final = {"postgres": Postgres.Parser.TYPE_TOKENS, "duckdb": DuckDB.Parser.TYPE_TOKENS}
 
-QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "("})
+QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM", "TABLE", "VALUES", "PIVOT", "("})
 
 # The tokens of parameters without a number: ? and ?::
 _MARKS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.QDCOLON})
@@ -186,6 +187,13 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise _no_query(tokens[0].text, tokens[0].start + 1)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
+    if dialect == "duckdb" and any(token.token_type is TokenType.PIVOT for token in tokens):
+        pivot = read_pivot(sql, tokens)
+        if pivot is not None:
+            stand_in = parse_query(pivot.stand_in, dialect).copy()
+            stand_in.set("kind", "PIVOT")  # which `check` refuses: it is not to be answered
+            unlink([stand_in])
+            return stand_in
     second = _SECOND[dialect]
     read = second.parse(sql)
     called = calls(read, sql) if dialect == "postgres" else ()
