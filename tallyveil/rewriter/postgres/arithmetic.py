@@ -15,7 +15,7 @@ from tallyveil.errors import FeatureNotSupported, UndefinedFunction
 from tallyveil.rewriter.postgres.topic import Rules, each, need_family, takes
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import at_record_level
-from tallyveil.rewriter.sql.nodes import as_type, call, function_name
+from tallyveil.rewriter.sql.nodes import as_type, call, function_name, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, postgres_type
 from tallyveil.rewriter.sql.vocabulary import AGGREGATES
 
@@ -155,6 +155,19 @@ def _root(node: exp.Sqrt, bound: Bound) -> None:
         need_family(node, node.this, ("number",), "Give it a number.", bound)
 
 
+def bucket(node: exp.WidthBucket, bound: Bound) -> exp.Expr:
+    """The number of the interval of equal width that a number is in, exactly."""
+    arguments = [node.this, *map(node.args.get, ("min_value", "max_value", "num_buckets"))]
+    for argument in arguments:
+        if bound.type_of(argument) not in (*INTEGERS, "NUMERIC"):
+            raise FeatureNotSupported(
+                "width_bucket of other than integers and decimals is not answered",
+                hint="Cast to numeric: width_bucket(a::numeric, 0, 100, 10).",
+                position=position(argument),
+            )
+    return call("__pg_width_bucket", *arguments)
+
+
 # DuckDB adds up booleans, and reads numbers from texts.
 _NUMBERS: Final = takes(
     "number",
@@ -171,6 +184,7 @@ RULES: Final[Rules] = {
     exp.Round: (round_half,),
     exp.Trunc: (truncate,),
     **each((exp.Log, exp.Pow, exp.Ln, exp.Exp), exact_operands, guard),
+    exp.WidthBucket: (bucket,),
     exp.Sqrt: (_root, exact_operands, guard),
     **each((kind for kind in AGGREGATES if kind is not exp.Count), _NUMBERS),
 }
@@ -181,6 +195,12 @@ MACROS: Final = (
     "THEN error('cannot take square root of a negative number') ELSE sqrt(v) END)[1]",
     "__pg_positive(x) AS list_transform([CAST(x AS DOUBLE)], lambda v: CASE WHEN v <= 0 "
     "THEN error('cannot take logarithm of a number that is not positive') ELSE v END)[1]",
+    "__pg_width_bucket(x, a, b, n) AS CASE "
+    "WHEN n < 1 THEN error('count must be greater than zero') "
+    "WHEN a = b THEN error('lower bound cannot equal upper bound') "
+    "WHEN a < b AND x < a OR a > b AND x > a THEN 0 "
+    "WHEN a < b AND x >= b OR a > b AND x <= b THEN CAST(n AS INTEGER) + 1 "
+    "ELSE CAST(floor((x - a) * n / (b - a)) AS INTEGER) + 1 END",
     "__pg_ln(x) AS ln(__pg_positive(x))",
     "__pg_log(x) AS log10(__pg_positive(x))",
     "__pg_finite(x) AS list_transform([x], lambda v: CASE WHEN isinf(v) "

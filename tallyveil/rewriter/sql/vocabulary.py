@@ -113,6 +113,9 @@ FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     exp.Ln: _function("this", types.real, "ln/1"),
     exp.Log: _function("this expression", types.real, "log/1-2 log10/1"),
     exp.Pow: _function("this expression", types.real, "power/2 pow/2"),
+    exp.WidthBucket: _function(
+        "this min_value max_value num_buckets", "INTEGER", "width_bucket/4"
+    ),
     exp.Lower: _function("this", "VARCHAR", "lower/1"),
     exp.Upper: _function("this", "VARCHAR", "upper/1"),
     exp.Left: _function("this expression", "VARCHAR", "left/2"),
