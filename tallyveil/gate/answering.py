@@ -14,6 +14,7 @@ from tallyveil.gate.noise_effects import noise_effects
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
+from tallyveil.gate.suppression import suppressed
 from tallyveil.rewriter import Plan, Query
 
 __all__ = ["Answering", "OuterInputs"]
@@ -64,11 +65,14 @@ class Answering:
         confidence, nonnegative = request.target.confidence, request.nonnegative
         looks = decision.over_all_looks(request, answered) if settings.all_looks else None
         tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
+        small: tuple[Notice, ...] = ()
+        if settings.minimum_count:
+            tables, small = suppressed(plan, tables, settings.minimum_count)
         if not (plan.private and settings.notices):
             return tables, ()
         own = notice(request, answered, gate.accountant, looks)
         effects = noise_effects(plan, tables, self.planner.cursor)
-        return tables, (own, *effects, *self._introductions(plan))
+        return tables, (own, *small, *effects, *self._introductions(plan))
 
     def _introductions(self, plan: Plan) -> tuple[Notice, ...]:
         """What to say with the session's first answer about a table: that not all rows of a unit

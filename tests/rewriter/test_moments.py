@@ -44,6 +44,8 @@ def world(surface: World) -> World:
         "sum(age) AS m FROM person GROUP BY state, sex) AS t",
         "SELECT state, count_if(sex = 'F'), count_if(age > 5) FILTER (WHERE married) FROM person "
         "GROUP BY state HAVING count_if(age > 3) > 2 ORDER BY count_if(sex = 'F')",
+        "SELECT state, bool_or(n > 25), bool_and(n > 25) FROM (SELECT state, sex, count(*) AS n "
+        "FROM person GROUP BY state, sex) AS t GROUP BY state",
         "SELECT count_if(n > 71) FROM (SELECT state, count(*) AS n FROM person GROUP BY state) t",
     ],
 )

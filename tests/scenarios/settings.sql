@@ -99,7 +99,7 @@ SHOW dp.mechanism;
  auto
 SET dp.noise = off;
  ERROR 42704: unrecognized configuration parameter "dp.noise"
- HINT: Known: dp.epsilon, dp.rho, dp.half_width, dp.confidence, dp.coverage, dp.mechanism, dp.delta, dp.calibration, dp.source, dp.nonnegative, dp.notices.
+ HINT: Known: dp.epsilon, dp.rho, dp.half_width, dp.confidence, dp.coverage, dp.mechanism, dp.delta, dp.calibration, dp.source, dp.nonnegative, dp.minimum_count, dp.notices.
 SET noise = off;
  ERROR 42704: unrecognized configuration parameter "noise"
 SET client_encoding = 'LATIN1';
@@ -344,3 +344,27 @@ explain (verbose 0, costs 1) select count(*) from person where age < 9;
 explain ((select count(*) from person where age < 9));
  …
  Cost: epsilon 0.1 …
+
+--- Small counts are NULL where that is asked, with what stands beside them.
+--@ budget.epsilon = 10
+--@ noise = [3, -3]
+
+SET dp.minimum_count = 10;
+SELECT state, count(*) AS n, sum(age), avg(age), dp_interval_low(n) FROM person GROUP BY state ORDER BY n NULLS LAST LIMIT 4;
+ …
+ NOTICE: cost …
+ NOTICE: 4 of 10 counts are below dp.minimum_count = 10, and are NULL
+ HINT: SET dp.minimum_count TO DEFAULT shows them.
+SELECT state, n, a, low FROM (SELECT state, count(*) AS n, avg(age) AS a, dp_interval_low(count(*)) AS low FROM person GROUP BY state) AS t WHERE n IS NULL;
+ other | NULL | NULL | NULL
+ NULL | NULL | NULL | NULL
+SELECT state, count(*) FILTER (WHERE age < 40), count(*) FILTER (WHERE age >= 79) FROM person GROUP BY state HAVING count(*) IS NOT NULL AND state = 'AL';
+ AL | 504 | 15
+SELECT count(*) FROM person WHERE age = 200;
+ NULL
+SET dp.minimum_count TO DEFAULT;
+SELECT count(*) FROM person WHERE age = 200;
+ 0
+ NOTICE: …
+SET dp.minimum_count = -1;
+ ERROR 22023: …

@@ -72,6 +72,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "auto: history where it suffices; history: never spend; fresh: always buy"),
         "dp.nonnegative": Setting(
             "", switch, "report no count and no end of an interval below 0; rows still add up"),
+        "dp.minimum_count": Setting(
+            "", _positive,
+            "report counts below this as NULL, and the other aggregates beside them"),
         "dp.notices": Setting(
             "on", switch, "report with each answer its cost, its interval and what remains"),
     }

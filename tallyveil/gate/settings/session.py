@@ -104,6 +104,11 @@ class Settings:
         return self._now["dp.nonnegative"] == "on"
 
     @property
+    def minimum_count(self) -> float:
+        """Counts below it are suppressed; 0 for none."""
+        return float(self._now["dp.minimum_count"] or 0)
+
+    @property
     def notices(self) -> bool:
         return self._now["dp.notices"] == "on"
 

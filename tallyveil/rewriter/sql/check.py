@@ -255,6 +255,11 @@ def _check_named(node: exp.Anonymous) -> None:
         return
     if name in known.ABOUT_ANSWERS:
         return
+    if name == "histogram":
+        raise FeatureNotSupported(
+            "histogram is not answered: its result is a map",
+            hint="Ask SELECT attribute, count(*) … GROUP BY attribute.",
+        )
     raise UndefinedFunction(
         f"function {name} is not answered",
         hint=f"{meant(name, _ANSWERED)}Only deterministic functions of texts, numbers and dates"

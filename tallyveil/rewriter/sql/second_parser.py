@@ -95,8 +95,11 @@ def disagreement(
 
 
 def _copy(tree: exp.Expr) -> exp.Expr:
-    """A copy that renders log10(x) and count(DISTINCT a, b) as they were written."""
+    """A copy that renders log10(x), bool_or(x) and count(DISTINCT a, b) as they were written."""
     copy = tree.copy()
+    for one in list(copy.find_all(exp.LogicalOr, exp.LogicalAnd)):
+        name = "bool_or" if isinstance(one, exp.LogicalOr) else "bool_and"
+        one.replace(exp.Anonymous(this=name, expressions=[one.this]))
     for log in list(copy.find_all(exp.Log)):
         if log.meta_get("written") == "log10":
             log.replace(exp.Anonymous(this="log10", expressions=[log.expression]))

@@ -34,6 +34,11 @@ def write_out(tree: exp.Expr) -> None:
             cast = exp.cast(date.this, "date")
             item = isinstance(date.parent, exp.Select) and date.arg_key == "expressions"
             date.replace(exp.alias_(cast, "date", quoted=True) if item else cast)
+    for every in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == "every"]:
+        if len(every.expressions) == 1:
+            conjunction_of = exp.LogicalAnd(this=every.expressions[0])
+            conjunction_of.meta.update(every.meta)
+            every.replace(conjunction_of)
     for counted in list(tree.find_all(exp.CountIf, exp.RegrCount)):
         _write_count(counted)
 

@@ -220,6 +220,11 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     "SELECT count(*) FILTER (WHERE attribute < …).",
     exp.Max: "MAX is decided by single records; count above a few thresholds instead: "
     "SELECT count(*) FILTER (WHERE attribute >= …).",
+    exp.LogicalOr: "A single record decides it. Ask whether there surely is one: "
+    "dp_interval_low(count(*) FILTER (WHERE …)) > 0.",
+    exp.LogicalAnd: "A single record decides it. Ask whether there surely is an exception: "
+    "dp_interval_low(count(*) FILTER (WHERE NOT (…))) > 0.",
+    exp.Mode: "Ask SELECT attribute, count(*) … GROUP BY attribute ORDER BY count(*) DESC LIMIT 1.",
     exp.Median: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the median of "
     "the noisy counts.",
     **dict.fromkeys(
