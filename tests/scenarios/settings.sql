@@ -360,11 +360,11 @@ SELECT state, n, a, low FROM (SELECT state, count(*) AS n, avg(age) AS a, dp_int
  NULL | NULL | NULL | NULL
 SELECT state, count(*) FILTER (WHERE age < 40), count(*) FILTER (WHERE age >= 79) FROM person GROUP BY state HAVING count(*) IS NOT NULL AND state = 'AL';
  AL | 504 | 15
-SELECT count(*) FROM person WHERE age = 200;
+SELECT count(*) FROM person WHERE state = 'other';
  NULL
 SET dp.minimum_count TO DEFAULT;
-SELECT count(*) FROM person WHERE age = 200;
- 0
- NOTICE: …
+SELECT count(*) FROM person WHERE state = 'other';
+ -3
+ NOTICE: answered from history, free; …
 SET dp.minimum_count = -1;
  ERROR 22023: …
