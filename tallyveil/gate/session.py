@@ -103,11 +103,7 @@ class GateSession:
             if statement.kind == "explain":
                 return StatementDescription(types, plan_columns(statement.target))
             nothing = (None,) * len(types)
-            try:
-                plan = self._planner.plan(query, nothing, types)
-            except AnswerNeeded:
-                plan = self._staging.rehearsed(query, (nothing, types))[-1].plan
-            columns = self._planner.columns(plan)
+            columns = self._planner.columns(self._stages(query, (nothing, types))[-1].plan)
             deadline.check()
             return StatementDescription(types, columns)
 
@@ -161,7 +157,7 @@ class GateSession:
         """What a query asks of the decision, with the settings as they are. For the shell."""
         query = _query(statement)
         with self.limited(), _placed(query):
-            return self._planner.request(self._planned(query, ((), ()))[0], query)
+            return self._planner.request(self._stages(query, ((), ()))[0].plan, query)
 
     def forecast(self, request: Request) -> Forecast:
         """What a request would cost now. Free."""
@@ -292,6 +288,13 @@ class GateSession:
             query, plan = last.query, last.plan
         return query, plan, (*notices, *warnings(plan, query.offset))
 
+    def _stages(self, query: Query, given: Given) -> list[Stage]:
+        """What is bought one after the other, as if each count were 0: free of charge."""
+        try:
+            return [Stage(query, self._planner.best(query, *given), None)]
+        except AnswerNeeded:
+            return self._staging.rehearsed(query, given)
+
     def _repeatable(self, query: Query, plan: Plan) -> bool:
         """Whether nothing but the settings and the ledger can change the result."""
         return not (plan.relations or self.settings.all_looks or query.time or query.of_session)
@@ -307,10 +310,7 @@ class GateSession:
         gate, lines = self._gate, list[str]()
         notices, quotes = list[Notice](), list[Quote]()
         with _placed(query):
-            try:
-                stages = [Stage(query, self._planner.best(query, *given), None)]
-            except AnswerNeeded:
-                stages = self._staging.rehearsed(query, given)
+            stages = self._stages(query, given)
             for stage in stages:
                 plan, request = stage.plan, self._planner.request(stage.plan, stage.query)
                 forecast = gate.decision.forecast(request)
