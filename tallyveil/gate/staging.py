@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from tallyveil.errors import (
     FeatureNotSupported,
     SQLSyntaxError,
     StatementError,
-    StatementTooComplex,
     UndefinedTable,
     positions_from,
 )
@@ -51,8 +50,6 @@ __all__ = ["Given", "Stage", "Staging", "announced"]
 Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
 """A statement's parameters, and the types they were declared with."""
 
-_MOST: Final = 20
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -75,35 +72,34 @@ class Staging:
 
     def rehearsed(self, query: Query, given: Given) -> list[Stage]:
         """The stages if each count were 0: free of charge."""
-        found: list[Stage] = []
-        stages = self._stages(query, given, None)
-        stage = next(stages)
-        while True:
-            found.append(stage)
-            if stage.inner is None:
-                return found
-            if len(found) == _MOST:
-                raise StatementTooComplex(
-                    f"more than {_MOST} subqueries over protected tables are in conditions",
-                    hint="Ask for their answers in statements of their own.",
-                )
-            stage = stages.send(self._values(stage, zero_tables(stage.plan)))
+        return self._run(query, given, lambda stage: zero_tables(stage.plan))
 
     def answered(
         self, query: Query, given: Given, after: ExitStack
     ) -> tuple[Stage, tuple[Notice, ...]]:
         """The last stage, after the answers to the others are released, and the notices of these.
         Errors that pass ``after`` from then on report what was charged."""
-        self._refuse_costs(self.rehearsed(query, given))
         notices: list[Notice] = []
+
+        def released(stage: Stage) -> dict[str, pa.Table]:
+            found = self.answering.release(stage.plan, stage.query, lambda _: len, after)
+            for one in (*warnings(stage.plan, stage.query.offset), *found.notices):
+                notices.append(replace(one, message=f"subquery: {one.message}"))
+            return found.tables
+
+        self._refuse_costs(self.rehearsed(query, given))
+        return self._run(query, given, released)[-1], tuple(notices)
+
+    def _run(
+        self, query: Query, given: Given, tables: Callable[[Stage], dict[str, pa.Table]]
+    ) -> list[Stage]:
+        found: list[Stage] = []
         stages = self._stages(query, given, None)
         stage = next(stages)
         while stage.inner is not None:
-            released = self.answering.release(stage.plan, stage.query, lambda _: len, after)
-            for one in (*warnings(stage.plan, stage.query.offset), *released.notices):
-                notices.append(replace(one, message=f"subquery: {one.message}"))
-            stage = stages.send(self._values(stage, released.tables))
-        return stage, tuple(notices)
+            found.append(stage)
+            stage = stages.send(self._values(stage, tables(stage)))
+        return [*found, stage]
 
     def _stages(self, query: Query, given: Given, around: InnerAnswer | None) -> _Stages:
         planner = self.answering.planner
@@ -161,13 +157,12 @@ class Staging:
         keys = []
         for key, listed in pivot.on:
             if listed:
-                tests = ["IS NULL" if one.upper() == "NULL" else f"= {one}" for one in listed]
-                keys.append([*zip(tests, (one.strip("'") for one in listed), strict=True)])
+                keys.append([*zip(listed, (one.strip("'") for one in listed), strict=True)])
             else:
-                found = read(pivot.keys(key)).column(0).to_pylist()
+                found = read(pivot.keys(key)).column(0).drop_null().to_pylist()
                 named = (str(one).lower() if isinstance(one, bool) else str(one) for one in found)
-                tests = [f"= {constant(one)}" for one in found]
-                keys.append([*zip(tests, named, strict=True)])
+                values = [constant(one, dialect) for one in found]
+                keys.append([*zip(values, named, strict=True)])
         columns = () if pivot.group else read(pivot.columns).column_names
         return query_of(pivot.select(keys, columns), dialect)
 
@@ -177,10 +172,9 @@ class Staging:
         Raises SQLSyntaxError for several columns, and CardinalityViolation for several rows where
         one value is compared.
         """
-        cursor = self.answering.planner.cursor
+        cursor, place = self.answering.planner.cursor, stage.query.offset + 1
         with cursor.tables(tables):
             table = cursor.arrow(stage.plan.sql)
-        place = stage.query.offset + 1
         if table.num_columns != 1:
             raise SQLSyntaxError("subquery must return only one column", position=place)
         if stage.inner is not None and not stage.inner.listed and table.num_rows > 1:
@@ -189,13 +183,12 @@ class Staging:
                 hint="Add LIMIT 1, or write IN (SELECT …).",
                 position=place,
             )
-        values: list[Any] = table.column(0).to_pylist()
-        return values
+        return list(table.column(0).to_pylist())
 
     def _refuse_costs(self, stages: Sequence[Stage]) -> None:
-        """Raise BudgetExceeded if the stages together cost more than remains."""
+        """Raise BudgetExceeded if several stages together cost more than remains."""
         planner, spent = self.answering.planner, dict[tuple[str, str | None], Fraction]()
-        for stage in stages:
+        for stage in stages if len(stages) > 1 else ():
             request = planner.request(stage.plan, stage.query)
             quote = planner.gate.decision.forecast(request).quote or Quote(())
             for one in (*quote.tables, *quote.shares):

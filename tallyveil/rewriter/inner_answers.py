@@ -9,17 +9,15 @@ as constants in its place, the outer one is a statement like any other.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from tallyveil.errors import FeatureNotSupported, StatementError
+from tallyveil.errors import StatementError
 from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.query import Query, read_query
 from tallyveil.rewriter.sql.statement_text import QUERY_WORDS, Dialect, parse_query, split
@@ -43,7 +41,8 @@ class InnerAnswer:
         """The values as constants in brackets. No value is NULL, or an empty list."""
         if not values and self.listed:
             return "(SELECT NULL WHERE false)"
-        return f"({', '.join(dict.fromkeys(map(constant, values or [None])))})"
+        written = [constant(value, self.query.dialect) for value in values or [None]]
+        return f"({', '.join(dict.fromkeys(written))})"
 
 
 def query_of(sql: str, dialect: Dialect) -> Query:
@@ -103,28 +102,7 @@ def _before(tokens: Sequence[Token], place: int) -> int:
     return end
 
 
-def constant(value: Any) -> str:
-    """A value as SQL.
-
-    Raises FeatureNotSupported for one of another type.
-    """
-    match value:
-        case None:
-            return "NULL"
-        case bool() | int():
-            return str(value).lower()
-        case Decimal():
-            return f"{value:f}"
-        case float():
-            return f"CAST('{value!r}' AS double precision)"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-        case dt.datetime():
-            zoned = " WITH TIME ZONE" if value.tzinfo else ""
-            return f"CAST('{value.isoformat(' ')}' AS TIMESTAMP{zoned})"
-        case dt.date():
-            return f"DATE '{value.isoformat()}'"
-    raise FeatureNotSupported(
-        "a condition on records compares with texts, numbers and times only",
-        hint="Compute one of these in the subquery.",
-    )
+def constant(value: Any, dialect: Dialect) -> str:
+    """A value as SQL."""
+    written: str = exp.convert(value).sql(dialect)
+    return written

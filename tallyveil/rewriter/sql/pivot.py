@@ -24,7 +24,7 @@ __all__ = ["Pivot", "depends_on_noise", "read_pivot"]
 
 _CLAUSES: Final = ("ON", "USING", "GROUP BY", "ORDER BY", "LIMIT", "OFFSET")
 _FILTERS: Final = (
-    exp.Limit, exp.Offset, exp.Fetch, exp.Qualify, exp.Join, exp.Except, exp.Intersect,
+    exp.Where, exp.Limit, exp.Offset, exp.Fetch, exp.Qualify, exp.Join, exp.Except, exp.Intersect,
 )  # fmt: skip
 
 
@@ -56,18 +56,20 @@ class Pivot:
 
     def keys(self, key: str) -> str:
         """A query of the values of a key."""
-        from_ = f"FROM {self.source} WHERE ({key}) IS NOT NULL ORDER BY 1"
-        return f"{self.before} SELECT DISTINCT {key} AS key {from_}"
+        return f"{self.before} SELECT DISTINCT {key} AS key FROM {self.source} ORDER BY 1"
 
     def select(self, keys: Sequence[Sequence[tuple[str, str]]], columns: Sequence[str]) -> str:
-        """The statement, for each key's tests with their names, as in ``= 'F'`` and F. Without
-        GROUP BY it groups by those ``columns`` of the source that are not mentioned."""
+        """The statement, for each key's values as constants with their names. Without GROUP BY it
+        groups by those ``columns`` of the source that are not mentioned."""
         others = (f'"{name}"' for name in columns if name.lower() not in self.mentioned)
         group = self.group or ", ".join(others)
         items = [group] if group else []
         for chosen in product(*keys):
             pairs = zip(self.on, chosen, strict=True)
-            tests = " AND ".join(f"({on}) {test}" for (on, _), (test, _) in pairs)
+            tests = " AND ".join(
+                f"({on}) IS NULL" if value.upper() == "NULL" else f"({on}) = {value}"
+                for (on, _), (value, _) in pairs
+            )
             for aggregate, name in self.using:
                 called = "_".join([*(text for _, text in chosen), *([name] if name else [])])
                 called = called.replace('"', '""')
@@ -140,6 +142,5 @@ def _listed(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 
 
 def depends_on_noise(sql: str) -> bool:
-    """Whether a plan's SQL leaves out noisy rows: it has more than the one condition of `keys`."""
-    tree = sqlglot.parse_one(sql, dialect="duckdb")
-    return len(list(tree.find_all(exp.Where))) > 1 or tree.find(*_FILTERS) is not None
+    """Whether a plan's SQL may leave out noisy rows."""
+    return sqlglot.parse_one(sql, dialect="duckdb").find(*_FILTERS) is not None
