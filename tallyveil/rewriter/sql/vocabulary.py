@@ -241,7 +241,7 @@ ARGUMENTS: Final[ArgumentNames] = {
     **SYNTAX,
     **{kind: function.arguments for kind, function in _FUNCTIONS.items()},
     **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
-    **_taking("this", exp.Median),
+    **_taking("this", exp.Median, exp.LogicalOr, exp.LogicalAnd, exp.Mode),
     **_taking("this quantile", exp.Quantile),
 }
 
