@@ -33,10 +33,11 @@ _SOURCES = (
 )  # fmt: skip
 _CONDITIONS = (
     "age in (select age from person)", "exists (select 1 from visit)",
-    "age > (select avg(age) from person)", "income > 50", "income <> 17", "income % 2 = 0",
+    "age > (select avg(q.age) from person q where q.sex = person.sex)", "income > 50",
+    "income <> 17", "income % 2 = 0",
     "random() < 0.5", "uuid() = state", "rowid = 3", "nothing = 1", "getenv('HOME') is not null",
-    "age > (select count(*) from person)", "gen_random_uuid() is null", "count(*) > 3",
-    "state in (select state from by_state)", "wage in (select cost from visit)",
+    "exists (select count(*) from person)", "gen_random_uuid() is null", "count(*) > 3",
+    "(state, age) in (select state, n from by_state)", "wage in (select cost from visit)",
 )  # fmt: skip
 _OTHERS = (
     "select * from {table}", "select age from {table} limit 3", "select {key} from {table}",
@@ -48,7 +49,7 @@ _OTHERS = (
     "select {key}, count(*) from {table} group by age + 1", "summarize {table}",
     "select count(*) from {table} group by 7", "select count(*) from {table} qualify true",
     "with recursive r as (select 1 union all select 1 from {table}) select count(*) from r",
-    "select count(*) from {table} for update", "pivot {table} on sex using count(*)",
+    "select count(*) from {table} for update", "pivot {table} on sex using min(age)",
     "select count(*) from {table} order by {key}", "describe {table}", "explain analyze table t",
     "select distinct on ({key}) {key}, count(*) from {table} group by {key}",
 )  # fmt: skip
