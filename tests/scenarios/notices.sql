@@ -40,6 +40,18 @@ SET dp.notices = off;
 SELECT avg(age) FROM person GROUP BY sex, state;
  NOTICE: none
 
+--- A variance that noise decides is announced where something is divided by it.
+-- Ages from 39 to 40 have a variance of 1/4, and their squares sum up to less than the noise.
+--@ budget.epsilon = 10
+
+SELECT regr_slope(CASE WHEN sex = 'F' THEN 1 ELSE 0 END, age) FROM person WHERE age BETWEEN 39 AND 40;
+ …
+ NOTICE: cost …
+ NOTICE: a ratio or an average may be far off: the interval of its denominator includes 0
+SELECT regr_slope(CASE WHEN sex = 'F' THEN 1 ELSE 0 END, age) IS NULL FROM person;
+ false
+ NOTICE: cost …
+
 --- What cannot be checked by itself is answered.
 --@ budget.epsilon = 10
 

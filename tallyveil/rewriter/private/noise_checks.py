@@ -35,7 +35,10 @@ _CLAUSES: Final = frozenset(
 )
 _WRAPPERS: Final = (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
-_MOMENTS: Final = frozenset(macro for macro, *_ in MOMENTS.values())
+_MOMENTS: Final = {macro: names for macro, *names in MOMENTS.values()}
+_BY_VARIANCES: Final = frozenset(
+    {"__correlation", "__slope", "__intercept", "__determination", "__skewness", "__kurtosis"}
+)
 _SOURCES: Final = (exp.Subquery, exp.From, exp.SetOperation, exp.CTE, exp.With)
 
 _Top: TypeAlias = tuple[exp.Select, exp.Expr, int, int]
@@ -97,8 +100,10 @@ def _divisions(tree: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     for division in tree.find_all(*_DIVISIONS):
         yield division, division.expression
     for function in tree.find_all(exp.Anonymous):
-        if function.name in _MOMENTS:
-            yield function, function.expressions[0]
+        names = _MOMENTS.get(function.name, ())
+        for name, argument in zip(names, function.expressions, strict=bool(names)):
+            if name == "n" or (name in ("xx", "yy") and function.name in _BY_VARIANCES):
+                yield function, argument
 
 
 def _rankings(tree: exp.Expr) -> Iterator[NoiseCheck]:
