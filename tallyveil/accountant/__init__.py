@@ -8,14 +8,7 @@ handles workloads, scales and noisy answers, never a true answer; the ledger fil
 from tallyveil.accountant.accountant import Accountant, Budgets
 from tallyveil.accountant.binding import check_data, check_tables
 from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
-from tallyveil.accountant.budgets.quote import (
-    Quote,
-    TableQuote,
-    cost_text,
-    exceeded,
-    listed,
-    report_charge,
-)
+from tallyveil.accountant.budgets.quote import Quote, TableQuote, cost_text, listed, report_charge
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.checkpoint import Arrays
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
@@ -60,7 +53,6 @@ __all__ = [
     "cost_text",
     "decode_column",
     "encode_column",
-    "exceeded",
     "invariants_of",
     "listed",
     "report_charge",

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tallyveil.accountant import Quote, exceeded
+from tallyveil.accountant import Quote
+from tallyveil.accountant.budgets.quote import exceeded
 from tallyveil.errors import (
     AnswerNeeded,
     CardinalityViolation,
@@ -72,7 +73,7 @@ class Staging:
 
     def rehearsed(self, query: Query, given: Given) -> list[Stage]:
         """The stages if each count were 0: free of charge."""
-        return self._run(query, given, lambda stage: zero_tables(stage.plan))
+        return self._run(query, given, lambda stage: self._zeros(stage.plan))
 
     def answered(
         self, query: Query, given: Given, after: ExitStack
@@ -89,6 +90,9 @@ class Staging:
 
         self._refuse_costs(self.rehearsed(query, given))
         return self._run(query, given, released)[-1], tuple(notices)
+
+    def _zeros(self, plan: Plan) -> dict[str, pa.Table]:
+        return zero_tables(plan) | self.answering.planner.relations(plan)
 
     def _run(
         self, query: Query, given: Given, tables: Callable[[Stage], dict[str, pa.Table]]
@@ -151,7 +155,7 @@ class Staging:
                     "the columns of this PIVOT would depend on noise",
                     hint="List them: ON sex IN ('F', 'M').",
                 )
-            with planner.cursor.tables(zero_tables(plan) | planner.relations(plan)):
+            with planner.cursor.tables(self._zeros(plan)):
                 return planner.cursor.arrow(plan.sql)
 
         keys = []

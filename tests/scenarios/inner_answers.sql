@@ -87,3 +87,8 @@ SET dp.source = history;
 SELECT count(*) FROM person WHERE state IN (:largest);
  2000
  FREE
+
+--- An inner answer may read the relations of schema dp, and stand in another one.
+
+SELECT count(*) FROM person WHERE state IN (SELECT state FROM (SELECT state, count(*) AS n FROM person WHERE age < (SELECT max(age) - 98 FROM (SELECT age, count(*) FROM person GROUP BY age) AS a) GROUP BY state) AS t, dp.budget WHERE n > remaining);
+ 3000
