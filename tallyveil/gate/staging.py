@@ -161,7 +161,7 @@ class Staging:
         keys = []
         for key, listed in pivot.on:
             if listed:
-                keys.append([*zip(listed, (one.strip("'") for one in listed), strict=True)])
+                keys.append([(one, one.strip("'").replace("''", "'")) for one in listed])
             else:
                 found = read(pivot.keys(key)).column(0).drop_null().to_pylist()
                 named = (str(one).lower() if isinstance(one, bool) else str(one) for one in found)

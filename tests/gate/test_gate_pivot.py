@@ -35,6 +35,7 @@ POLICY = {
         "PIVOT person ON sex, married USING count(*) AS n, avg(age) GROUP BY state",
         "PIVOT person ON age USING count(*), sum(age) GROUP BY state, sex",
         "PIVOT person ON sex",
+        "PIVOT person ON (sex || 'x''y') IN ('Fx''y', 'Mx''y') USING count(*) GROUP BY state",
         "PIVOT person ON sex IN ('M', NULL) USING sum(age) AS \"a b\" GROUP BY state",
         "PIVOT (SELECT state, age + 1 AS next FROM person) AS t ON next USING count(*)",
         "WITH t AS (SELECT state, sex, count(*) AS n FROM person GROUP BY state, sex) "

@@ -24,7 +24,7 @@ EXPLAIN PIVOT person ON sex GROUP BY state;
 --@ only = "in process"
 --@ budget.epsilon = 100
 
-PIVOT person ON sex IN ('F', 'X', NULL), age < 40 IN (true) USING count(*) AS n, avg(age) GROUP BY state ORDER BY state LIMIT 2;
+PIVOT person ON sex IN ('F', 'X', NULL), (age < 40) IN (true) USING count(*) AS n, avg(age) GROUP BY state ORDER BY state LIMIT 2;
  AK | 253 | 19.027667984189723 | 0 | NULL | 0 | NULL
  AL | 253 | 18.972332015810277 | 0 | NULL | 0 | NULL
  WARNING: 'X' is not a declared value of sex: no record is counted by it
@@ -60,6 +60,10 @@ PIVOT person ON sex USING count(DISTINCT age) GROUP BY state;
  ERROR 0A000: …
 PIVOT person ON sex USING first(age) GROUP BY state;
  ERROR 0A000: …
+PIVOT person ON age < 40 IN (true) GROUP BY state;
+                ^
+ ERROR 0A000: an expression before IN is not answered without brackets
+ HINT: Write ON (age < 40) IN (true, false).
 PIVOT person ON ages GROUP BY state;
  ERROR 42703: column "ages" does not exist
 PIVOT person ON sex GROUP BY state LIMIT 1 USING count(*);

@@ -9,6 +9,7 @@ The keys are those listed after IN, or the declared values: no record decides th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -23,6 +24,7 @@ from tallyveil.errors import FeatureNotSupported, SQLSyntaxError
 __all__ = ["Pivot", "depends_on_noise", "read_pivot"]
 
 _CLAUSES: Final = ("ON", "USING", "GROUP BY", "ORDER BY", "LIMIT", "OFFSET")
+_PLAIN: Final = re.compile(r"n(\.n)*(\(\))?|\(\)")  # a column, a call, or brackets
 _FILTERS: Final = (
     exp.Where, exp.Limit, exp.Offset, exp.Fetch, exp.Qualify, exp.Join, exp.Except, exp.Intersect,
 )  # fmt: skip
@@ -103,6 +105,15 @@ def read_pivot(sql: str, tokens: Sequence[Token]) -> Pivot | None:
     for key in _listed(parts["ON"]):
         at = next((n for n in _outer(key) if _word(sql, key[n]) == "IN"), len(key))
         values = _listed(key[at + 2 : -1]) if at < len(key) else []
+        kinds = "".join(
+            one if one in ".()" else "n" for one in (key[n].text for n in _outer(key[:at]))
+        )
+        if values and not _PLAIN.fullmatch(kinds):  # IN would be an operator of the key
+            raise FeatureNotSupported(
+                "an expression before IN is not answered without brackets",
+                hint="Write ON (age < 40) IN (true, false).",
+                position=key[0].start + 1,
+            )
         on.append((text(key[:at]), tuple(map(text, values))))
     aggregates = _listed(parts.get("USING", ()))
     using = []
