@@ -75,12 +75,9 @@ def explanation(
             )
         yield from _summed(table, request, forecast)
         if table in forecast.parts:
-            yield (
-                f"Bought as {_counted(forecast.parts[table], 'column')} of parts, which are"
-                " disjoint or moments of a value: all rows follow"
-            )
+            yield from _bought_instead(noise, forecast.parts[table])
         if noise.whole_since is not None:
-            yield f"Bought as asked, though parts would have less noise: {noise.whole_since}"
+            yield f"Bought as asked, though other rows would have less noise: {noise.whole_since}"
     yield from _known(request, forecast)
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
@@ -90,6 +87,17 @@ def explanation(
     yield from _costs(forecast, plan, accountant, request.analyst)
 
 
+def _bought_instead(noise: Noise, columns: int) -> Iterator[str]:
+    what = {
+        "parts": "parts, which are disjoint or moments of a value",
+        "groupings": "groups, or contrasts between them",
+        "ordered": "a root of the rows, or of sums of cells",
+    }[noise.family or "parts"]
+    yield f"Bought as {_counted(columns, 'column')} of {what}: all rows follow"
+    least = "" if noise.bound is None else f"; no rows bought get below {noise.bound:.3g}"
+    yield f"  squared error: {noise.gain:.3g} of that as asked, by strategy {noise.family}{least}"
+
+
 def _precision(table: str, index: int, request: Request, forecast: Forecast) -> str:
     """The noise of a column, and the interval to expect."""
     noise, confidence = forecast.noise[table], request.target.confidence
@@ -97,7 +105,9 @@ def _precision(table: str, index: int, request: Request, forecast: Forecast) -> 
     if table in forecast.parts:
         unit, alone = float(column.multiplier), noise.mechanism.worst_error(noise.scales[index])
         least, most = noise.deviations[index], math.sqrt(alone)
-        return f"standard deviation {unit * least:.6g} by parts, instead of {unit * most:.6g}"
+        return (
+            f"standard deviation {unit * least:.6g} by {noise.family}, instead of {unit * most:.6g}"
+        )
     follower = noise.follower(index)
     if follower is None:
         scale = _scale(table, index, request, forecast)

@@ -13,7 +13,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tallyveil import deadline
+from tallyveil.arrays import FloatArray
 from tallyveil.cache import Cache
+from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.estimate import Shared
 from tallyveil.knowledge.direct_answers import released
@@ -31,7 +33,9 @@ __all__ = ["Estimator", "is_large"]
 
 _ROWS: Final = 2_000  # rows estimated jointly
 _EVERY_ROW: Final = 4_000  # rows of a statement; further rows have their own answers only
-_COLUMNS: Final = 100  # columns of a statement; with more, rows have their own answers only
+_FOLLOWING: Final = 10_000  # rows of a statement that follow from other rows bought for it
+_REMADE: Final = 32  # columns of a statement that may be more work than `_WORK`
+_COLUMNS: Final = 512  # columns of a statement; with more, rows have their own answers only
 _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # entries of one of several systems: few larger ones would be solved
 _EACH: Final = 30_000  # entries for each row: more narrow nothing by 0.1 % (`bench.sessions`)
@@ -117,12 +121,18 @@ class Estimator:
             self._estimates.put(key, found)
         return (replace(found, columns=tuple(which)),)
 
-    def follow(self, columns: Sequence[Column], others: Sequence[Column]) -> bool:
-        """Whether rows of ``others`` and the exact rows determine all rows of the columns, and are
-        no more work than a statement that asks for these may take."""
-        height = sum(column.height for column in columns)
-        work = min(_WORK, _EACH * height)
-        return height <= _ROWS and System.determines(self._state, others, columns, work)
+    def follow(
+        self, columns: Sequence[Column], others: Sequence[Column], laws: Sequence[NoiseLaw]
+    ) -> list[FloatArray] | None:
+        """The variances of all rows of the columns, as a statement that asks these estimates them
+        from answers to ``others``, of these laws, and exact rows. None if they do not determine a
+        row, or are more work than a statement may take, or than making reported estimates again."""
+        height, work = sum(column.height for column in columns), WRITTEN_OUT
+        if len(columns) > _REMADE:  # reported estimates are made again column by column
+            work = min(_WORK, _EACH * height)
+        if height > _FOLLOWING:
+            return None
+        return System.errors(self._state, others, laws, columns, work)
 
     def _look(
         self,
@@ -241,7 +251,7 @@ class Estimator:
         before = [n for one in found.estimates if one.system for n in one.system.used]
         fresh = [self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values))]
         which = tuple(range(len(found.columns)))
-        if all(one.seen >= 0 for one in found.estimates) and found.estimates:
+        if found.examined:
             # As when the statement is asked again, to the last digit, if that uses what was bought.
             looked = self.at(found.columns, which, seen, found.asked)
             taken = [one.system.used for one in looked if one.system]

@@ -68,6 +68,11 @@ class Found:
         """The number of columns that are asked."""
         return len(self.columns) - len(self.summed)
 
+    @property
+    def examined(self) -> bool:
+        """Whether recorded answers were looked at: no fresh ones alone are wanted."""
+        return bool(self.estimates) and all(one.seen >= 0 for one in self.estimates)
+
     def asked_of(self, rows: Rows) -> Rows:
         return rows[: self.asked]
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Arrays, Basis, Charge, Derivation
+from tallyveil.arrays import FloatArray
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
@@ -38,6 +39,7 @@ from tallyveil.knowledge.reported import Reported
 from tallyveil.knowledge.row_multiples import in_proportion, narrowed, put_multiples, same_in_range
 from tallyveil.knowledge.selection import (
     as_reported,
+    better,
     improved,
     narrower_direct,
     no_wider,
@@ -154,7 +156,11 @@ class Knowledge:
                 estimates = self._estimator.after(found, bought, seen)
                 for now in estimates:
                     for number, others in zip(now.columns, now.rows, strict=True):
-                        rows[number] = improved(rows[number], others, found.aims[number])
+                        aim = found.aims[number]
+                        if bought.by_other_rows and found.examined:  # rows asked may be among them
+                            own = direct_answers(self._state, found.columns[number], seen)
+                            rows[number] = better(rows[number], own, aim)
+                        rows[number] = improved(rows[number], others, aim)
             triples = zip(rows, before, found.aims, strict=True)
             rows = [no_wider(now, known, aim) for now, known, aim in triples]
         if found.estimates or bought is not None:
@@ -191,10 +197,13 @@ class Knowledge:
         noise of these ``laws``, meet their targets (`widening`)."""
         return widened(self._state, found, columns, rows, laws)
 
-    def follow(self, columns: Sequence[Column], others: Sequence[Column]) -> bool:
-        """Whether rows of ``others`` and the exact rows determine all rows of the columns, and a
-        statement that asks these finds it out: such answers serve it in any process."""
-        return self._estimator.follow(columns, others)
+    def follow(
+        self, columns: Sequence[Column], others: Sequence[Column], laws: Sequence[NoiseLaw]
+    ) -> list[FloatArray] | None:
+        """The variances of all rows of the columns, as estimated from answers to ``others``, of
+        these laws, and exact rows; None if these do not determine all, or a statement that asks
+        them would not find it out: such answers serve it in any process."""
+        return self._estimator.follow(columns, others, laws)
 
     def prepare(self, found: Found) -> None:
         """Find how the rows add up before some are bought, since that may take long. `after` then

@@ -175,6 +175,7 @@ class Reported:
             reported = self._state.all_bases(column.row_keys[start : start + _TOGETHER], start)
             if not reported:
                 continue
+            reported = {row: own for row, own in reported.items() if not _same(own, estimates[row])}
             every = [(row, basis) for row, own in reported.items() for basis in {*own.values()}]
             made = dict(zip(every, self._remade.estimates(column, every), strict=True))
             for row, bases in reported.items():
@@ -197,6 +198,12 @@ class Reported:
                 own = estimates[row]
                 found[row] = own is not None and bases.get(confidence) == own.basis
         return found
+
+
+def _same(reported: Mapping[Criterion, Basis], now: Estimate | None) -> bool:
+    """Whether all that was reported was this estimate, which need not be made again: that could
+    differ in its last digit."""
+    return now is not None and all(basis == now.basis for basis in reported.values())
 
 
 def _is_narrowest(

@@ -14,7 +14,7 @@ from tallyveil.accountant import Basis
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import (
     Combination,
-    DiscreteGaussianLaw,
+    NoiseLaw,
     Noises,
     Solved,
     best_combinations,
@@ -90,23 +90,35 @@ class System:
         )
 
     @staticmethod
-    def determines(
-        state: State, others: Sequence[Column], columns: Sequence[Column], work: int
-    ) -> bool:
-        """Whether noisy rows of ``others`` and the exact rows, which must fit in ``work`` entries,
-        determine all rows of the columns."""
+    def errors(
+        state: State,
+        others: Sequence[Column],
+        laws: Sequence[NoiseLaw],
+        columns: Sequence[Column],
+        work: int,
+    ) -> list[FloatArray] | None:
+        """The variances of all rows of the columns, as estimated from noisy rows of ``others``,
+        with noise of these laws, and the exact rows. None if these do not determine a row, or do
+        not fit in ``work`` entries."""
         exact = [-1 - n for n in range(len(state.exact))]
         history = [*(state.answer(n).column for n in exact), *others]
         numbers = (*exact, *range(len(others)))
         own = dict(zip(numbers, prepared(state.seed, history), strict=True))
         found = related(prepared(state.seed, columns), numbers, own.__getitem__, work, len(exact))
         if found is None or found.used != numbers:
-            return False
-        each = Noises.of(DiscreteGaussianLaw, 1.0)
-        noises = Noises.concatenated([each] * sum(column.height for column in others))
-        used = [n for n in found.used if n < 0]
-        noises = Noises.concatenated([state.all_noises(used), noises])
-        return None not in best_combinations(found.history, noises, found.question)
+            return None
+        each = [Noises.of(type(law), law.scale) for law in laws]
+        heights = np.repeat(np.arange(len(others)), [column.height for column in others])
+        noises = Noises.concatenated(each).take(heights)
+        noises = Noises.concatenated([state.all_noises(exact), noises])
+        variances = noises.variances
+        errors = list[float]()
+        for one in best_combinations(found.history, noises, found.question):
+            if one is None:
+                return None
+            errors.append(float(one.weights**2 @ variances[one.places]))
+        ends = np.cumsum([column.height for column in columns])[:-1]
+        return np.split(np.array(errors), ends)
 
     @property
     def nbytes(self) -> int:

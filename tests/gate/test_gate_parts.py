@@ -228,7 +228,7 @@ def test_rows_are_bought_as_asked_where_parts_cannot_serve(
         connection.execute(f"SET dp.{name} = {value}")
     text = plan(connection, NESTED)
     assert "by parts" not in text
-    assert (f"though parts would have less noise: {why}" in text) == (why is not None)
+    assert (f"though other rows would have less noise: {why}" in text) == (why is not None)
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from tallyveil.accountant import Accountant
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.strategies import instead as others
 from tallyveil.gate.strategies import optimal as designs
-from tallyveil.gate.strategies import parts as disjoint
 from tallyveil.gate.strategies.conditioned import check_apart, conditioned
 from tallyveil.gate.strategies.direct import direct
 from tallyveil.gate.strategies.extended import extended
+from tallyveil.gate.strategies.instead import instead
 from tallyveil.gate.strategies.offer import Information, Limits, Offer, Strategy
-from tallyveil.gate.strategies.parts import parts
 from tallyveil.gate.strategies.translated import translated
 from tallyveil.mechanisms import BY_DESIGN, CONDITIONED, EXTENDED, TOGETHER
 from tallyveil.mechanisms.flowchart import IMAGED, KNORM, PROJECTED
@@ -33,7 +33,7 @@ from tallyveil.rewriter import Workload
 __all__ = ["STRATEGIES", "decide", "wanted"]
 
 STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
-    None: (direct, translated, designs.no_worse, parts),
+    None: (direct, translated, designs.no_worse, instead),
     PROJECTED: (direct,),
     IMAGED: (direct,),
     EXTENDED: (extended,),
@@ -69,7 +69,7 @@ def wanted(request: Request, workload: Workload, limits: Limits) -> Noise:
         if exact is None:
             raise _needs_exact(named, table)
         return designs.wanted(request, workload, noise, exact, limits)
-    return disjoint.wanted(request, workload, noise, limits)
+    return others.wanted(request, workload, noise, limits)
 
 
 def decide(

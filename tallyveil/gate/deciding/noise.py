@@ -66,9 +66,11 @@ class Noise:
 
     ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
     ``distinct`` is None if all rows are bought. ``instead``: the charge for other rows that are
-    bought for all of them together; then the columns get these ``deviations``, and on average the
-    share ``gain`` of the variances as asked. ``whole_since``: why that is not done where it would
-    gain, as the end of a sentence.
+    bought for all of them together, by the strategy ``family``. Then the columns, and those summed
+    up from them, get these ``deviations`` at most, and on average the share ``gain`` of the
+    variances as asked; no rows bought get below ``bound``, if known. ``raised`` are scales as
+    imprecise as the columns may then be. ``whole_since``: why that is not done where it would gain,
+    as the end of a sentence.
     """
 
     mechanism: AnyMechanism
@@ -77,7 +79,10 @@ class Noise:
     distinct: Distinct | None = None
     instead: Charge | None = None
     deviations: tuple[float, ...] = ()
+    raised: tuple[float, ...] = ()
     gain: float = 1.0
+    family: str | None = None
+    bound: float | None = None
     whole_since: str | None = None
 
     def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:
@@ -90,7 +95,7 @@ class Noise:
                 None if half is None else half / column.multiplier,
                 level,
             )
-            for column, scale in zip(workload.columns, self.scales, strict=True)
+            for column, scale in zip(workload.columns, self.raised or self.scales, strict=True)
         )
 
     def bought(self, column: int, rows: IntArray) -> IntArray:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tallyveil.errors import FeatureNotSupported
-from tallyveil.gate.settings import Answers, Settings, Target
+from tallyveil.gate.settings import Answers, Objective, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.rewriter import Plan, Workload
 from tallyveil.workload.workload import Summed
@@ -22,7 +22,8 @@ class Request:
     Tables in ``additive`` need additive noise: their answers are added up, or their intervals hold
     over all looks. ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
     `mechanisms.BY_INVARIANTS` that determines what is charged; None for what serves the ledger
-    best. ``all_looks``: intervals hold over all looks.
+    best. ``all_looks``: intervals hold over all looks. ``objective`` and ``strategy`` are those
+    settings: of which rows are bought, and by which strategy (`gate/strategies`).
     """
 
     workloads: Mapping[str, Workload]
@@ -36,6 +37,8 @@ class Request:
     by_invariants: str | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
     all_looks: bool = False
+    objective: Objective = "auto"
+    strategy: str = "auto"
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -75,4 +78,6 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         by_invariants=by_invariants,
         summed=plan.summed,
         all_looks=settings.all_looks,
+        objective=settings.objective,
+        strategy=settings.strategy,
     )

@@ -2,7 +2,7 @@
 
 from tallyveil.gate.settings.dp import DESCRIPTIONS
 from tallyveil.gate.settings.postgres import LISTS, REPORTED, SERVER_VERSION
-from tallyveil.gate.settings.session import Answers, Settings, Target
+from tallyveil.gate.settings.session import Answers, Objective, Settings, Target
 from tallyveil.gate.settings.values import LEVELS
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "REPORTED",
     "SERVER_VERSION",
     "Answers",
+    "Objective",
     "Settings",
     "Target",
 ]

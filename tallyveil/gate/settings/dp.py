@@ -7,6 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings.values import Setting, between, one_of, switch
 from tallyveil.mechanisms import BY_INVARIANTS, canonical_choice, mechanism_names
 from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS
@@ -44,6 +45,19 @@ _delta: Final = between(
     0, 1, "It must be between 0 and 1, and well below 1 over the number of units, such as 1e-6."
 )
 
+_objectives: Final = one_of("auto", "total", "worst")
+
+
+def _objective(name: str, value: str, now: str = "") -> str:
+    if value.strip().lower() == "relative":
+        raise FeatureNotSupported(
+            "dp.objective = relative needs an expectation of each count that is public, and a"
+            " policy has none",
+            hint="SET dp.objective = worst, or auto.",
+        )
+    return _objectives(name, value, now)
+
+
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "dp.epsilon": Setting(
@@ -67,6 +81,13 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "dp.calibration": Setting(
             "zcdp", one_of(*CALIBRATIONS), "how epsilon and delta become Gaussian noise: "
             + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items())),
+        "dp.objective": Setting(
+            "auto", _objective, "what error is made least: auto, the total without a row worse than"
+            " asked directly; total, whatever the rows get; worst, that of the worst row"),
+        "dp.strategy": Setting(
+            "auto", one_of("auto", "direct", "parts", "groupings", "ordered"),
+            "which rows are bought: auto, those of least error; direct, those asked; or the ones"
+            " that a strategy chooses, where they have less error"),
         "dp.source": Setting(
             "auto", one_of("auto", "history", "fresh"),
             "auto: history where it suffices; history: never spend; fresh: always buy"),

@@ -18,9 +18,10 @@ from tallyveil.gate.settings.values import SEVERITIES, milliseconds
 from tallyveil.mechanisms import AUTO, StatementCalibration, chart_of, family_of
 from tallyveil.policy import Defaults
 
-__all__ = ["Answers", "Settings", "Target"]
+__all__ = ["Answers", "Objective", "Settings", "Target"]
 
 Answers: TypeAlias = Literal["auto", "history", "fresh"]
+Objective: TypeAlias = Literal["auto", "total", "worst"]
 
 # The modes of a transaction block; outside of one, those that the next will begin with.
 _BLOCK: Final = ("transaction_deferrable", "transaction_isolation", "transaction_read_only")
@@ -93,6 +94,14 @@ class Settings:
     def all_looks(self) -> bool:
         """Whether intervals must hold over all looks together, not at one."""
         return self._now["dp.coverage"] == "always"
+
+    @property
+    def objective(self) -> Objective:
+        return cast(Objective, self._now["dp.objective"])
+
+    @property
+    def strategy(self) -> str:
+        return self._now["dp.strategy"]
 
     @property
     def source(self) -> Answers:

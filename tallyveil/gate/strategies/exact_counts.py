@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tallyveil.accountant import Account, Accountant
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache, cached_property
+from tallyveil.inference import DiscreteGaussianLaw, NoiseLaw
 from tallyveil.invariants import (
     Design,
     Hierarchy,
@@ -29,8 +30,11 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["ExactCounts", "Follow"]
 
-Follow: TypeAlias = Callable[[Sequence[Column], Sequence[Column]], bool]
-"""Whether the rows of some columns can be estimated from those of others and exact counts."""
+Follow: TypeAlias = Callable[
+    [Sequence[Column], Sequence[Column], Sequence[NoiseLaw]], list[FloatArray] | None
+]
+"""The variances of the rows of some columns, as estimated from those of others, which have noise of
+these laws, and exact counts; None if they cannot be estimated."""
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
 
@@ -94,7 +98,8 @@ class ExactCounts:
             found = design(columns, self.span, self.numbers, closed=closed, ellipsoids=correlated)
             if found is None or not self.fits(found.column, found.translate):
                 return workload, None
-            return workload, found if self.follow(workload.columns, [found.column]) else None
+            follow = self.follow(columns, [found.column], [DiscreteGaussianLaw(1.0)])
+            return workload, None if follow is None else found
 
         return self._designs.get((workload, correlated), made)[1]
 

@@ -10,7 +10,8 @@ same small problem many times over, so only problems that differ are solved:
    as long as it applies.
 2. Connected components of rows and the cells they touch are blocks. A is the sum over the blocks a
    query touches of the best A for its part in each.
-3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`).
+3. Where a block's noisy rows add up to one that is exact, there is a formula (`partitions`), and
+   one for many rows that are orthogonal (`orthogonal`).
 4. Blocks with the same rows, in order, are one problem, and so are parts with the same query.
 
 Solutions are computed in floating point, and accepted only if A H = q on every cell, to 1e-11 of
@@ -31,9 +32,11 @@ from scipy import sparse
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
 from tallyveil.inference.estimates.blocks import Blocks, Parts
+from tallyveil.inference.estimates.conjugate import by_conjugate_gradients
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.least_norm import LARGEST, Nearest, least_norm_work
+from tallyveil.inference.estimates.orthogonal import orthogonal_combinations
 from tallyveil.inference.estimates.partitions import Partition
 from tallyveil.inference.estimates.pruning import Pruned
 from tallyveil.inference.estimates.together import WORK, Together, is_small
@@ -184,6 +187,12 @@ class _Solutions:
             self.too_large = False
             self.found |= dict(zip(own, by_formula, strict=True))
             return
+        if not is_small(matrix.shape[0], cells, len(own)):
+            by_formula = orthogonal_combinations(matrix, queries)
+            if by_formula is not None:
+                self.too_large = False
+                self.found |= dict(zip(own, by_formula, strict=True))
+                return
         for sort, weights in zip(own, self._weights(matrix, noises, queries, own), strict=True):
             ranks = None if weights is None else np.flatnonzero(weights)
             self.found[sort] = None if weights is None or ranks is None else (ranks, weights[ranks])
@@ -203,6 +212,11 @@ class _Solutions:
             if nearest is not None:
                 self.work += together.work
                 return self._noted(own, nearest)
+        if self.work + number * (_ALONE + 100 * matrix.nnz) > WORK:
+            quickly = by_conjugate_gradients(matrix, variances, queries)
+            if quickly is not None:
+                self.too_large = False
+                return quickly
         history = Exchangeable(matrix, variances)
         self.work += number * (_ALONE + 100 * matrix.nnz)
         if self.work > WORK or history.too_large:

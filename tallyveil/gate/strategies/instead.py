@@ -1,0 +1,172 @@
+"""Buys other rows instead of those of a statement, from which all of them follow with less error.
+
+The strategies of `FAMILIES` propose rows to buy, from what is asked alone. Here they get noise at
+the cost of the statement, and all rows asked are estimated from their answers as the statement will
+do it. So nothing is offered that could not be decoded, in this or any other process, and the errors
+compared are those that will be reported. The rows of least error are taken, if they gain; what they
+cost is the accountant's to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tallyveil.accountant import Charge
+from tallyveil.arrays import FloatArray
+from tallyveil.cache import Recent
+from tallyveil.gate.deciding.noise import Noise
+from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.strategies.groupings import groupings
+from tallyveil.gate.strategies.offer import Information, Limits, Offer
+from tallyveil.gate.strategies.ordered import ordered
+from tallyveil.gate.strategies.other_rows import GAIN, WORSE, Asked, Family, OtherRows
+from tallyveil.gate.strategies.parts import parts
+from tallyveil.gate.strategies.translated import translated
+from tallyveil.inference.canonical import settled
+from tallyveil.mechanisms import AUTO, law_of
+from tallyveil.mechanisms.measure import Measure
+from tallyveil.rewriter import Workload
+
+__all__ = ["FAMILIES", "instead", "wanted"]
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "parts": parts,
+    "groupings": groupings,
+    "ordered": ordered,
+}
+"""By the names that dp.strategy has for them; the first of equals is taken."""
+
+_BETTER: Final = 1 - 1e-3  # of the error of an earlier family is clearly better
+_TRIALS: Final = 3  # of a family, until no row is worse
+_FAR: Final = 2.0  # times the variance as asked is too far to try again
+_ALIKE: Final = 1 - 1e-6  # of a variance is the same but for rounding
+_LAPLACE: Final = 2  # times the variance of a sum of noises with no narrower an interval, at most
+_UP: Final = 1 + 1e-6  # keeps a repeated statement from falling short of its own answer
+
+
+def instead(request: Request, information: Information, limits: Limits) -> Iterator[Offer]:
+    """The other rows of the whole statement, if none of its rows is known."""
+    noise, asked = information.noise, information.asked
+    if noise.instead is None:
+        return
+    whole = noise.all_bought(request.workloads[asked.table])
+    if whole.columns != asked.columns or not all(map(np.array_equal, whole.rows, asked.rows)):
+        return
+    charge = replace(noise.instead, sql=request.sql)
+    offer = replace(asked.charged_as(charge), gain=noise.gain)
+    yield offer
+    yield from translated(request, information._replace(asked=offer), limits)
+
+
+_KEPT: Final[Recent[Workload, Noise]] = Recent(8)
+
+
+def wanted(request: Request, workload: Workload, noise: Noise, limits: Limits) -> Noise:
+    """The noise with the other rows to buy instead, if these gain."""
+    exact, target, columns = limits.exact, request.target, workload.columns
+    summed = request.summed.get(workload.table, ())
+    if len(columns) + len(summed) == 1 and columns[0].disjoint:
+        return noise
+    if request.strategy == "direct" or target.half_width is not None:
+        return noise
+    if noise.mechanism.needs_range or request.mechanism != AUTO or request.by_invariants:
+        return noise
+    if exact is not None and exact.span.rank > 1 and exact.tied(workload):
+        return noise  # what is exact may narrow the rows more than others bought
+    key = (noise, target, limits.choice, exact, request.objective, request.strategy, summed)
+    found = _KEPT.get(workload, key, lambda: _best(workload, noise, request, limits))
+    if found is noise or not (request.all_looks or limits.controlled):
+        return found
+    why = "inference control examines rows as they are asked"
+    if request.all_looks:
+        why = "dp.coverage = always needs answers to the rows themselves"
+    return replace(noise, whole_since=why)
+
+
+def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) -> Noise:
+    alone = noise.scales
+    summed = request.summed.get(workload.table, ())
+    every = (*workload.columns, *(one.column for one in summed))
+    before = [*map(noise.mechanism.worst_error, alone)]
+    for each in summed:
+        times = np.bincount(each.places, minlength=each.column.height).max(initial=0)
+        before.append(before[each.of] * int(times))
+    if summed:
+        whole = Workload(workload.table, every)
+        alone = limits.choice.scales(noise.mechanism, whole, request.target)
+    most = np.array([*map(noise.mechanism.worst_error, alone)])
+    if not (all(before) and most.all()):
+        return noise  # what is exact, or as good as that, needs no other rows
+    measure: Measure = "rho" if noise.mechanism.needs_delta else "epsilon"
+    axes, own = limits.account.domain.names, len(workload.columns)
+    asked = Asked(every, axes, own, measure, request.objective)
+    best = noise
+    for name, family in FAMILIES.items():
+        if best.bound is not None and best.gain <= best.bound / GAIN:
+            break
+        margin = 1.0
+        for _ in range(_TRIALS if request.strategy in ("auto", name) else 0):
+            rows = family(replace(asked, margin=margin))
+            if rows is None:
+                break
+            variances = np.array(before), most
+            one, worst = _priced(workload.table, rows, asked, noise, variances, request, limits)
+            if one.gain < best.gain * _BETTER:
+                best = replace(one, family=name)
+            if asked.objective != "auto" or not WORSE < worst < _FAR:
+                break
+            margin *= worst  # the design's own measure of cost is not the table's
+    return best
+
+
+def _priced(
+    table: str,
+    rows: OtherRows,
+    asked: Asked,
+    noise: Noise,
+    direct: tuple[FloatArray, FloatArray],
+    request: Request,
+    limits: Limits,
+) -> tuple[Noise, float]:
+    """The noise with these rows instead, if they gain, and the worst row's share of its variance as
+    asked. ``direct``: the variances of each column's rows as they would be bought, and if all
+    columns asked were bought."""
+    (before, most), mechanism = direct, noise.mechanism
+    other = Workload(table, rows.columns)
+    scales = limits.choice.scales(mechanism, other, request.target, rows.like)
+    laws = [law_of(mechanism.name, scale) for scale in scales]
+    found = limits.follow(asked.columns, rows.columns, [law for law in laws if law is not None])
+    if found is None:
+        return noise, math.inf
+    worst = np.array([own.max(initial=0) for own in found])
+    far = float((worst / most).max())
+    if asked.objective == "auto" and far > WORSE:
+        return noise, far
+    heights = np.array([len(own) for own in found])
+    if asked.objective == "worst":
+        gain = far / float((before / most).max())
+    else:
+        new = sum(float(own.sum()) / one for own, one in zip(found, most.tolist(), strict=True))
+        gain = new / float(heights @ (before / most))
+    if not gain <= GAIN:
+        return noise, far
+    shares = worst[: asked.bought] / before[: asked.bought]
+    # The answer to a row that is bought itself is reported where its interval is no wider.
+    most_reported = 1 if asked.measure == "rho" else _LAPLACE
+    aims = np.array(noise.scales) * np.where(
+        shares > _ALIKE, np.sqrt(shares * most_reported) * _UP, 1
+    )
+    priced = replace(
+        noise,
+        raised=tuple(aims.tolist()),
+        instead=Charge(other, mechanism.name, scales, ""),
+        deviations=tuple(settled(math.sqrt(one)) for one in worst.tolist()),
+        gain=settled(gain),
+        bound=None if rows.bound is None else settled(rows.bound * gain),
+    )
+    return priced, far

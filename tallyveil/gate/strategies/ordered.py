@@ -1,0 +1,141 @@
+"""Buys other rows over the cells that a statement's rows tell apart: prefixes, ranges and the like.
+
+Rows W that overlap over few cells, as running totals over the values of an ordered attribute do,
+follow with far less error from rows A chosen for all of them: a root of WᵀW with Gaussian noise
+(`inference/designs/root`), or the cells and a few sums of them with Laplace noise
+(`inference/designs/p_identity`). Columns with the same disjoint groups F besides ask F ⊗ W, and
+F ⊗ A is bought: it costs what A does, and row by row it has the error of A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
+from tallyveil.inference.designs.p_identity import p_identity
+from tallyveil.inference.designs.root import root, variances
+from tallyveil.workload.classes import Classes
+from tallyveil.workload.workload import Column, Factor
+
+__all__ = ["ordered"]
+
+_CELLS: Final = {"epsilon": 256, "rho": 512}  # told apart
+_ENTRIES: Final = 4_000_000
+_SPREAD: Final = 1_000_000  # entries of what is bought, over the cells of the attributes
+_LARGEST: Final = 2**20  # coefficient
+
+
+def ordered(asked: Asked) -> OtherRows | None:
+    """None if the rows tell too many cells apart, or nothing gains."""
+    split = _split(asked.columns)
+    if split is None or asked.margin > 1:
+        return None
+    groups, rest = split
+    found = Classes.of(rest)
+    axes = [axis for axis in asked.axes if axis in found.labels]  # in the table's order
+    classes = Classes(*({a: of[a] for a in axes} for of in (found.labels, found.firsts)))
+    number = sum(column.height for column in rest)
+    if not 2 <= number <= _ENTRIES // max(1, classes.size):
+        return None
+    every = np.concatenate([_dense(classes.column(column), classes) for column in rest])
+    # Equal cells have equal sums of marks. Others nearly never do, and are then not decoded.
+    marks = np.random.default_rng(0).integers(0, 2**63, number).astype(np.uint64)
+    _, first, place = np.unique(
+        marks @ every.view(np.uint64), return_index=True, return_inverse=True
+    )
+    rank = np.argsort(np.argsort(first))  # cells in their own order, which blocks follow
+    rows, place = every[:, np.sort(first)], rank[place.ravel()]
+    touched = np.asarray(rows.any(axis=0))
+    size = int(touched.sum())
+    if not 2 <= size <= min(_CELLS[asked.measure], 2 * number) or np.abs(rows).max() > _LARGEST:
+        return None
+    kept = rows[:, touched]
+    if ((kept != 0).sum(axis=0) <= 1).all():
+        return None  # disjoint: nothing is better than the rows themselves
+    weighed = kept.astype(np.float64)
+    worst = asked.objective == "worst"
+    bought = (p_identity if asked.measure == "epsilon" else root)(weighed, worst=worst)
+    new = variances(weighed, bought) * _unit(bought, asked.measure)
+    direct = _directly(weighed, asked.measure)
+    if not asked.gains(new, direct):
+        return None
+    number_of = np.cumsum(touched) - 1
+    labels = np.where(touched[place], number_of[place], -1)
+    factor = _spread(bought, labels, classes)
+    if factor is None:
+        return None
+    nuclear = np.linalg.svd(weighed, compute_uv=False).sum()
+    least = float(nuclear**2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
+    return OtherRows((Column((*groups, factor)),), (1.0,), least / float(new.sum()))
+
+
+def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]] | None:
+    """The disjoint groups that all columns have, and each column without them; None if these share
+    attributes, or are not plain."""
+    if any(column.multiplier != 1 or column.selected is not None for column in columns):
+        return None
+    each = [{content(factor) for factor in column.factors} for column in columns]
+    common = set(each[0]).intersection(*each)
+    groups = [one for one in columns[0].factors if content(one) in common and one.disjoint]
+    own = {content(one) for one in groups}
+    if any((one.coefficients != 1).any() for one in groups):
+        return None
+    rest = [
+        replace(column, factors=tuple(one for one in column.factors if content(one) not in own))
+        for column in columns
+    ]
+    grouped = {axis for one in groups for axis in one.axes}
+    if any(not grouped.isdisjoint(column.axes) for column in rest):
+        return None
+    return tuple(groups), rest
+
+
+def _dense(column: Column, classes: Classes) -> IntArray:
+    """The rows of a column over all joint classes, in the order of the classes' axes."""
+    rows = np.ones((1, 1), dtype=np.int64)
+    for factor in column.factors:
+        rows = np.kron(rows, factor.dense())
+    sizes = dict(zip(classes.axes, classes.shape, strict=True))
+    others = [axis for axis in classes.axes if axis not in column.axes]
+    shape = [len(rows), *column.shape, *(1 for _ in others)]
+    order = [*column.axes, *others]
+    found = rows.reshape(shape).transpose(0, *(1 + order.index(axis) for axis in classes.axes))
+    whole = np.broadcast_to(found, (len(rows), *(sizes[axis] for axis in classes.axes)))
+    return whole.reshape(len(rows), -1)
+
+
+def _unit(rows: IntArray, measure: str) -> float:
+    """The variance of noise on these rows at ε = 1 or ρ = 1."""
+    if measure == "epsilon":
+        return 2 * float(np.abs(rows).sum(axis=0).max()) ** 2
+    return float((rows.astype(np.float64) ** 2).sum(axis=0).max()) / 2
+
+
+def _directly(rows: FloatArray, measure: str) -> FloatArray:
+    """The variances of the rows bought as asked, from all their answers together."""
+    whole = rows.astype(np.int64)
+    unit = _unit(whole, measure)
+    alone = np.full(len(rows), unit)
+    if np.linalg.matrix_rank(rows) < rows.shape[1]:
+        return alone
+    found: FloatArray = np.minimum(alone, variances(rows, whole) * unit)
+    return found
+
+
+def _spread(rows: IntArray, labels: IntArray, classes: Classes) -> Factor | None:
+    """The rows over all cells of the classes' axes, by the label of each joint class."""
+    joint = labels.reshape(classes.shape)
+    cells = joint[np.ix_(*classes.labels.values())].ravel()
+    inside = np.flatnonzero(cells >= 0)
+    if len(rows) * len(inside) > _SPREAD:
+        return None
+    spread = rows[:, cells[inside]]
+    at, place = np.nonzero(spread)
+    shape = tuple(map(len, classes.labels.values()))
+    entries = at.astype(np.int64), inside[place].astype(np.int64), spread[at, place]
+    return Factor(classes.axes, shape, len(rows), *entries)

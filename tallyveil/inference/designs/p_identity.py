@@ -1,0 +1,90 @@
+"""Rows for Laplace noise: the cells, and a few sums of them, in the best proportions.
+
+    A = (I; B) S⁻¹,  B ≥ 0 (p×n),  S = diag(s),  s = 1 + Bᵀ1,
+
+so that each cell's column has the L1 norm 1. With G = WᵀW the total squared error of the rows W at
+ε = 1 is
+
+    2 tr(C M),  C = S G S,  M = (I + BᵀB)⁻¹ = I − BᵀH,  H = (I + BBᵀ)⁻¹ B,
+    ∂/∂B_ij = 4 [((G∘M) s)_j − (H C M)_ij]
+
+(OPT_0 of HDMM: McKenna, Miklau, Hay & Machanavajjhala 2018, "Optimizing error of high-dimensional
+statistical queries under differential privacy"). L-BFGS-B starts from blocks of cells and has a
+fixed number of steps. A is rounded to integers whose columns all have the L1 norm 2¹², and errors
+are those of these integers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.blas import one_thread
+from tallyveil.inference.canonical import nearest_integers
+from tallyveil.inference.designs.root import LARGEST, variances
+
+__all__ = ["p_identity"]
+
+_STEPS: Final = 120
+_ROUNDS: Final = 4  # updates of the weights of rows
+_MEMORY: Final = 10
+
+
+def p_identity(rows: FloatArray, *, worst: bool = False) -> IntArray:
+    """A ((n+p)×n), integers, for the total of ``rows`` (m×n). ``worst``: for the least variance of
+    the worst row instead: c_i ← c_i Var_i, some times."""
+    size, weights = rows.shape[1], np.ones(len(rows))
+    sums = _blocks(size)
+    with one_thread():
+        for _ in range(_ROUNDS if worst else 0):
+            sums = _best((rows.T * weights) @ rows, sums)
+            own = variances(rows, _integers(sums))
+            weights *= own / own.max()
+        return _integers(_best((rows.T * weights) @ rows, sums))
+
+
+def _blocks(size: int) -> FloatArray:
+    """B to begin with: ½ on blocks of 16 cells and, of many, of 64."""
+    widths = [min(16, size)] + ([64] if size >= 128 else [])
+    parts = [np.arange(size) // width == n for width in widths for n in range(-(-size // width))]
+    return np.array(parts) / 2
+
+
+def _best(gram: FloatArray, start: FloatArray) -> FloatArray:
+    from scipy.optimize import minimize
+
+    shape, unit = start.shape, 1 / gram.diagonal().sum()
+
+    def total(flat: FloatArray) -> tuple[float, FloatArray]:
+        deadline.check()
+        b = flat.reshape(shape)
+        s = 1 + b.sum(axis=0)
+        h = np.linalg.solve(np.eye(len(b)) + b @ b.T, b)
+        shared = gram * (np.eye(len(s)) - b.T @ h)
+        each = shared @ s
+        c = gram * np.outer(s, s)
+        hc = h @ c
+        gradient = 2 * (each[None, :] - (hc - (hc @ b.T) @ h))
+        return unit * float(s @ each), (unit * gradient).ravel()
+
+    found = minimize(
+        total,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * start.size,
+        options={"maxiter": _STEPS, "maxcor": _MEMORY},
+    )
+    best: FloatArray = found.x.reshape(shape)
+    return best
+
+
+def _integers(sums: FloatArray) -> IntArray:
+    """A in units of 2⁻¹²: the cells' own rows take what the rounded sums leave."""
+    scaled = nearest_integers(sums / (1 + sums.sum(axis=0)) * LARGEST).astype(np.int64)
+    scaled = scaled[scaled.any(axis=1)]
+    own = LARGEST - scaled.sum(axis=0)
+    return np.concatenate([np.diag(np.maximum(own, 1)), scaled])
