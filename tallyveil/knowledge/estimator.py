@@ -12,17 +12,20 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from tallyveil import deadline
 from tallyveil.arrays import FloatArray
 from tallyveil.cache import Cache
 from tallyveil.inference import NoiseLaw
 from tallyveil.knowledge.answers.answers import Answers
-from tallyveil.knowledge.answers.estimate import Shared
+from tallyveil.knowledge.answers.estimate import Estimate, Shared
 from tallyveil.knowledge.direct_answers import released
 from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.found import Bought, Found
 from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.prepared import fitting, prepared
+from tallyveil.knowledge.reported import TOGETHER
 from tallyveil.knowledge.selection import better
 from tallyveil.knowledge.state import State
 from tallyveil.knowledge.system import ANY_WORK, KINDS, WRITTEN_OUT, System
@@ -250,17 +253,26 @@ class Estimator:
             return [self._after_bought(found, one, bought, seen) for one in found.estimates]
         before = [n for one in found.estimates if one.system for n in one.system.used]
         fresh = [self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values))]
-        which = tuple(range(len(found.columns)))
         if found.examined:
             # As when the statement is asked again, to the last digit, if that uses what was bought.
+            which = tuple(range(len(found.columns)))
             looked = self.at(found.columns, which, seen, found.asked)
             taken = [one.system.used for one in looked if one.system]
             if len(taken) == 1 and not looked[0].given_up and {*fresh} <= {*taken[0]}:
                 return [*looked]
+        # Column by column, as any process makes reported estimates again.
         used = tuple(dict.fromkeys((*fresh, *before)))
-        system = System.of(self._state, found.columns, used, ANY_WORK)
-        nothing = Estimates.nothing(which, found.columns, seen)
-        return [nothing if system is None else nothing.estimated(system)]
+        estimates = []
+        for number, column in enumerate(found.columns):
+            known = list[Estimate | None]()
+            for start in range(0, column.height, TOGETHER):
+                rows = np.arange(start, min(start + TOGETHER, column.height), dtype=np.int64)
+                part = column.take(rows)
+                system = System.of(self._state, [part], used, ANY_WORK, thorough=True)
+                known += [None] * len(rows) if system is None else system.solved()[0]
+            nothing = Estimates.nothing((number,), [column], seen)
+            estimates.append(replace(nothing, rows=(Answers.estimated(known),)))
+        return estimates
 
     def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:
         """The estimates after some of their rows, or rows of other columns, were bought."""

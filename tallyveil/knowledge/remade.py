@@ -102,7 +102,7 @@ class Remade:
         found = unknown
         if basis.whole or exact:
             kinds = 0 if basis.rough else ANY_KINDS
-            system = System.of(state, [part], basis.whole, work, kinds)
+            system = System.of(state, [part], basis.whole, work, kinds, thorough=True)
             if system is None or (every and len(system.used) < len(basis.whole)):
                 return unknown
             found = system.from_exact() if exact else system.solved()[0]

@@ -30,9 +30,11 @@ from tallyveil.knowledge.state import State
 from tallyveil.knowledge.sums.row_totals import Totals
 from tallyveil.workload.workload import Column
 
-__all__ = ["Reported"]
+__all__ = ["TOGETHER", "Reported"]
 
-_TOGETHER: Final = 2_000  # rows between two checks of the deadline
+TOGETHER: Final = 2_000
+"""Rows whose reported estimates are made again together, between two checks of the deadline."""
+
 _SOLVED: Final = 100_000  # entries of the system that checks a sum
 _SAME: Final = 1 - 1e-9  # ratio of variances that count as equal
 _NOTHING: Final[Mapping[int, Basis]] = {}
@@ -170,9 +172,9 @@ class Reported:
             return rows
         estimates = rows.row_estimates
         found: dict[int, Estimate | None] = {}
-        for start in range(0, len(rows), _TOGETHER):
+        for start in range(0, len(rows), TOGETHER):
             deadline.check()
-            reported = self._state.all_bases(column.row_keys[start : start + _TOGETHER], start)
+            reported = self._state.all_bases(column.row_keys[start : start + TOGETHER], start)
             if not reported:
                 continue
             reported = {row: own for row, own in reported.items() if not _same(own, estimates[row])}
@@ -191,9 +193,9 @@ class Reported:
         """Which rows' estimates have the narrowest intervals reported at the confidence."""
         found, keys = np.zeros(len(rows), dtype=np.bool_), column.row_keys
         estimates = rows.row_estimates
-        for start in range(0, len(rows) if self._state.has_bases else 0, _TOGETHER):
+        for start in range(0, len(rows) if self._state.has_bases else 0, TOGETHER):
             deadline.check()
-            reported = self._state.all_bases(keys[start : start + _TOGETHER], start)
+            reported = self._state.all_bases(keys[start : start + TOGETHER], start)
             for row, bases in reported.items():
                 own = estimates[row]
                 found[row] = own is not None and bases.get(confidence) == own.basis

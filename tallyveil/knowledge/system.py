@@ -57,6 +57,8 @@ class System:
     kinds: int
     sums: int = 0
     """How many of the question's last rows are sums of others. These get ``kinds`` more laws."""
+    thorough: bool = False
+    """Whether the history was bought for the question, or has determined it before."""
 
     @classmethod
     def of(
@@ -67,6 +69,8 @@ class System:
         work: int,
         kinds: int = KINDS,
         sums: int = 0,
+        *,
+        thorough: bool = False,
     ) -> System | None:
         """The system of the columns' rows, with exact rows and those recorded columns ``numbers``,
         from the first, that fit in ``work`` entries; None if the question is too large."""
@@ -87,6 +91,7 @@ class System:
             tuple(n for n in found.used if n >= 0),
             kinds,
             sums,
+            thorough,
         )
 
     @staticmethod
@@ -113,7 +118,7 @@ class System:
         noises = Noises.concatenated([state.all_noises(exact), noises])
         variances = noises.variances
         errors = list[float]()
-        for one in best_combinations(found.history, noises, found.question):
+        for one in best_combinations(found.history, noises, found.question, thorough=True):
             if one is None:
                 return None
             errors.append(float(one.weights**2 @ variances[one.places]))
@@ -130,7 +135,7 @@ class System:
     def solved(self) -> tuple[list[Estimate | None], Solved]:
         """Return the question's `estimates`, and what the solver found. Its ``determined`` is kept
         only for questions of at most ``kinds`` rows, each of which may have a law of its own."""
-        found = solved(self.history, self.noises, self.question)
+        found = solved(self.history, self.noises, self.question, thorough=self.thorough)
         few = self.question.shape[0] <= self.kinds
         return self.estimates(found.combinations), found if few else replace(found, determined=None)
 

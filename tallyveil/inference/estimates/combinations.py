@@ -45,6 +45,7 @@ from tallyveil.inference.laws.noises import Noises
 __all__ = ["Solved", "best_combinations", "solved"]
 
 _ALONE: Final = 4e6  # of one query solved by itself, roughly
+_FORMULA: Final = 50_000  # entries of a dense system from which a formula is looked for
 _FEW: Final = 64  # rows of a question that take a block update
 
 _Ints = npt.NDArray[np.int64]
@@ -62,7 +63,11 @@ class Solved:
 
 
 def best_combinations(
-    history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix
+    history: sparse.csr_matrix,
+    noises: Noises,
+    question: sparse.csr_matrix,
+    *,
+    thorough: bool = False,
 ) -> list[Combination | None]:
     """For each row of ``question`` (k×n) the best combination of the rows of ``history`` (m×n), or
     None where these do not determine it, or finding out would take too much work.
@@ -70,11 +75,18 @@ def best_combinations(
     Entries are integers below 2⁵³, none of those stored is zero; a row of ``question`` without
     entries gives None.
     """
-    return solved(history, noises, question).combinations
+    return solved(history, noises, question, thorough=thorough).combinations
 
 
-def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matrix) -> Solved:
-    """As `best_combinations`."""
+def solved(
+    history: sparse.csr_matrix,
+    noises: Noises,
+    question: sparse.csr_matrix,
+    *,
+    thorough: bool = False,
+) -> Solved:
+    """As `best_combinations`. If ``thorough``, a history that is known to determine the question
+    may take more work (`conjugate`)."""
     result: list[Combination | None] = [None] * question.shape[0]
     pruned = Pruned(history, question)
     laws, kind_of = noises.numbers, dict[int, int]()
@@ -86,7 +98,7 @@ def solved(history: sparse.csr_matrix, noises: Noises, question: sparse.csr_matr
         return Solved(result)
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
-    solutions = _Solutions(blocks, parts)
+    solutions = _Solutions(blocks, parts, thorough)
     kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}  # by the weights of the parts
     for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
         found = [solutions.found[sort] for sort in parts.sorts[own].tolist()]
@@ -152,8 +164,8 @@ class _Solutions:
     combinations of all rows of the block, with their errors on its distinguishable cells. ``work``
     is the amount used; ``too_large`` if it was not enough for everything."""
 
-    def __init__(self, blocks: Blocks, parts: Parts) -> None:
-        self.blocks, self.parts = blocks, parts
+    def __init__(self, blocks: Blocks, parts: Parts, thorough: bool) -> None:
+        self.blocks, self.parts, self._thorough = blocks, parts, thorough
         self.found: dict[int, _Solution] = {}
         self.nearest: dict[int, tuple[FloatArray, FloatArray, tuple[int, int]]] = {}
         self.work, self.too_large, self.given_up = 0.0, True, False
@@ -187,7 +199,7 @@ class _Solutions:
             self.too_large = False
             self.found |= dict(zip(own, by_formula, strict=True))
             return
-        if not is_small(matrix.shape[0], cells, len(own)):
+        if matrix.shape[0] * cells > _FORMULA:
             by_formula = orthogonal_combinations(matrix, queries)
             if by_formula is not None:
                 self.too_large = False
@@ -212,7 +224,7 @@ class _Solutions:
             if nearest is not None:
                 self.work += together.work
                 return self._noted(own, nearest)
-        if self.work + number * (_ALONE + 100 * matrix.nnz) > WORK:
+        if self._thorough and self.work + number * (_ALONE + 100 * matrix.nnz) > WORK:
             quickly = by_conjugate_gradients(matrix, variances, queries)
             if quickly is not None:
                 self.too_large = False

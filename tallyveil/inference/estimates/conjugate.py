@@ -55,19 +55,21 @@ def _solved(
     found = np.zeros_like(asked)
     left, way = asked.copy(), asked.copy()
     square = (left**2).sum(axis=0)
-    least = EXACT / 10 * np.abs(asked).max(axis=0)
+    most = np.abs(asked).max(axis=0)
     for step in range(_STEPS):
+        # Columns that are done stay as they are: what becomes of one depends on no other.
+        going = np.abs(left).max(axis=0) > EXACT / 10 * most
+        if not going.any():
+            left = asked - across @ (scaled @ found)  # free of the steps' rounding
+            return found if (np.abs(left).max(axis=0) <= EXACT / 2 * most).all() else None
         image = across @ (scaled @ way)
-        length = square / np.maximum((way * image).sum(axis=0), np.finfo(float).tiny)
+        length = np.divide(
+            square, (way * image).sum(axis=0), out=np.zeros_like(square), where=going
+        )
         found += length * way
         left -= length * image
-        far = np.abs(left).max(axis=0)
-        if (far <= least).all():
-            left = asked - across @ (scaled @ found)  # free of the steps' rounding
-            if (np.abs(left).max(axis=0) <= least * 5).all():
-                return found
-        elif step == _EARLY and (far > _NEAR * np.abs(asked).max(axis=0)).any():
+        if step == _EARLY and (np.abs(left).max(axis=0) > _NEAR * most).any():
             return None
         before, square = square, (left**2).sum(axis=0)
-        way = left + square / np.maximum(before, np.finfo(float).tiny) * way
+        way = left + np.divide(square, before, out=np.zeros_like(square), where=going) * way
     return None

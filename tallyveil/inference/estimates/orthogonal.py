@@ -7,6 +7,7 @@ their variances: A_i = q·r_i/‖r_i‖². Contrasts are bought so (`gate/strate
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,8 @@ from tallyveil.inference.estimates.least_norm import EXACT, without_dust
 
 __all__ = ["orthogonal_combinations"]
 
+_LINES: Final = 4
+
 
 def orthogonal_combinations(
     matrix: sparse.csr_matrix, queries: sparse.csr_matrix
@@ -23,24 +26,27 @@ def orthogonal_combinations(
     """For each query the rows that take part and their weights, None if it is not in their span.
     None for all if the rows are not orthogonal.
 
-    Random numbers show that some are not; they test public coefficients, and are not noise. That a
-    combination equals its query is checked on every cell.
+    Random lines of cells show whether rows are orthogonal, and whether a combination equals its
+    query on every cell. They test public coefficients and are not noise; they are equal in all
+    processes, so that estimates are too.
     """
-    rows = matrix.astype(np.float64)
-    marks = np.random.default_rng(0).integers(-8, 8, rows.shape[0]).astype(np.float64)
+    rows, random = matrix.astype(np.float64), np.random.default_rng(0)
+    marks = random.integers(-8, 8, rows.shape[0]).astype(np.float64)
     squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     off = np.abs(rows @ (rows.T @ marks) - squares * marks)
     if (off > EXACT * squares * len(marks)).any():
         return None
     asked = queries.astype(np.float64)
     weights = (asked @ rows.T).multiply(1 / squares[None, :]).tocsr()
-    difference = abs(asked - weights @ rows).max(axis=1).toarray().ravel()
-    largest = np.maximum(1.0, abs(asked).max(axis=1).toarray().ravel())
+    lines = random.normal(size=(rows.shape[1], _LINES))
+    missed = np.abs(asked @ lines - weights @ (rows @ lines)).max(axis=1)
+    fit = (missed <= EXACT * abs(asked).max(axis=1).toarray().ravel()).tolist()
+    deviations = 1 / np.sqrt(squares)
     found: list[tuple[IntArray, FloatArray] | None] = []
-    for number, fits in enumerate((difference <= EXACT * largest).tolist()):
+    for number, fits in enumerate(fit):
         part = slice(*weights.indptr[number : number + 2])
-        values = without_dust(weights.data[part], 1 / np.sqrt(squares[weights.indices[part]]))
+        places = weights.indices[part].astype(np.int64)
+        values = without_dust(weights.data[part], deviations[places])
         kept = np.flatnonzero(values)
-        places = weights.indices[part][kept].astype(np.int64)
-        found.append((places, values[kept]) if fits else None)
+        found.append((places[kept], values[kept]) if fits else None)
     return found
