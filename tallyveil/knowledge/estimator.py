@@ -8,6 +8,7 @@ until they fit. All parts share the work allowed for one statement.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -24,7 +25,7 @@ from tallyveil.knowledge.direct_answers import released
 from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.found import Bought, Found
 from tallyveil.knowledge.recorded.matrix import COLUMN
-from tallyveil.knowledge.recorded.prepared import fitting, prepared
+from tallyveil.knowledge.recorded.prepared import CELLS, fitting, prepared
 from tallyveil.knowledge.reported import TOGETHER
 from tallyveil.knowledge.selection import better
 from tallyveil.knowledge.state import State
@@ -36,7 +37,7 @@ __all__ = ["Estimator", "is_large"]
 
 _ROWS: Final = 2_000  # rows estimated jointly
 _EVERY_ROW: Final = 4_000  # rows of a statement; further rows have their own answers only
-_FOLLOWING: Final = 10_000  # rows of a statement that follow from other rows bought for it
+_FOLLOWING: Final = 3_000  # rows of a statement that follow from other rows bought for it
 _REMADE: Final = 32  # columns of a statement that may be more work than `_WORK`
 _COLUMNS: Final = 512  # columns of a statement; with more, rows have their own answers only
 _WORK: Final = 100_000  # entries of a system
@@ -135,7 +136,27 @@ class Estimator:
             work = min(_WORK, _EACH * height)
         if height > _FOLLOWING:
             return None
-        return System.errors(self._state, others, laws, columns, work)
+        if not self._are_wide((*columns, *others)):
+            return System.errors(self._state, others, laws, columns, work)
+        found = list[FloatArray]()
+        for column in columns:
+            deadline.check()
+            own = _within(column, others)
+            some = [others[n] for n in own], [laws[n] for n in own]
+            one = System.errors(self._state, *some, [column], work) if own else None
+            if one is None:
+                return None
+            found += one
+        return found
+
+    def _are_wide(self, columns: Sequence[Column]) -> bool:
+        """Whether the columns distinguish too many cells to be related to each other. Then each is
+        estimated from what was bought about its own attributes, as marginals from contrasts."""
+        sizes: dict[str, int] = {}
+        for one in prepared(self._state.seed, columns):
+            for axis, size in one.sizes.items():
+                sizes[axis] = max(size, sizes.get(axis, 1))
+        return math.prod(sizes.values()) > CELLS
 
     def _look(
         self,
@@ -253,7 +274,10 @@ class Estimator:
             return [self._after_bought(found, one, bought, seen) for one in found.estimates]
         before = [n for one in found.estimates if one.system for n in one.system.used]
         fresh = [self._state.of_charge(bought.charge_id, n) for n in range(len(bought.values))]
-        if found.examined:
+        every = tuple(dict.fromkeys((*fresh, *before)))
+        others = [self._state.answer(n).column for n in every]
+        wide = self._are_wide((*found.columns, *others))
+        if found.examined and not wide:
             # As when the statement is asked again, to the last digit, if that uses what was bought.
             which = tuple(range(len(found.columns)))
             looked = self.at(found.columns, which, seen, found.asked)
@@ -261,9 +285,9 @@ class Estimator:
             if len(taken) == 1 and not looked[0].given_up and {*fresh} <= {*taken[0]}:
                 return [*looked]
         # Column by column, as any process makes reported estimates again.
-        used = tuple(dict.fromkeys((*fresh, *before)))
         estimates = []
         for number, column in enumerate(found.columns):
+            used = [every[n] for n in _within(column, others)] if wide else every
             known = list[Estimate | None]()
             for start in range(0, column.height, TOGETHER):
                 rows = np.arange(start, min(start + TOGETHER, column.height), dtype=np.int64)
@@ -313,6 +337,12 @@ class Estimator:
         return replace(
             now, rows=tuple(better(own, others, found.aims[n]) for n, own, others in every)
         )
+
+
+def _within(column: Column, others: Sequence[Column]) -> list[int]:
+    """The numbers of those others that mention no other attributes than the column."""
+    own = frozenset(column.axes)
+    return [n for n, other in enumerate(others) if own.issuperset(other.axes)]
 
 
 def is_large(columns: Sequence[Column]) -> bool:

@@ -27,10 +27,10 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["groupings"]
 
-_LEVELS: Final = 256
-_CELLS: Final = 100_000
+_LEVELS: Final = {"epsilon": 256, "rho": 1024}
+_CELLS: Final = 100_000  # of a union of groupings
 _BLOCKS: Final = 2_048  # of one axis
-_ROWS: Final = 10_000
+_ROWS: Final = 3_000
 _SHORT, _LONG = 16, 256  # lengths of contrasts to choose from
 _BALANCED: Final = 1e-3  # lengths² that differ by less are one
 
@@ -46,9 +46,10 @@ def groupings(asked: Asked) -> OtherRows | None:
     sizes = [*zip(*(axis.sizes for axis in axes), strict=True)]
     chains = tuple(axis.chain for axis in axes)
     levels = math.prod(map(len, chains))
-    if len({*sizes}) < len(sizes) or levels > _LEVELS:
+    if len({*sizes}) < len(sizes) or levels > _LEVELS[asked.measure]:
         return None
-    if math.prod(chain[-1] for chain in chains) > _CELLS or max(map(max, chains)) > _BLOCKS:
+    wide = asked.measure == "epsilon" and math.prod(chain[-1] for chain in chains) > _CELLS
+    if wide or max(map(max, chains)) > _BLOCKS:
         return None
     lattice = Lattice(chains, tuple(sizes))
     contrasts, targets = asked.measure == "rho", None
