@@ -142,6 +142,14 @@ def _bought(table: str, index: int, request: Request, forecast: Forecast) -> flo
 def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
     """The intervals of what is summed up from each aggregate."""
     confidence, columns = request.target.confidence, request.summed.get(table, ())
+    noise = forecast.noise[table]
+    if table in forecast.parts and columns:
+        each = noise.deviations[len(request.workloads[table].columns) :]
+        for one, most in zip(columns, each, strict=True):
+            deviation = f"standard deviation {float(one.column.multiplier) * most:.6g}"
+            number = _rows(one.column.height)
+            yield f"  aggregate {one.of + 1}, summed up: {number}, {deviation} by {noise.family}"
+        return
     heights: Counter[int] = Counter()
     halves: dict[int, set[Fraction]] = {}
     for one, rows in zip(columns, forecast.summed.get(table, ()), strict=True):

@@ -130,8 +130,8 @@ def test_a_row_is_charged_once_for_a_cost(
 ) -> None:
     one = STATEMENTS[number]
     connection, other = opened(measure), opened(measure)
-    rows = ask(connection, one.sql, source=source)
-    alone = ask(other, one.once, source=source)
+    rows = ask(connection, one.sql, source=source, strategy="direct")
+    alone = ask(other, one.once, source=source, strategy="direct")
     assert spent(connection) == pytest.approx(spent(other), rel=1e-9)
     check(one, rows)
     factor = 2 if "sum(2) AS n0" in one.sql else 1

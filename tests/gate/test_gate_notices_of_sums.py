@@ -138,6 +138,7 @@ def test_so_it_does_where_noise_is_drawn_together(
 def test_explain_forecasts_it_exactly_where_one_set_is_released(
     connection: tallyveil.Connection, grouping: str
 ) -> None:
+    connection.execute("SET dp.strategy = direct")
     sql = statement(grouping)
     expected = forecast(connection, sql)
     rows, message = asked(connection, sql)
@@ -147,6 +148,7 @@ def test_explain_forecasts_it_exactly_where_one_set_is_released(
 @pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
 def test_the_forecast_is_never_too_narrow(connection: tallyveil.Connection, grouping: str) -> None:
     """Rows may be known better than it states, as estimates."""
+    connection.execute("SET dp.strategy = direct")
     connection.execute("SELECT b, count(*) FROM person WHERE a < 2 GROUP BY b")
     connection.execute("SELECT a, b, d, count(*) FROM person WHERE b < 3 GROUP BY a, b, d")
     for source in ("auto", "history", "fresh"):
@@ -161,6 +163,8 @@ def test_explain_states_what_is_summed_up_from_each_aggregate(
     connection: tallyveil.Connection,
 ) -> None:
     sql = "SELECT a, count(*), sum(b) FROM person GROUP BY ROLLUP (a)"
+    assert "summed up: 1 row, standard deviation" in explained(connection, sql)
+    connection.execute("SET dp.strategy = direct")
     lines = explained(connection, sql)
     assert "\n  aggregate 1, summed up: 1 row, interval ±99 at 95 % or better" in lines
     assert "\n  aggregate 2, summed up: 1 row, interval ±298 at 95 % or better" in lines
