@@ -34,11 +34,10 @@ _NEARLY: Final = 1e-6  # of the largest value, as near as a polynomial is in flo
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A row: its value for each cell of the part, which is ``polynomial``. Its noise is as large as
-    that of a row of ``step``."""
+    """A row: its values for each cell of the part. Its noise is as large as that of a row of
+    ``step``."""
 
     values: IntArray
-    polynomial: Polynomial
     step: int
 
 
@@ -62,19 +61,19 @@ class Family:
         """The rows to buy."""
         t, m = self.t, self.m
         if self.degree == 1:
-            return [_moment(m - t, (m, -m, 0), m), _moment(t, (0, m, 0), m)]
+            return [Moment(m - t, m), Moment(t, m)]
         square = m * m
         if measure == "epsilon":
             return [
-                _moment((m - t) ** 2, (square, -2 * square, square), square),
-                _moment(2 * t * (m - t), (0, 2 * square, -2 * square), square),
-                _moment(t**2, (0, 0, square), square),
+                Moment((m - t) ** 2, square),
+                Moment(2 * t * (m - t), square),
+                Moment(t**2, square),
             ]
         u = 2 * t - m
         return [
-            _moment(np.ones_like(t), (1, 0, 0), 1),
-            _moment(u, (-m, 2 * m, 0), m),
-            _moment(2 * u**2 - square, (square, -8 * square, 8 * square), square),
+            Moment(np.ones_like(t), 1),
+            Moment(u, m),
+            Moment(2 * u**2 - square, square),
         ]
 
 
@@ -88,11 +87,6 @@ def families(sums: Sequence[tuple[int, IntArray]]) -> list[Family]:
         found.append(best)
         left = [(number, values) for number, values in left if number not in best.numbers]
     return found
-
-
-def _moment(values: IntArray, polynomial: tuple[int, int, int], step: int) -> Moment:
-    first, second, third = map(Fraction, polynomial)
-    return Moment(values, (first, second, third), step)
 
 
 def _family(of: int, values: IntArray, sums: Sequence[tuple[int, IntArray]]) -> Family:
