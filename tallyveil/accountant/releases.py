@@ -52,14 +52,6 @@ class Release:
             return decode_charge(self.table, self.mechanism, charge)
         return charge
 
-    def values(self, charge: Charge) -> Noisy:
-        """The recorded numbers; ``charge`` is `decoded`."""
-        if self.noisy is None:
-            raise ValueError("the charge is not answered")
-        if isinstance(self.noisy, bytes):
-            return decode_answers(self.noisy, charge.heights)
-        return self.noisy
-
     @property
     def answers(self) -> tuple[Answer, ...]:
         """One for each column; values that are not recorded yet are NaN."""
@@ -69,7 +61,9 @@ class Release:
             if noisy is None:
                 values = [(math.nan,) * height for height in charge.heights]
             else:
-                values = self.values(charge)
+                values = (
+                    decode_answers(noisy, charge.heights) if isinstance(noisy, bytes) else noisy
+                )
             starts, drawn = itertools.accumulate(charge.heights, initial=0), charge.drawn_together
             about, law = (self.charge_id, charge.mechanism), charge.law
             columns = zip(charge.workload.columns, charge.scales, values, starts, strict=False)

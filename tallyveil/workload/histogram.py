@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from tallyveil.arrays import IntArray
 from tallyveil.cache import cached_property
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex
+from tallyveil.workload.factor import Factor
 from tallyveil.workload.workload import Column
 
 __all__ = ["Histogram"]
+
+_MOST_CELLS: Final = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +40,33 @@ class Histogram:
             raise ValueError("the rank of a quantile is between 0 and 1")
         if sorted(self.rows.tolist()) != list(range(self.column.height)):
             raise ValueError("each row is listed once")
-        steps = np.diff(self.groups, prepend=-1, append=self.height)
-        in_order = steps[0] == steps[-1] == 1 and np.isin(steps, (0, 1)).all()
-        if len(self.groups) != len(self.rows) or not in_order:
+        every = np.unique(self.groups).tolist() == list(range(self.height))
+        if len(self.groups) != len(self.rows) or not every or (np.diff(self.groups) < 0).any():
             raise ValueError("each group has a row, and groups are in order")
+
+    @cached_property
+    def counts(self) -> Column:
+        """The number of records of each group.
+
+        Raises FeatureNotSupported if a record counts in several rows or more than once, and
+        StatementTooComplex if there are too many cells to tell.
+        """
+        whole = self.column.multiplied_out(_MOST_CELLS)
+        if whole is None:
+            raise StatementTooComplex(
+                "the values of this aggregate combine too many cells",
+                hint="Ask about fewer attributes at once, or group by fewer.",
+            )
+        if self.column.multiplier != 1 or whole.largest > 1 or not whole.disjoint:
+            raise FeatureNotSupported(
+                "a distinct count or quantile takes one value of each record, and here a record"
+                " counts in several groups or several times",
+                hint="Join tables by a key, and ask about each branch of a UNION by itself.",
+            )
+        group = np.empty(len(self.rows), dtype=np.int64)
+        group[self.rows] = self.groups
+        entries = group[whole.rows], whole.cells, whole.coefficients
+        return Column((Factor.of_entries(whole.axes, whole.shape, self.height, *entries),))
 
     @cached_property
     def starts(self) -> IntArray:

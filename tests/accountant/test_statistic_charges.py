@@ -63,7 +63,7 @@ def test_they_are_read_as_they_were_made(
         assert not accountant.pending("person")
         (release,) = accountant.statistics("person", 0)
         found = release.decoded()
-        assert release.values(found) == ((1, 2),)
+        assert [answer.values for answer in release.answers] == [(1, 2)]
         assert found.histogram is not None
         assert found.histogram.keys == charge.histogram.keys
         assert (found.mechanism, found.scales, found.key) == (name, (20.0,), charge.key)

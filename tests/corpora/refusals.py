@@ -7,7 +7,8 @@ from tests.corpora.draw import Draw
 __all__ = ["refusal"]
 
 _WORDS = (
-    "count(distinct {key})", "max({key})", "min({key})", "median(age)", "string_agg(state, ',')",
+    "max(age + 1)", "min(born)", "percentile_disc(0) within group (order by age)",
+    "percentile_disc(0.5) within group (order by state)", "string_agg(state, ',')",
     "count(*) filter (where random() < 0.5)", "count(nothing)", "sum({key}) over ()",
     "any_value({key})", "count(*) + age", "sum(distinct age)", "first({key})",
     "sum((select count(*) from person p2 where p2.age = person.age))", "sum(count(*))",

@@ -179,8 +179,26 @@ def test_a_record_outside_the_histogram_pays_nothing() -> None:
         name = "quantile" if q else "distinct_laplace"
         loss = STATISTICS[name].loss(asked, 1.0, Adjacency("replace"), "epsilon")
         assert charged(loss, OUTSIDE, OUTSIDE, 2) == 0
-        assert charged(loss, 1, 1, 2) == 0
         assert charged(loss, OUTSIDE, 4, 2) > 0
+
+
+@pytest.mark.parametrize(("name", "q", "measure"), CASES)
+def test_what_bounds_pairs_of_too_many_groups_is_no_less(
+    name: str, q: Fraction | None, measure: Measure
+) -> None:
+    asked = histogram(2, q)
+    loss = STATISTICS[name].loss(asked, SCALE, Adjacency("replace"), measure)
+    assert isinstance(loss, PairLoss)
+    bound = sum(tensor.two_highest for tensor in loss.from_zero)
+    assert loss.bound <= bound <= 2 * loss.bound
+    (tensor,) = loss.from_zero
+    order = [("group", "kept", "value").index(axis) for axis in tensor.axes]
+    each = {None: 0} | {
+        place: int(tensor.values[tuple((place // 3, 0, place % 3)[n] for n in order)])
+        for place in range(6)
+    }
+    for one, other in itertools.combinations(each, 2):
+        assert charged(loss, one, other, 2) <= (each[one] + each[other]) / 1e12
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])

@@ -9,6 +9,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.rewriter import Plan, Workload
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Summed
 
 __all__ = ["Request", "request_of"]
@@ -36,6 +37,13 @@ class Request:
     by_invariants: str | None = None
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
     all_looks: bool = False
+    histograms: Mapping[str, tuple[Histogram, ...]] = field(default_factory=dict)
+    """By table: those of which distinct counts and quantiles are asked."""
+
+    @property
+    def tables(self) -> list[str]:
+        """All tables that it asks about."""
+        return list(dict.fromkeys([*self.workloads, *self.histograms]))
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -75,4 +83,5 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         by_invariants=by_invariants,
         summed=plan.summed,
         all_looks=settings.all_looks,
+        histograms=plan.histograms,
     )
