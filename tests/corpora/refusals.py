@@ -29,7 +29,7 @@ _SOURCES = (
     "(select age from person offset 3) as t", "nowhere", "people", "main.people",
     "person tablesample bernoulli (10)", "person natural join region",
     "person join by_state using (state)", "read_csv('people.csv')", "range(5)",
-    "information_schema.tables", "pg_class", "person join dp.budget on true",
+    "pg_class", "person join dp.budget on true",
     "person, lateral (select person.age) as l", "unnest([1, 2])",
 )  # fmt: skip
 _CONDITIONS = (
