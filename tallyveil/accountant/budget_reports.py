@@ -189,6 +189,12 @@ class BudgetReports:
             memory = state.memory
             return memory.recorded[table][releases:], memory.derivations[table][derivations:]
 
+    def statistics(self, table: str, first: int) -> list[Release]:
+        """The answered charges for statistics of a table, from this number on. More are only
+        appended."""
+        with self._up_to_date() as state:
+            return state.memory.statistics[table][first:]
+
     def pending(self, table: str) -> list[Answer]:
         """Answers that are charged and not recorded yet, with NaN as values. They may be drawn at
         any moment, here or in another process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ from tallyveil.mechanisms import recorded_law
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.mechanisms.registry import law_name
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Answer", "Charge", "Entry", "OdometerReading", "Spending"]
@@ -36,6 +38,9 @@ class Charge:
     were asked from then on, without their translates.
 
     ``joint`` is the joint law of noise that is drawn together, None for independent noise.
+
+    With a ``histogram`` the workload is its column, and the mechanism is for statistics, which it
+    answers for each group.
     """
 
     workload: Workload
@@ -46,8 +51,11 @@ class Charge:
     translates: tuple[Translate | None, ...] = ()
     plainly: bool = False
     joint: Joint | None = None
+    histogram: Histogram | None = None
 
     def __post_init__(self) -> None:
+        if self.histogram is not None and self.workload.columns != (self.histogram.column,):
+            raise InvalidParameterValue("a statistic is of the columns of one histogram")
         if self.law is None:
             object.__setattr__(self, "law", law_name(self.mechanism))
         if self.joint is not None and (self.law is None or self.joint.rows != sum(self.heights)):
@@ -68,7 +76,9 @@ class Charge:
 
     @property
     def heights(self) -> list[int]:
-        """The number of rows of each column."""
+        """The number of answers about each column."""
+        if self.histogram is not None:
+            return [self.histogram.height]
         return [column.height for column in self.workload.columns]
 
     @cached_property
@@ -82,7 +92,11 @@ class Charge:
 
     @property
     def key(self) -> bytes:
-        """The key of what its receipt opens: the records of a sanitised copy, or the counts."""
+        """The key of what its receipt opens: a histogram, the records of a copy, or counts."""
+        if self.histogram is not None:
+            digest = hashlib.blake2b(self.mechanism.encode() + b"\0", digest_size=16)
+            digest.update(self.workload.key + b"".join(self.histogram.keys))
+            return digest.digest()
         copy = self.mechanism == Sanitiser.name
         return self.workload.records_key if copy else self.workload.key
 

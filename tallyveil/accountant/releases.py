@@ -13,7 +13,7 @@ from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
 from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord, DerivationRecord
-from tallyveil.mechanisms import answered
+from tallyveil.mechanisms import STATISTICS, answered
 
 __all__ = ["Memory", "Noisy", "Release"]
 
@@ -86,7 +86,9 @@ class Memory:
         self.elsewhere: dict[int, Charge] = {}
         """Those that other processes may still be answering or reporting, by number."""
         self.recorded: dict[str, list[Release]] = defaultdict(list)
-        """Answered charges by table, in the order of their answers in the ledger."""
+        """Answered charges for rows by table, in the order of their answers in the ledger."""
+        self.statistics: dict[str, list[Release]] = defaultdict(list)
+        """As ``recorded``, for statistics, from which no counts are estimated."""
         self.derivations: dict[str, list[Derivation]] = defaultdict(list)
         self.derived: Counter[tuple[str, str]] = Counter()
         """The bytes of these, by table and the analyst to whom the estimates were reported."""
@@ -98,15 +100,18 @@ class Memory:
         """Add the answer of an expected charge."""
         asked = self.asked.pop(charge_id)
         asked.noisy = noisy
-        self.recorded[asked.table].append(asked)
+        own = self.statistics if asked.mechanism in STATISTICS else self.recorded
+        own[asked.table].append(asked)
 
     def pending(self, table: str) -> list[Answer]:
-        """The columns of unanswered charges, with NaN as values; none for charges whose answers are
-        never recorded, from which no counts are estimated."""
+        """The columns of unanswered charges, with NaN as values; none for charges from whose
+        answers no counts are estimated."""
         return [
             answer
             for asked in self.asked.values()
-            if asked.table == table and answered(asked.mechanism)
+            if asked.table == table
+            and answered(asked.mechanism)
+            and asked.mechanism not in STATISTICS
             for answer in asked.answers
         ]
 

@@ -68,8 +68,9 @@ class Cube:
     __copy__ = __deepcopy__ = refusing(TypeError, "a Cube is confidential and cannot be copied")
     __reduce_ex__ = refusing(TypeError, "a Cube is confidential and cannot be pickled")
 
-    def answer(self, workload: Workload) -> TrueAnswer:
-        """Wx exactly, as integers in units of each column's multiplier.
+    def answer(self, workload: Workload, key: bytes | None = None) -> TrueAnswer:
+        """Wx exactly, as integers in units of each column's multiplier. It is sealed under ``key``,
+        by default the workload's.
 
         values[c][i] = Σ_j C[i, j] · x_axes[j], where x_axes is the marginal of x over the column's
         axes.
@@ -78,7 +79,8 @@ class Cube:
         """
         self._check(workload)
         grids = Grids(workload.columns)
-        return TrueAnswer(workload.key, [self._column(c, grids) for c in workload.columns])
+        values = [self._column(c, grids) for c in workload.columns]
+        return TrueAnswer(workload.key if key is None else key, values)
 
     def has_ready(self, workload: Workload) -> bool:
         """Whether `answer` needs only marginals cached by earlier questions, and so takes little

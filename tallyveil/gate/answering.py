@@ -79,7 +79,8 @@ class Answering:
         are counted, and what is guaranteed where it has invariants, or has the records of one that
         does."""
         gate, said = self.planner.gate, []
-        for table in (name for name in plan.workloads if name not in self.introduced):
+        tables = dict.fromkeys([*plan.workloads, *plan.histograms])
+        for table in (name for name in tables if name not in self.introduced):
             capped, guarantee = gate.policy.tables[table].capped, gate.guarantees[table]
             if capped is not None:
                 said.append((table, capped))

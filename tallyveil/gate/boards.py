@@ -108,7 +108,7 @@ def boards(requests: Sequence[Request], limits: Mapping[str, Limits]) -> list[Bo
     Raises FeatureNotSupported if their settings differ in more than what they may cost, and what
     `wanted` raises.
     """
-    for request in requests[1:]:
+    for request in requests:
         _check_alike(requests[0], request)
     found = list[Board]()
     for table in dict.fromkeys(table for one in requests for table in one.workloads):
@@ -134,6 +134,11 @@ def boards(requests: Sequence[Request], limits: Mapping[str, Limits]) -> list[Bo
 
 
 def _check_alike(first: Request, other: Request) -> None:
+    if other.histograms:
+        raise FeatureNotSupported(
+            "distinct counts and quantiles are not bought together with other statements",
+            hint="Leave such statements out of the file, and ask them by themselves.",
+        )
     for name in ("mechanism", "by_invariants", "source", "all_looks", "nonnegative", "analyst"):
         if getattr(first, name) != getattr(other, name):
             raise FeatureNotSupported(

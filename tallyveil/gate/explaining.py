@@ -15,6 +15,7 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Forecast
 from tallyveil.gate.deciding.refusal import different_rows, widest
 from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text
 from tallyveil.gate.strategies.translated import reach
@@ -78,6 +79,9 @@ def explanation(
             yield from _bought_instead(noise, forecast.parts[table])
         if noise.whole_since is not None:
             yield f"Bought as asked, though other rows would have less noise: {noise.whole_since}"
+    for table, each in forecast.statistics.items():
+        for one in each:
+            yield _statistic(table, one, request.target.confidence)
     yield from _known(request, forecast)
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
@@ -203,11 +207,26 @@ def _known(request: Request, forecast: Forecast) -> Iterator[str]:
     half = widest(request.workloads, forecast.found, confidence)
     different = different_rows(forecast.found, forecast.noise)
     known = sum(own.known_rows for own in different)
+    known += sum(len(one.drawn) for each in forecast.statistics.values() for one in each)
     worst = "" if half is None else f", {interval_text([half], confidence)} or better"
     yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
     exact = sum(int(own.holds(lambda error: error.exact).sum()) for own in different)
     if exact:
         yield f"  exact, from public facts: {_rows(exact)}"
+
+
+def _statistic(table: str, one: FoundStatistic, confidence: Fraction) -> str:
+    """What is asked of a histogram, and how it would be bought."""
+    histogram, half = one.histogram, one.half(one.wanted, one.scale, confidence)
+    what, expected = "Distinct count", interval_text([Fraction(half)], confidence)
+    if histogram.q is not None:
+        what = f"Quantile of rank {histogram.q}"
+        expected = f"at most {half} records from its rank {percent(confidence)}"
+    return (
+        f"{what} on {table}: {_counted(histogram.height, 'group')},"
+        f" {_counted(histogram.column.height, 'value')} over {', '.join(histogram.column.axes)}, by"
+        f" {one.wanted.name}, scale {number(one.scale)}, {expected}"
+    )
 
 
 def _rows(number: int) -> str:
@@ -259,7 +278,8 @@ def together(quotes: Sequence[TableQuote]) -> Iterator[str]:
 def _costs(forecast: Forecast, plan: Plan, accountant: Accountant, analyst: str) -> Iterator[str]:
     if forecast.quote is None:
         yield "Cost: nothing"
-        yield from dict.fromkeys(remaining(accountant, t, analyst) for t in plan.workloads)
+        tables = dict.fromkeys([*plan.workloads, *plan.histograms])
+        yield from dict.fromkeys(remaining(accountant, table, analyst) for table in tables)
         return
     for quote in (*forecast.quote.shares, *forecast.quote.tables):
         whose = "" if quote.analyst is None else f"{quote.analyst}'s share of "

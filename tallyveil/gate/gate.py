@@ -38,6 +38,7 @@ from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.decision import Decision
 from tallyveil.gate.deciding.other_processes import OtherProcesses
+from tallyveil.gate.deciding.statistics import Statistics
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.policy_check import check_mechanisms
@@ -48,7 +49,7 @@ from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.strategies.exact_counts import ExactCounts
 from tallyveil.gate.strategies.offer import Limits
-from tallyveil.knowledge import Knowledge
+from tallyveil.knowledge import Knowledge, StatisticHistory
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
@@ -73,6 +74,8 @@ def _plan_bytes(plan: Plan) -> int:
     for one in (one for every in plan.summed.values() for one in every):
         arrays += one.column.nbytes + one.parts.nbytes + one.places.nbytes
     arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
+    arrays += sum(h.column.nbytes for own in plan.histograms.values() for h in own)
+    arrays += sum(one.groups.nbytes for table in plan.noisy for one in table.statistics)
     keys = sum(int(table.keys.nbytes) for table in plan.noisy)
     return OBJECT * objects + arrays + keys + sum(len(query) for query in plan.domain_queries)
 
@@ -198,7 +201,9 @@ class Gate(Shared):
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
-        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql, policy.keys)
+        each = {name: table.privacy_unit for name, table in policy.tables.items()}
+        units = {name: (own.column, own.max_rows) for name, own in each.items() if own.column}
+        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql, policy.keys, units)
         self._publish(cubes, public)
         self._open_decision(cubes)
 
@@ -233,7 +238,10 @@ class Gate(Shared):
             for name, own in knowledge.items()
         }
         others = OtherProcesses(self.accountant)
-        self.decision = Decision(self.accountant, cubes, knowledge, control, limits, others)
+        history = {name: StatisticHistory(self.accountant, name) for name in policy.tables}
+        self.decision = Decision(
+            self.accountant, cubes, knowledge, control, limits, others, Statistics(limits, history)
+        )
 
     def _exact(self, name: str, knowledge: Knowledge) -> ExactCounts | None:
         exact = self.published.get(name)

@@ -63,6 +63,8 @@ def _any_near_zero(table: pa.Table) -> bool:
     for name in table.column_names:
         if name.startswith("__l"):
             low, high = table.column(name), table.column(f"__u{name.removeprefix('__l')}")
+            if low.null_count == len(low):
+                continue  # of quantiles, which may be dates
             around = pc.and_(pc.less_equal(low, 0), pc.greater_equal(high, 0))
             if pc.any(around).as_py():
                 return True

@@ -12,6 +12,7 @@ from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.interface import Notice
 from tallyveil.knowledge import Answers, Error
+from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Column, Plan
 
 __all__ = ["interval_text", "notice", "warnings"]
@@ -45,8 +46,18 @@ def notice(
         for table in request.workloads
         for answers in answered.noise[table].different(answered.columns[table])
     ]
-    height = sum(map(len, asked))
+    statistics = [one for each in answered.statistics.values() for one in each]
+    ranks = set[int]()
+    for one in statistics:
+        drawn = {(own.mechanism, own.scale) for own in one.drawn}
+        widest = {one.half(STATISTICS[name], scale, confidence) for name, scale in drawn}
+        if one.histogram.q is not None:
+            ranks |= widest
+        elif widest:
+            halves.setdefault(Fraction(1), set()).update(map(Fraction, widest))
+    height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
     missing = height - sum(answers.known_rows for answers in asked)
+    missing -= sum(len(one.drawn) for one in statistics)
     parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += (
@@ -63,7 +74,13 @@ def notice(
         parts.append(_widths({error.reach(confidence)[1] for error in ranged}, confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
         parts.append("such answers are biased and need not add up")
-    left = (remaining(accountant, table, request.analyst) for table in request.workloads)
+    if ranks:
+        parts.append(
+            f"quantiles are values at most {max(ranks)} records from their rank"
+            f" {percent(confidence)}, by the exponential mechanism; where a group has fewer, they"
+            " may be any value"
+        )
+    left = (remaining(accountant, table, request.analyst) for table in request.tables)
     parts += dict.fromkeys(left)
     hints = [_unknown(missing, height)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)
@@ -145,7 +162,8 @@ def _unknown(missing: int, rows: int) -> str:
 
 
 def _free_text(answered: Answered) -> str:
-    if all(own.all_exact for columns in answered.columns.values() for own in columns):
+    exact = all(own.all_exact for columns in answered.columns.values() for own in columns)
+    if exact and not any(answered.statistics.values()):
         return "exact, from public facts; free"
     return "answered from history, free"
 

@@ -166,7 +166,7 @@ class Planner:
     ) -> tuple[ColumnType, ...]:
         if plan.projection is not None:
             return tuple(ColumnType(item.name, item.type) for item in plan.projection.items)
-        types = tuple((t.keys.schema, tuple(o.type for o in t.outputs)) for t in plan.noisy)
+        types = tuple((t.keys.schema, tuple(t.types.values())) for t in plan.noisy)
         key = exact_key(("outer", self.dialect, plan.sql, types))
         columns: tuple[ColumnType, ...] = self.gate.descriptions.get(key, describe)
         if not plan.names:

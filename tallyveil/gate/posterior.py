@@ -67,8 +67,10 @@ class RowPosterior:
 def posteriors(plan: Plan, answered: Answered) -> list[RowPosterior]:
     """Return posteriors in the order of the groups, and within each in that of its aggregates.
 
-    Raises FeatureNotSupported if answers are sums of others.
+    Raises FeatureNotSupported if answers are sums of others, or not sums over records.
     """
+    if plan.histograms:
+        raise FeatureNotSupported("distinct counts and quantiles have no posterior here")
     found = []
     names = _names(plan.sql)
     for table in plan.noisy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
+from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
-from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection
+from tallyveil.mechanisms import STATISTICS
+from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection, StatisticOutput
 
 __all__ = ["empty_tables", "forward", "noisy_tables", "projected", "zero_tables"]
 
@@ -119,9 +121,36 @@ def _table(
             deadline.check()
             chances.append(None if known is None else known.probability(low, high))
         arrays[f"__p{number}"] = _doubles(chances)
+    for one in table.statistics:
+        drawn = answered.statistics[one.table][one.histogram] if one.histogram >= 0 else None
+        each = [*_statistic(one, drawn, confidence, nonnegative)]
+        values, *ends = (pa.array([row[n] for row in each], pa.int64()) for n in range(3))
+        arrays[f"__c{one.number}"] = values if one.values is None else one.values.take(values)
+        for kind, end in zip("lu", ends, strict=True):
+            none = pa.nulls(table.height, one.type)
+            arrays[f"__{kind}{one.number}"] = end if one.values is None else none
+        arrays[f"__s{one.number}"] = _doubles(row[3] for row in each)
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
+
+
+def _statistic(
+    output: StatisticOutput, found: FoundStatistic | None, confidence: Fraction, nonnegative: bool
+) -> Iterator[tuple[int | None, int | None, int | None, float | None]]:
+    """For each group the distinct count, the ends of its interval and its standard deviation, 0
+    where no cell has a value; of a quantile the place of its value, which has no interval."""
+    for group in output.groups.tolist():
+        one = None if found is None or group < 0 else found.known[group]
+        if found is None or one is None:
+            exact = 0 if group < 0 and output.values is None else None
+            yield exact, exact, exact, exact
+        elif output.values is not None:
+            yield int(found.histogram.starts[group]) + one.value, None, None, None
+        else:
+            half, value = found.half(STATISTICS[one.mechanism], one.scale, confidence), one.value
+            ends = [max(0, end) if nonnegative else end for end in (value - half, value + half)]
+            yield max(0, value) if nonnegative else value, ends[0], ends[1], math.sqrt(one.spread)
 
 
 def _groups(output: Output, answered: Answered) -> Answers:
@@ -148,9 +177,10 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
     tables = {}
     for table in plan.noisy:
         schema = [pa.field(n, table.keys.schema.field(n).type) for n in table.keys.column_names]
-        for number, output in enumerate(table.outputs):
-            schema += [pa.field(f"__{kind}{number}", output.type) for kind in _KINDS]
-        schema += [pa.field(f"__s{number}", pa.float64()) for number in table.deviations]
+        for number, own in table.types.items():
+            schema += [pa.field(f"__{kind}{number}", own) for kind in _KINDS]
+        with_deviation = (*table.deviations, *(one.number for one in table.statistics))
+        schema += [pa.field(f"__s{number}", pa.float64()) for number in with_deviation]
         schema += [pa.field(f"__p{number}", pa.float64()) for number in range(len(table.claims))]
         tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
     return tables

@@ -34,7 +34,7 @@ def suppressed(
         same = {(one.table, one.column, one.summed): n for n, one in outputs}
         small += sum(pc.sum(below[n]).as_py() or 0 for n in same.values())
         of += len(same) * table.height
-        for n in range(len(table.outputs)):
+        for n in table.types:
             for name in _names(table, n):
                 if name in arrays:
                     kept = pc.invert(below.get(n, beside))

@@ -14,11 +14,13 @@ from tallyveil.knowledge.answers.known import EstimatedInterval, Known, total
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.knowledge import Knowledge
+from tallyveil.knowledge.statistics import DrawnStatistic, StatisticHistory
 
 __all__ = [
     "Aim",
     "Answers",
     "Bought",
+    "DrawnStatistic",
     "Error",
     "Estimate",
     "EstimatedInterval",
@@ -30,6 +32,7 @@ __all__ = [
     "Preview",
     "Rows",
     "Sequences",
+    "StatisticHistory",
     "interval_ends",
     "too_complex",
     "total",

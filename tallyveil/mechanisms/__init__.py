@@ -43,6 +43,7 @@ from tallyveil.mechanisms.registry import (
     recorded_law,
     with_range,
 )
+from tallyveil.mechanisms.statistics import STATISTICS, Statistic, rank_error
 
 __all__ = [
     "AUTO",
@@ -50,6 +51,7 @@ __all__ = [
     "BY_INVARIANTS",
     "CONDITIONED",
     "EXTENDED",
+    "STATISTICS",
     "TOGETHER",
     "Additive",
     "Adjacency",
@@ -64,6 +66,7 @@ __all__ = [
     "Neighbours",
     "Sanitiser",
     "StatementCalibration",
+    "Statistic",
     "additive",
     "answered",
     "canonical",
@@ -74,6 +77,7 @@ __all__ = [
     "law_of",
     "mechanism",
     "mechanism_names",
+    "rank_error",
     "recorded_law",
     "sensitivity",
     "statement_scales",

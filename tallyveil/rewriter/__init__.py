@@ -8,7 +8,16 @@ so every expression has DuckDB's exact meaning. Statements that it cannot analys
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.engine.public_database import PublicDatabase, relation_name
 from tallyveil.rewriter.inner_answers import InnerAnswer, constant, inner_answer, query_of
-from tallyveil.rewriter.query_plan import Caution, Claim, Item, NoisyTable, Output, Plan, Projection
+from tallyveil.rewriter.query_plan import (
+    Caution,
+    Claim,
+    Item,
+    NoisyTable,
+    Output,
+    Plan,
+    Projection,
+    StatisticOutput,
+)
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.named_parameters import by_number
 from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
@@ -22,7 +31,7 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = [
     "QUERY_WORDS", "Caution", "Claim", "Column", "Dialect", "InnerAnswer", "Item", "NoisyTable",
     "Output", "Piece", "Pivot", "Plan", "Projection", "PublicCursor", "PublicDatabase", "Query",
-    "Rewriter", "Workload", "by_number", "constant", "depends_on_noise", "duckdb_name",
-    "first_named", "inner_answer", "local_now", "parse_query", "query_of", "read_pivot",
-    "read_query", "relation_name", "split", "types_of", "zone_by_name",
+    "Rewriter", "StatisticOutput", "Workload", "by_number", "constant", "depends_on_noise",
+    "duckdb_name", "first_named", "inner_answer", "local_now", "parse_query", "query_of",
+    "read_pivot", "read_query", "relation_name", "split", "types_of", "zone_by_name",
 ]  # fmt: skip

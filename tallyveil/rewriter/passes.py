@@ -26,7 +26,6 @@ from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
 from tallyveil.rewriter.private.empty_groups import empty_groups_first
 from tallyveil.rewriter.private.interval_columns import add_interval_columns
-from tallyveil.rewriter.private.key_conditions import pick_by_keys
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noise_checks import noise_checks
 from tallyveil.rewriter.private.noisy_projection import projection
@@ -51,6 +50,7 @@ from tallyveil.rewriter.resolve.definitions import (
     inline_common_tables,
 )
 from tallyveil.rewriter.resolve.from_clause import FromClause
+from tallyveil.rewriter.resolve.key_conditions import pick_by_keys
 from tallyveil.rewriter.resolve.probes import empty_probes
 from tallyveil.rewriter.resolve.record_queries import (
     KIND,
@@ -58,6 +58,7 @@ from tallyveil.rewriter.resolve.record_queries import (
     is_listing,
     reads_records,
     refuse_counted_listings,
+    sources,
 )
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check, refuse_type_lookups
@@ -135,6 +136,7 @@ class Planning(Draft):
             self.collected.summed,
             self.names,
             noise_checks(self.tree) if noisy else (),
+            self.collected.histograms,
         )
 
 
@@ -212,6 +214,28 @@ def _resolve_tables(planning: Planning) -> None:
     forget_schemas(tree)
     if empty_probes(tree, catalog):
         resolve_tables(tree, catalog)
+
+
+def _count_units(planning: Planning) -> None:
+    """Where a unit has one row, count(DISTINCT unit) counts the rows. Raises FeatureNotSupported
+    where it may have several: they are counted without their units."""
+    for column in planning.tree.find_all(exp.Column):
+        distinct, select = column.parent, column.parent_select
+        if not isinstance(distinct, exp.Distinct) or select is None or select.args.get("joins"):
+            continue
+        (table, *_) = [*sources(select), None]
+        unit, rows = planning.catalog.units.get("" if table is None else table.name, ("", 0))
+        if table is None or column.name != unit or unit in planning.catalog.domains[table.name]:
+            continue
+        if rows > 1:
+            raise FeatureNotSupported(
+                f"count(DISTINCT {unit}) is not answered: a unit may have {rows} rows, and the"
+                " counts do not tell whose they are",
+                hint="count(*) counts the rows.",
+                position=position(column),
+            )
+        if isinstance(distinct.parent, exp.Count) and len(distinct.expressions) == 1:
+            distinct.replace(exp.Star())
 
 
 def _bind(planning: Planning) -> None:
@@ -316,6 +340,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
+    _count_units,
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),

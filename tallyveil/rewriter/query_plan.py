@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = [
-    "Caution", "Claim", "Item", "NoiseCheck", "NoisyTable", "OrderedBy", "Output", "Plan",
+    "STATISTIC",
+    "Caution",
+    "Claim",
+    "Item",
+    "NoiseCheck",
+    "NoisyTable",
+    "OrderedBy",
+    "Output",
+    "Plan",
     "Projection",
+    "StatisticOutput",
 ]  # fmt: skip
 
 
@@ -45,6 +55,25 @@ class Output:
     summed: bool = False
 
 
+STATISTIC: Final = 1_000
+"""From here on the outputs of a block are numbered that are statistics: more than it may have."""
+
+
+@dataclass(frozen=True)
+class StatisticOutput:
+    """A distinct count or quantile, numbered from `STATISTIC` on. Group r of the block is group
+    ``groups[r]`` of the table's histogram numbered ``histogram``; -1 has no value. ``values`` are
+    those of the histogram's rows, in its order, if a quantile is asked.
+    """
+
+    number: int
+    table: str
+    histogram: int
+    type: pa.DataType
+    groups: IntArray
+    values: pa.Array | None
+
+
 @dataclass(frozen=True)
 class Claim:
     """The claim that the true value of the output numbered ``output`` is from ``low`` to ``high``.
@@ -63,7 +92,8 @@ class NoisyTable:
     Its rows are the public groups: ``keys`` (``__k0 …``), then for each output the noisy value
     ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``. Columns in double precision
     follow: ``__s0 …``, by output, the standard deviations of the outputs numbered in
-    ``deviations``, and ``__p0 …``, by claim, the probabilities of ``claims``.
+    ``deviations``, and ``__p0 …``, by claim, the probabilities of ``claims``. Values that the
+    domain fixes are among the keys, as ``__v0 …``.
     """
 
     name: str
@@ -72,6 +102,13 @@ class NoisyTable:
     outputs: tuple[Output, ...]
     deviations: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
+    statistics: tuple[StatisticOutput, ...] = ()
+
+    @property
+    def types(self) -> dict[int, pa.DataType]:
+        """The types of all outputs, by number."""
+        found = {number: output.type for number, output in enumerate(self.outputs)}
+        return found | {output.number: output.type for output in self.statistics}
 
 
 @dataclass(frozen=True)
@@ -145,6 +182,8 @@ class Plan:
     summed: Mapping[str, tuple[Summed, ...]] = field(default_factory=dict)
     names: frozenset[int] = frozenset()
     checks: tuple[NoiseCheck, ...] = ()
+    histograms: Mapping[str, tuple[Histogram, ...]] = field(default_factory=dict)
+    """By table: the distinct histograms of which statistics are asked."""
 
     def column(self, output: Output) -> Column:
         if output.summed:
@@ -153,4 +192,4 @@ class Plan:
 
     @property
     def private(self) -> bool:
-        return any(workload.columns for workload in self.workloads.values())
+        return any(self.histograms.values()) or any(w.columns for w in self.workloads.values())

@@ -161,7 +161,7 @@ def test_the_demo_takes_its_tour_and_ends(run: Run, tmp_path: Path) -> None:
         # The budget is whole again: the second tour costs what the first one did.
         assert "cost epsilon 0.05; interval ±60 at 95 %; 2.95 of 3 remains" in found.stdout
         assert "answered from history, free" in found.stdout
-        assert "ERROR 0A000: max over records is not answered" in found.stdout
+        assert "ERROR 0A000: max of several values is decided by single records" in found.stdout
         assert "Known from history: 0 rows; to buy: 4" in found.stdout
         assert re.search(r"person +\| +3\.0 \| +0\.1 \| +2\.9", found.stdout)
     assert "2.9" in run("budget", folder / "people.toml").stdout

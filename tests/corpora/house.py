@@ -23,7 +23,7 @@ import numpy as np
 import tallyveil
 from tallyveil.errors import TallyveilError
 from tallyveil.gate import Gate
-from tallyveil.mechanisms import registry
+from tallyveil.mechanisms import STATISTICS, Statistic, registry
 from tallyveil.mechanisms.noise.exact_draws import Integers
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
 from tallyveil.rewriter import Dialect
@@ -76,10 +76,12 @@ class Silent(DiscreteLaplace):
 def silent() -> Iterator[None]:
     """Make `Silent` known by its name."""
     registry.register(Silent())
+    distinct = Statistic(f"distinct_{Silent.name}", Silent())
+    STATISTICS[distinct.name] = distinct
     try:
         yield
     finally:
-        del registry._families[Silent.name]
+        del registry._families[Silent.name], STATISTICS[distinct.name]
 
 
 def policy(base: Path) -> tallyveil.Policy:

@@ -291,6 +291,7 @@ class _Queries:
             lambda: (f"count(*){where} * 100.0 / nullif(count(*), 0)", "number"),
             lambda: ("case when count(*) > 5 then 'many' else 'few' end", "text"),
             lambda: (f"nullif(count(*){where}, 3)", "integer"),
+            lambda: (f"count(distinct {own.of(draw.one(KINDS))}){where}", "integer"),
             lambda: (f"{draw.one(_MOMENTS)}({own.integer()}){where}", "number"),
         ]  # fmt: skip
         if sure and kept:

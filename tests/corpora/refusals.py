@@ -7,7 +7,8 @@ from tests.corpora.draw import Draw
 __all__ = ["refusal"]
 
 _WORDS = (
-    "count(distinct {key})", "max({key})", "min({key})", "median(age)", "string_agg(state, ',')",
+    "max(age + 1)", "min(born)", "percentile_disc(0) within group (order by age)",
+    "percentile_disc(0.5) within group (order by state)", "string_agg(state, ',')",
     "count(*) filter (where random() < 0.5)", "count(nothing)", "sum({key}) over ()",
     "any_value({key})", "count(*) + age", "sum(distinct age)", "first({key})",
     "sum((select count(*) from person p2 where p2.age = person.age))", "sum(count(*))",
@@ -28,7 +29,7 @@ _SOURCES = (
     "(select age from person offset 3) as t", "nowhere", "people", "main.people",
     "person tablesample bernoulli (10)", "person natural join region",
     "person join by_state using (state)", "read_csv('people.csv')", "range(5)",
-    "information_schema.tables", "pg_class", "person join dp.budget on true",
+    "pg_class", "person join dp.budget on true",
     "person, lateral (select person.age) as l", "unnest([1, 2])",
 )  # fmt: skip
 _CONDITIONS = (

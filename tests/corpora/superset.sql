@@ -77,7 +77,7 @@ SELECT
   COUNT(DISTINCT state) AS u
 FROM public.people
 LIMIT 100;
--- refused 0A000 count(DISTINCT …) is not answered: it is not a sum over records
+-- answered
 
 SELECT DISTINCT state AS column_values 
 FROM public.people 

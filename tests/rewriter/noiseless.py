@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -10,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallyveil.rewriter import Column, NoisyTable, Plan
+from tallyveil.rewriter import Column, NoisyTable, Plan, StatisticOutput
 
 __all__ = ["noiseless"]
 
@@ -46,9 +47,35 @@ def noiseless(
                 for v in arrays[f"__c{claim.output}"].to_pylist()
             ]
         )
+    for one in table.statistics:
+        drawn = _statistic(plan, one, truth) if one.histogram >= 0 else []
+        values = [drawn[group] if group >= 0 else None for group in one.groups.tolist()]
+        if one.values is None:
+            values = [value or 0 for value in values]
+        arrays[f"__c{one.number}"] = pa.array(values, one.type)
+        arrays[f"__l{one.number}"] = arrays[f"__u{one.number}"] = arrays[f"__c{one.number}"]
+        arrays[f"__s{one.number}"] = pa.array([0.0] * table.height)
     if not arrays:
         arrays["__row"] = pa.array(range(table.height), pa.int64())
     return pa.table(arrays)
+
+
+def _statistic(
+    plan: Plan, output: StatisticOutput, truth: Callable[[str, Column], list[Fraction]]
+) -> list[Any]:
+    """The distinct count, or the first value of at least the rank q, of each group."""
+    histogram = plan.histograms[output.table][output.histogram]
+    counts, found = truth(output.table, histogram.column), list[Any]()
+    rows, ends = histogram.rows.tolist(), histogram.starts.tolist()
+    for start, end in itertools.pairwise(ends):
+        own = [int(counts[row]) for row in rows[start:end]]
+        if histogram.q is None or output.values is None:
+            found.append(sum(map(bool, own)))
+            continue
+        records = [place for place, count in enumerate(own) for _ in range(count)]
+        rank = math.ceil(histogram.q * len(records)) - 1
+        found.append(output.values[start + records[rank]].as_py() if records else None)
+    return found
 
 
 def _typed(value: Fraction, kind: pa.DataType) -> Any:

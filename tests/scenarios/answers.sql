@@ -107,14 +107,14 @@ SELECT age FROM person;
        ^
  ERROR 0A000: rows of a protected table are not answered
  HINT: Ask for counts: SELECT attribute, count(*) FROM table GROUP BY attribute. SELECT DISTINCT attribute lists the declared values, free of charge.
-SELECT count(DISTINCT age) FROM person;
+SELECT sum(DISTINCT age) FROM person;
        ^
- ERROR 0A000: count(DISTINCT …) is not answered: it is not a sum over records
- HINT: Group, then count the groups whose interval is above 0: SELECT count(*) FROM (SELECT attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE dp_interval_low(n) > 0. SELECT DISTINCT attribute lists the declared values, free of charge.
+ ERROR 0A000: sum(DISTINCT …) is not answered: it is not a sum over records
+ HINT: count(DISTINCT attribute) is answered, and SELECT DISTINCT attribute lists the declared values, free of charge.
 SELECT max(age) FROM person;
        ^
- ERROR 0A000: max over records is not answered
- HINT: MAX is decided by single records; count above a few thresholds instead: SELECT count(*) FILTER (WHERE attribute >= …).
+ ERROR 0A000: max of several values is decided by single records
+ HINT: Ask for percentile_disc(0.99) WITHIN GROUP (ORDER BY attribute). max is answered of what WHERE or GROUP BY fixes.
 SELECT count(*) FROM person WHERE random() < 0.5;
                                   ^
  ERROR 0A000: random() is not answered

@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tallyveil.mechanisms import counts
+from tallyveil.mechanisms import counts, statistics
 from tallyveil.mechanisms.constrained.conditioned import Conditioned
 from tallyveil.mechanisms.matrix.count_matrix import CountMatrix
 from tallyveil.mechanisms.noise.additive import Additive
+from tallyveil.mechanisms.noise.quantile_draw import distances
 
 __all__ = ["injected"]
 
@@ -33,10 +35,16 @@ def injected(numbers: Sequence[int]) -> Iterator[None]:
     def together(noise: Any) -> list[int]:
         return [0] * len(noise._tree.leaves)
 
+    def nearest(counts: Sequence[int], q: Fraction, _: float) -> int:
+        """The quantile itself, of two the first."""
+        far = distances(counts, q)
+        return far.index(min(far))
+
     replaced: list[tuple[Any, str, Callable[..., Any]]] = [
         (Additive, "_perturbed", perturbed),
         (counts, "draw", in_range),
         (Conditioned, "draw", together),
+        (statistics, "draw_quantile", nearest),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for owner, name, draw in replaced:

@@ -24,13 +24,14 @@ from tallyveil.errors import (
 )
 from tallyveil.events import report
 from tallyveil.invariants import Translate, translated
-from tallyveil.mechanisms import Loss, recorded_law
+from tallyveil.mechanisms import STATISTICS, Loss, recorded_law
 from tallyveil.mechanisms.losses.privacy_loss import privacy_loss, together_loss
 from tallyveil.mechanisms.measure import power
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.registry import additive_by_law, charged
 from tallyveil.mechanisms.units import from_units
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["Priced", "Pricing"]
@@ -143,6 +144,9 @@ class Pricing:
             for axis, size in zip(column.axes, column.shape, strict=True):
                 if axis not in account.domain or account.domain[axis].size != size:
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
+        if charge.histogram is not None:
+            statistic, (scale,) = STATISTICS[charge.mechanism], charge.scales
+            return statistic.loss(charge.histogram, scale, account.relation, account.measure)
         if charge.translates or charge.joint:
             return _by_invariants(charge, account, self.published.get(workload.table, ()))
         family: Charged = (
@@ -151,11 +155,11 @@ class Pricing:
         return family.loss(workload, charge.scales, account.relation, account.measure)
 
 
-_Noise: TypeAlias = tuple[str, str | None, tuple[float, ...], Joint | None]
+_Noise: TypeAlias = tuple[str, str | None, tuple[float, ...], Joint | None, Histogram | None]
 
 
 def _noise(charge: Charge) -> _Noise:
-    return charge.mechanism, charge.law, charge.scales, charge.joint
+    return charge.mechanism, charge.law, charge.scales, charge.joint, charge.histogram
 
 
 def _by_invariants(charge: Charge, account: Account, published: Sequence[Column]) -> Loss:

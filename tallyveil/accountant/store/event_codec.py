@@ -7,8 +7,9 @@ accounting nor estimates depend on what a mechanism's name means to a later prog
 charged as a translate, it has the λ, as fractions by numbers of published rows; programs that do
 not read these charge the row itself, which is never too little. It says if all earlier translates
 of the table were given up with it. If the noise was drawn together, it
-has its joint law, from which the loss follows. It has empty fields for the ``version`` of the data
-and for a ``strategy`` that releases other rows than were asked.
+has its joint law, from which the loss follows. It has an empty field for the ``version`` of the
+data. ``strategy`` is empty where the rows themselves were released. For a statistic it has what is
+listed of the rows of its histogram; programs that cannot read that refuse the ledger.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from tallyveil.accountant.joint_law import Joint
 from tallyveil.arrays import IntArray
 from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
+from tallyveil.mechanisms import STATISTICS
 from tallyveil.mechanisms.adjacency import Adjacency
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = [
@@ -89,6 +92,10 @@ def encode_charge(charge: Charge, relation: Adjacency | None = None) -> bytes:
     }
     if charge.plainly:
         about_all["plainly"] = True
+    if (own := charge.histogram) is not None:
+        described, held = _held(own.rows, own.groups)
+        about_all["strategy"] = {"height": own.height, "q": own.q and str(own.q), **described}
+        body += held
     if charge.joint is not None:
         described, held = _held(np.array(charge.joint.parents, dtype=np.int64))
         about_all["joint"] = {"law": charge.joint.name, "rows": charge.joint.rows, **described}
@@ -143,12 +150,14 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
         columns, scales = [], []
         rest = _Body(body)
         whole: dict[str, Any] = json.loads(header.decode())
-        if whole["version"] is not None or whole["strategy"] is not None:
+        named = mechanism in STATISTICS
+        if whole["version"] is not None or named != (whole["strategy"] is not None):
             raise LedgerError("a charge in the ledger was made by a later version of this program")
         for about in whole["columns"]:
             columns.append(_column(about, rest))
             scales.append(float.fromhex(about["scale"]))
         translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
+        histogram = _histogram(columns[0], whole["strategy"], rest) if named else None
         joint = _joint(whole.get("joint"), rest)
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
@@ -156,7 +165,7 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
     plainly = bool(whole.get("plainly"))
     workload = Workload(table, tuple(columns))
     return Charge(
-        workload, mechanism, tuple(scales), "", whole["law"], known, plainly=plainly, joint=joint
+        workload, mechanism, tuple(scales), "", whole["law"], known, plainly, joint, histogram
     )
 
 
@@ -186,6 +195,12 @@ def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:
         return None
     [parents] = _arrays(*body.next(about))
     return Joint(about["law"], about["rows"], tuple(parents.tolist()))
+
+
+def _histogram(column: Column, about: dict[str, Any], body: _Body) -> Histogram:
+    rows, groups = _arrays(*body.next(about))
+    q = None if about["q"] is None else _fraction(about["q"])
+    return Histogram(column, rows, groups, about["height"], q)
 
 
 def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:

@@ -73,6 +73,10 @@ class Choice:
         )
         self._latest: Recent[Workload, Noise] = Recent(8)
 
+    def allowed(self, table: str) -> tuple[str, ...] | None:
+        """The mechanisms that the policy allows, None for all."""
+        return self._alternatives.allowed[table]
+
     def noise(
         self, workload: Workload, target: Target, asked: str, *,
         additive: bool = False, named: str | None = None,

@@ -21,11 +21,11 @@ recorded anything since the control examined it; otherwise the decision starts a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from tallyveil import deadline
 from tallyveil.accountant import Accountant, Draw, LedgerAdvanced, Quote, Seen
@@ -40,13 +40,14 @@ from tallyveil.gate.deciding.outcome import Answered, Forecast, LookIntervals
 from tallyveil.gate.deciding.refusal import rest, what_remains
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.reservations import Reservations
+from tallyveil.gate.deciding.statistics import StatisticOffer, Statistics, for_counts
 from tallyveil.gate.strategies.conditioned import noise_of, spread
 from tallyveil.gate.strategies.direct import as_asked, sums_after
 from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.gate.strategies.optimal import comparison
 from tallyveil.gate.strategies.translated import saving
 from tallyveil.knowledge import Bought, Found, Knowledge
-from tallyveil.mechanisms import CountMechanism
+from tallyveil.mechanisms import STATISTICS, CountMechanism
 from tallyveil.mechanisms.constrained.joint_release import release_together
 from tallyveil.mechanisms.protocol import Releasing
 from tallyveil.rewriter import Workload
@@ -54,6 +55,7 @@ from tallyveil.rewriter import Workload
 __all__ = ["Decision"]
 
 T = TypeVar("T")
+AnyOffer: TypeAlias = Offer | StatisticOffer
 
 _FEW: Final = 256  # the most rows that are drawn while others wait for the ledger
 _RETRIES: Final = 20  # decisions repeated because others charged, perhaps for other rows
@@ -64,9 +66,11 @@ class _Settled:
     """``offers`` were charged, and answered by ``bought``; ``found`` is what else is known."""
 
     found: Mapping[str, Found]
-    offers: Sequence[Offer]
+    offers: Sequence[AnyOffer]
     quote: Quote | None
     bought: Mapping[str, Bought]
+    drawn: Collection[int] = ()
+    """The charges for statistics."""
 
 
 @dataclass(eq=False)
@@ -79,6 +83,7 @@ class Decision:
     control: Control
     limits: Mapping[str, Limits]
     others: OtherProcesses
+    statistics: Statistics
     reservations: Reservations = field(default_factory=Reservations)
 
     def answer(self, request: Request) -> Answered:
@@ -100,7 +105,7 @@ class Decision:
             return self._report(request, wanted, _Settled(found, offers, None, {}))
         rows = _shareable(request, offers)
         # Any other purchase about these tables changes what the control would allow.
-        whole = self.control.state(request.workloads)
+        whole = self.control.state(request.tables)
         try:
             # Until the report, since others may know the rows less precisely before it.
             with self.reservations.of(rows, whole), self.accountant.answering() as held:
@@ -138,7 +143,9 @@ class Decision:
         }
         summed = {table: rows[len(answers[table]) :] for table, (rows, _) in reported.items()}
         apart = frozenset[str]().union(*(own for _, own in reported.values()))
-        return Answered(answers, wanted, settled.quote, count, raised, apart, summed)
+        own = settled.drawn if request.source == "fresh" else ()
+        statistics = self.statistics.find(request, own)
+        return Answered(answers, wanted, settled.quote, count, raised, apart, summed, statistics)
 
     def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
         """The intervals of the answers over all looks."""
@@ -155,9 +162,10 @@ class Decision:
         wanted = self._wanted(request)
         found, offers = self._decide(request, wanted)
         quote = self._quote(request, offers) if offers else None
+        counts = _of_counts(offers)
         scales = {
             one.table: dict(zip(one.columns, one.charge.scales, strict=True))
-            for one in offers
+            for one in counts
             if not one.by_other_rows
         }
         return Forecast(
@@ -167,41 +175,46 @@ class Decision:
             scales,
             quote,
             self.control.refusal([one.charge for one in offers], request),
-            _by_table(offers, lambda one: saving(request, one, self.limits[one.table])),
-            _by_table(offers, lambda one: spread(one, self.limits[one.table])),
-            _by_table(offers, lambda one: comparison(request, one, self.limits[one.table])),
-            sums_after(found, offers),
-            {one.table: len(one.charge.scales) for one in offers if one.gain < 1},
+            _by_table(counts, lambda one: saving(request, one, self.limits[one.table])),
+            _by_table(counts, lambda one: spread(one, self.limits[one.table])),
+            _by_table(counts, lambda one: comparison(request, one, self.limits[one.table])),
+            sums_after(found, counts),
+            {one.table: len(one.charge.scales) for one in counts if one.gain < 1},
+            self.statistics.find(request),
         )
 
     def knows(self, request: Request) -> bool:
         """Whether history determines every row. Free; it changes nothing."""
         found, _ = self._decide(replace(request, source="history"), self._wanted(request))
-        return all(own.whole for one in found.values() for own in one.asked_of(one.rows))
+        statistics = (one for each in self.statistics.find(request).values() for one in each)
+        return all(own.whole for one in found.values() for own in one.asked_of(one.rows)) and all(
+            None not in one.known for one in statistics
+        )
 
-    def _recorded(self, request: Request) -> list[tuple[int, int]]:
+    def _recorded(self, request: Request) -> tuple[list[tuple[int, int]], list[int]]:
         """How much is recorded about each table; it grows with every answer and every report."""
-        return [self.knowledge[table].extent for table in request.workloads]
+        counts = [self.knowledge[table].extent for table in request.workloads]
+        return counts, self.statistics.extent(request)
 
-    def _others_settled(self, request: Request, offers: Sequence[Offer]) -> int:
+    def _others_settled(self, request: Request, offers: Sequence[AnyOffer]) -> int:
         """Wait until other processes have answered and reported these rows (`other_processes`)."""
         narrow = request.target.half_width is not None
         return self.others.settled(_shareable(request, offers), reported=narrow)
 
-    def _quote(self, request: Request, offers: Sequence[Offer]) -> Quote:
+    def _quote(self, request: Request, offers: Sequence[AnyOffer]) -> Quote:
         charges = [offer.charge for offer in offers]
         return self.accountant.quote(charges, request.analyst)
 
     def _wanted(self, request: Request) -> dict[str, Noise]:
         """The noise that meets each table's target without history. Independent of the ledger."""
         return {
-            table: wanted(request, workload, self.limits[table])
+            table: wanted(for_counts(request, table), workload, self.limits[table])
             for table, workload in request.workloads.items()
         }
 
     def _decide(
         self, request: Request, noise: Mapping[str, Noise]
-    ) -> tuple[dict[str, Found], list[Offer]]:
+    ) -> tuple[dict[str, Found], list[AnyOffer]]:
         """What history knows of each table's rows, and the best offers of those it leaves: none for
         a request that history alone may answer."""
         found = {
@@ -213,13 +226,15 @@ class Decision:
             )
             for table, workload in request.workloads.items()
         }
-        offers = []
+        offers: list[AnyOffer] = []
         for table, workload in request.workloads.items() if request.source != "history" else ():
             own, limits = (noise[table], found[table]), self.limits[table]
-            asked = as_asked(request, workload, *own, limits.choice, self.knowledge[table])
+            part = for_counts(request, table)
+            asked = as_asked(part, workload, *own, limits.choice, self.knowledge[table])
             if asked is not None:
                 known = Information(*own, asked)
-                offers.append(decide(request, known, limits, self.accountant))
+                offers.append(decide(part, known, limits, self.accountant))
+        offers += self.statistics.offers(request, self.statistics.find(request))
         return found, offers
 
     def _settle(
@@ -227,7 +242,7 @@ class Decision:
         request: Request,
         wanted: Mapping[str, Noise],
         found: Mapping[str, Found],
-        offers: list[Offer],
+        offers: list[AnyOffer],
         events_read: int,
         held: list[int],
     ) -> _Settled:
@@ -248,23 +263,22 @@ class Decision:
                 self.knowledge[table].prepare(one)
             deadline.check()
             try:
-                quote, bought = self._buy(request, offers, decided_on, others, held)
+                return self._buy(request, found, offers, decided_on, others, held)
             except LedgerAdvanced:
                 seen = self._others_settled(request, offers)
                 retries += 1
                 others = None if others is None or retries > _RETRIES else seen
                 found, offers = self._decide(request, wanted)
-                continue
-            return _Settled(found, offers, quote, bought)
 
     def _buy(
         self,
         request: Request,
-        offers: Sequence[Offer],
+        found: Mapping[str, Found],
+        offers: Sequence[AnyOffer],
         decided_on: Mapping[str, Seen],
         events_read: int | None,
         held: list[int],
-    ) -> tuple[Quote, dict[str, Bought]]:
+    ) -> _Settled:
         """Pay for all offers, and draw and record their answers: few in the transaction of the
         charges, many without the ledger's lock, once the charges are durable."""
 
@@ -283,22 +297,29 @@ class Decision:
             for number, receipt in enumerate(sale.receipts[len(noisy) :]):
                 noisy.append(draw(number, receipt))
                 self.accountant.record(receipt, noisy[-1])
+        each = [*zip(offers, sale.receipts, noisy, strict=True)]
         bought = {
             offer.table: offer.bought(receipt.charge_id, own)
-            for offer, receipt, own in zip(offers, sale.receipts, noisy, strict=True)
+            for offer, receipt, own in each
+            if isinstance(offer, Offer)
         }
-        return sale.quote, bought
+        drawn = [one.charge_id for offer, one, _ in each if isinstance(offer, StatisticOffer)]
+        return _Settled(found, offers, sale.quote, bought, drawn)
 
-    def _drawing(self, offers: Sequence[Offer]) -> Draw:
+    def _drawing(self, offers: Sequence[AnyOffer]) -> Draw:
         return lambda number, receipt: _releasing(offers[number])(
-            self.cubes[offers[number].table].answer(offers[number].charge.workload), receipt
+            self.cubes[offers[number].table].answer(
+                offers[number].charge.workload, offers[number].charge.key
+            ),
+            receipt,
         )
 
-    def _quickly_drawn(self, offers: Sequence[Offer]) -> bool:
+    def _quickly_drawn(self, offers: Sequence[AnyOffer]) -> bool:
         """Whether drawing takes about as long as a wait for the disk. Depends only on what is and
         was asked."""
         return sum(sum(offer.charge.heights) for offer in offers) <= _FEW and all(
-            not isinstance(offer.mechanism, CountMechanism)
+            isinstance(offer, Offer)
+            and not isinstance(offer.mechanism, CountMechanism)
             and offer.charge.joint is None
             and self.cubes[offer.table].has_ready(offer.charge.workload)
             for offer in offers
@@ -309,7 +330,7 @@ class Decision:
         error: BudgetExceeded,
         request: Request,
         wanted: Mapping[str, Noise],
-        offers: Sequence[Offer],
+        offers: Sequence[AnyOffer],
     ) -> str:
         quote = self._quote(request, offers)
         table = None if quote.refused is None else quote.refused.table
@@ -320,23 +341,32 @@ class Decision:
             less = rest(error, request)
             with suppress(TallyveilError):  # too little remains for any noise
                 _, instead = self._decide(less, self._wanted(less))
-                affordable = next((one for one in instead if one.table == table), None)
+                left = (one for one in _of_counts(instead) if one.table == table)
+                affordable = None if request.histograms else next(left, None)
         return what_remains(error, request, known, wanted, affordable)
 
 
-def _releasing(offer: Offer) -> Releasing:
+def _of_counts(offers: Sequence[AnyOffer]) -> list[Offer]:
+    return [offer for offer in offers if isinstance(offer, Offer)]
+
+
+def _releasing(offer: AnyOffer) -> Releasing:
     """Draws the answers to what is charged."""
+    if isinstance(offer, StatisticOffer):
+        return partial(STATISTICS[offer.charge.mechanism].release, histogram=offer.histogram)
     drawn = offer.charge.drawn_together
     if drawn is None:
         return offer.mechanism.release
     return partial(release_together, tree=drawn.tree, noise=noise_of(drawn))
 
 
-def _shareable(request: Request, offers: Sequence[Offer]) -> list[Workload]:
+def _shareable(request: Request, offers: Sequence[AnyOffer]) -> list[Workload]:
     """The rows that need not be bought if others buy them: none for fresh answers."""
     if request.source == "fresh":
         return []
-    each = (dict.fromkeys((one.charge.workload, one.asked.workload)) for one in offers)
+    asked = [one.asked if isinstance(one, Offer) else one.charge for one in offers]
+    pairs = zip(offers, asked, strict=True)
+    each = (dict.fromkeys((one.charge.workload, own.workload)) for one, own in pairs)
     return [
         Workload(one.table, tuple(column for own in rows for column in own.columns))
         for one, rows in zip(offers, each, strict=True)

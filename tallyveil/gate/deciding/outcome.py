@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tallyveil.accountant import Quote
 from tallyveil.errors import InsufficientPrivilege
 from tallyveil.gate.deciding.noise import Noise
+from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.strategies.conditioned import Spread
 from tallyveil.gate.strategies.optimal import ErrorComparison
 from tallyveil.gate.strategies.translated import Saving
@@ -37,6 +38,8 @@ class Answered:
     raised: bool = False
     apart: frozenset[str] = frozenset()
     summed: Mapping[str, Rows] = field(default_factory=dict)
+    statistics: Mapping[str, Sequence[FoundStatistic]] = field(default_factory=dict)
+    """By table: what each histogram's statistic is."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +65,5 @@ class Forecast:
     """By table: how precisely the rows that are summed up would be known, or better."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """By table: in how many columns of parts the rows would be bought."""
+    statistics: Mapping[str, Sequence[FoundStatistic]] = field(default_factory=dict)
+    """By table: what is known of each histogram's statistic, and how it would be bought."""

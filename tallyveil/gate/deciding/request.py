@@ -9,6 +9,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Objective, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.rewriter import Plan, Workload
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Summed
 
 __all__ = ["Request", "request_of"]
@@ -39,6 +40,13 @@ class Request:
     all_looks: bool = False
     objective: Objective = "auto"
     strategy: str = "auto"
+    histograms: Mapping[str, tuple[Histogram, ...]] = field(default_factory=dict)
+    """By table: those of which distinct counts and quantiles are asked."""
+
+    @property
+    def tables(self) -> list[str]:
+        """All tables that it asks about."""
+        return list(dict.fromkeys([*self.workloads, *self.histograms]))
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -80,4 +88,5 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         all_looks=settings.all_looks,
         objective=settings.objective,
         strategy=settings.strategy,
+        histograms=plan.histograms,
     )

@@ -32,10 +32,10 @@ class _Reservation:
     @cached_property
     def rows(self) -> Mapping[str, frozenset[bytes]]:
         """By table; computed only if another thread buys at the same time."""
-        rows = {
-            workload.table: frozenset(key for c in workload.columns for key in c.row_keys)
-            for workload in self.workloads
-        }
+        rows: dict[str, frozenset[bytes]] = {}
+        for workload in self.workloads:
+            own = (key for column in workload.columns for key in column.row_keys)
+            rows[workload.table] = rows.get(workload.table, frozenset()).union(own)
         # A key that all reservations of a whole table have in common.
         return rows | {table: rows.get(table, frozenset()) | {b""} for table in self.whole}
 

@@ -49,7 +49,7 @@ from tallyveil.mechanisms.units import loss_units
 from tallyveil.workload.classes import over_classes
 from tallyveil.workload.workload import Column
 
-__all__ = ["ClassLoss", "PairLoss"]
+__all__ = ["ClassLoss", "GroupLoss", "PairLoss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +145,42 @@ class PairLoss:
             return losses(self.columns)
         kinds, columns = over_classes(self.columns)
         return [one.spread(kinds.labels) for one in losses(columns)]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLoss(PairLoss):
+    """The loss of a release about disjoint groups, whose counts are the rows of the only column.
+
+    A record that moves between groups, into one or out of one costs what the column does, as of
+    any `PairLoss`. Every pair of cells of one group pays ``within``, also two that no release
+    distinguishes. So a cell's B is the rate or half of ``within``, whichever is more.
+    """
+
+    within: Fraction
+
+    @cached_property
+    def by_class(self) -> ClassLoss | None:
+        [column], [rate] = self.columns, self.rates
+        found = partition(column, self.closed)
+        joined = None if found is None else join([found[0]])
+        if found is None or joined is None:
+            return None
+        (part, rows), (classes, (members,)) = found, joined
+        moves = distances(rows, part.count, 1)  # of classes in one row each: never too much work
+        if moves is None:
+            return None
+        losses, one = loss_units([moves], [rate]), np.ones(len(rows.classes), dtype=np.int64)
+        losses[rows.classes, rows.classes] = loss_units([one], [self.within])
+        return ClassLoss(classes, losses[np.ix_(members, members)])
+
+    @cached_property
+    def from_zero(self) -> Sequence[Tensor]:
+        most = [max(self.rates[0], self.within / 2)]
+        return self._by_kind(lambda columns: cell_losses(columns, most, self.measure, merge=False))
+
+    @property
+    def from_midrange(self) -> Sequence[Tensor]:
+        return self.from_zero
 
 
 def _of_one_sign(column: Column) -> bool:

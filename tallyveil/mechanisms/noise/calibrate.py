@@ -18,7 +18,9 @@ from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.units import UNIT, from_units, positive, rounded_up
 from tallyveil.workload.workload import Column, Workload
 
-__all__ = ["MAX_SCALE", "MIN_SCALE", "check_scale", "rate", "scale_loss", "scales_for"]
+__all__ = [
+    "MAX_SCALE", "MIN_SCALE", "check_scale", "least_scale", "rate", "scale_loss", "scales_for",
+]  # fmt: skip
 
 # Scales and half-widths are floats, which represent all integers up to here.
 MAX_SCALE = 2.0**52
@@ -121,7 +123,7 @@ def scales_for(
         shared = from_units(privacy_loss(noisy, rates, relation, measure).bound)
     allowed = budget
     while allowed > 0:
-        scales = tuple(_scale(shared * step * UNIT / allowed, measure) for step in steps)
+        scales = tuple(least_scale(shared * step * UNIT / allowed, measure) for step in steps)
         used = scale_loss(workload, scales, relation, measure).bound
         if used <= budget:
             return scales
@@ -132,7 +134,7 @@ def scales_for(
     )
 
 
-def _scale(ratio: Fraction, measure: Measure) -> float:
+def least_scale(ratio: Fraction, measure: Measure) -> float:
     """Return the least float s with s ≥ ratio, or in ρ with 2s² ≥ ratio."""
     limit = Fraction(MAX_SCALE)
     if ratio > (limit if measure == "epsilon" else 2 * limit**2):

@@ -29,7 +29,7 @@ from tallyveil.mechanisms.units import IntArray, decimal
 
 __all__ = [
     "LARGEST_BOUND", "Integers", "QuantileBounds", "RandomWords", "WeightTable", "decided",
-    "geometric", "random_words", "uniform_below",
+    "exp_bits", "geometric", "random_words", "uniform_below",
 ]  # fmt: skip
 
 RandomWords: TypeAlias = npt.NDArray[np.uint64]
@@ -158,7 +158,7 @@ def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int)
     than 2^G.
     """
     fine, changing = bits + _GUARD, change != 0
-    factor, step = _exp(exponent, fine), _exp(change, fine)
+    factor, step = exp_bits(exponent, fine), exp_bits(change, fine)
     found: list[int] = []
     weight = 1 << fine
     while len(found) != count and (count is not None or weight >= _END):
@@ -169,7 +169,7 @@ def _falling(exponent: Fraction, change: Fraction, count: int | None, bits: int)
     return found
 
 
-def _exp(exponent: Fraction, bits: int) -> int:
+def exp_bits(exponent: Fraction, bits: int) -> int:
     """Return 2^bits e^{−exponent}, with an error of at most 1."""
     if exponent > bits:
         return 0

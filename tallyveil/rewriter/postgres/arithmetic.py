@@ -17,7 +17,7 @@ from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import at_record_level
 from tallyveil.rewriter.sql.nodes import as_type, call, function_name, position
 from tallyveil.rewriter.sql.types import INTEGERS, NUMERICS, is_literal_text, postgres_type
-from tallyveil.rewriter.sql.vocabulary import AGGREGATES
+from tallyveil.rewriter.sql.vocabulary import SUMS
 
 __all__ = ["MACROS", "RULES", "refuse_inexact"]
 
@@ -168,6 +168,12 @@ def bucket(node: exp.WidthBucket, bound: Bound) -> exp.Expr:
     return call("__pg_width_bucket", *arguments)
 
 
+def _continuous(node: exp.PercentileCont, bound: Bound) -> None:
+    """PostgreSQL's is a double, also of decimals."""
+    if bound.type_of(node.this) in NUMERICS:
+        node.set("this", exp.cast(node.this, "double"))
+
+
 # DuckDB adds up booleans, and reads numbers from texts.
 _NUMBERS: Final = takes(
     "number",
@@ -186,7 +192,8 @@ RULES: Final[Rules] = {
     **each((exp.Log, exp.Pow, exp.Ln, exp.Exp), exact_operands, guard),
     exp.WidthBucket: (bucket,),
     exp.Sqrt: (_root, exact_operands, guard),
-    **each((kind for kind in AGGREGATES if kind is not exp.Count), _NUMBERS),
+    **each(SUMS, _NUMBERS),
+    exp.PercentileCont: (_continuous,),
 }
 
 # A lambda evaluates its argument once; a macro repeats an argument wherever it uses it.

@@ -62,7 +62,7 @@ def is_test(node: exp.Is, bound: Bound) -> None:
         raise FeatureNotSupported("IS takes NULL, TRUE, FALSE or UNKNOWN")
 
 
-_GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values)
+_GROUPS = (exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Values, exp.Distinct)
 
 
 def row(node: exp.Tuple, bound: Bound) -> None:

@@ -143,13 +143,12 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
             ),
         )
     argument = node.this
-    if isinstance(argument, exp.Distinct):
+    distinct = isinstance(argument, exp.Distinct)
+    if distinct and not isinstance(node, exp.Count):
         raise FeatureNotSupported(
             f"{name}(DISTINCT …) is not answered: it is not a sum over records",
-            hint="Group, then count the groups whose interval is above 0: SELECT count(*) FROM "
-            "(SELECT attribute, count(*) AS n FROM … GROUP BY attribute) AS g WHERE "
-            "dp_interval_low(n) > 0. SELECT DISTINCT attribute lists the declared values, free of "
-            "charge.",
+            hint="count(DISTINCT attribute) is answered, and SELECT DISTINCT attribute lists the "
+            "declared values, free of charge.",
         )
     if isinstance(argument, exp.Order) or argument is None:
         raise FeatureNotSupported(
@@ -162,9 +161,10 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
     whole = filtered(node)
     if whole is not node:
         from_clause.check(whole.expression.this, records)
-    if not isinstance(node, exp.Count):
+    if distinct or not isinstance(node, exp.Count):
         for column in node.find_all(exp.Column):
-            if type(column.parent) in known.AGGREGATES and column.meta_get("coarse"):
+            alone = type(column.parent) in (*known.AGGREGATES, exp.Distinct, exp.Tuple)
+            if alone and column.meta_get("coarse"):
                 raise FeatureNotSupported(
                     f"{name} of the binned attribute {column.name} is not answered: "
                     "only the bins of its values are known",

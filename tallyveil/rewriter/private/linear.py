@@ -15,8 +15,9 @@ from typing import Final
 from sqlglot import exp
 
 from tallyveil.rewriter.sql.nodes import is_constant, unfiltered
+from tallyveil.rewriter.sql.vocabulary import QUANTILES
 
-__all__ = ["Linear", "Term", "linear", "null_on_zero"]
+__all__ = ["Linear", "Term", "is_statistic", "linear", "null_on_zero"]
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,15 @@ def _number(node: exp.Expr) -> Fraction | None:
     return None
 
 
+def is_statistic(node: exp.Expr) -> bool:
+    """Whether it is a distinct count or a quantile, which are not linear."""
+    inner = unfiltered(node)
+    distinct = isinstance(inner, exp.Count) and isinstance(inner.this, exp.Distinct)
+    return distinct or isinstance(inner, (exp.ApproxDistinct, *QUANTILES))
+
+
 def _is_total(node: exp.Expr) -> bool:
-    return isinstance(unfiltered(node), exp.Count | exp.Sum)
+    return isinstance(unfiltered(node), exp.Count | exp.Sum) and not is_statistic(node)
 
 
 def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> Linear | None:

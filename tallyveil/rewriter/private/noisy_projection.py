@@ -93,10 +93,10 @@ def _types(table: NoisyTable) -> dict[str, str]:
         kind = _TYPES.get(column.type)
         if kind is not None and (kind != "DATE" or _has_days(column)):
             found[name] = kind
-    for number, output in enumerate(table.outputs):
-        kind = _TYPES.get(output.type)
-        if pa.types.is_decimal128(output.type) and output.type.scale:
-            kind = f"DECIMAL({output.type.precision},{output.type.scale})"
+    for number, own in table.types.items():
+        kind = _TYPES.get(own)
+        if pa.types.is_decimal128(own) and own.scale:
+            kind = f"DECIMAL({own.precision},{own.scale})"
         if kind is not None:
             found |= dict.fromkeys((f"__{end}{number}" for end in "clu"), kind)
     found |= dict.fromkeys((f"__s{number}" for number in table.deviations), "DOUBLE")

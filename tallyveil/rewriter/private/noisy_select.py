@@ -17,6 +17,7 @@ from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
 from tallyveil.rewriter.private.outputs import Outputs
+from tallyveil.rewriter.private.statistics import Statistics
 from tallyveil.rewriter.private.undeclared import empty_result_caution
 from tallyveil.rewriter.query_plan import Caution, NoisyTable
 from tallyveil.rewriter.sql.nodes import unlink
@@ -80,6 +81,12 @@ def plan_block(
         evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
     tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)
+    tables = tuple(
+        Statistics(
+            block, [block.groups.keys[number] for number in numbers], one, cursor, parts
+        ).added(table, outputs, collected)
+        for table, numbers, one in zip(tables, block.groups.sets, evaluated, strict=True)
+    )
     joined = not block.source.plain
     cautions = block.cautions or empty_result_caution(
         block.where, joined, outputs.coefficients, evaluated, outputs.cancelled

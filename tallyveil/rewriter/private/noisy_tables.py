@@ -17,6 +17,7 @@ from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.private.grouping import Grouping, choose_sources, coarser_rows
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.query_plan import NoisyTable, Output
+from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = ["Collected", "noisy_tables"]
@@ -36,6 +37,7 @@ class Collected:
         self._columns: dict[str, list[Column]] = {}
         self._numbers: dict[object, int] = {}
         self._summed: dict[str, list[Summed]] = {}
+        self._histograms: dict[str, dict[tuple[bytes, ...], Histogram]] = {}
 
     def count(self, rows: int) -> None:
         deadline.check()
@@ -64,6 +66,16 @@ class Collected:
         columns = self._summed.setdefault(table, [])
         columns.append(new)
         return len(columns) - 1
+
+    def histogram(self, table: str, new: Histogram) -> int:
+        """Return the histogram's number in the table. Adds it unless an equal one is known."""
+        own = self._histograms.setdefault(table, {})
+        own.setdefault(new.keys, new)
+        return list(own).index(new.keys)
+
+    @property
+    def histograms(self) -> dict[str, tuple[Histogram, ...]]:
+        return {table: tuple(own.values()) for table, own in self._histograms.items()}
 
     @property
     def summed(self) -> dict[str, tuple[Summed, ...]]:

@@ -18,10 +18,10 @@ from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.claims import Evaluator, claim_ends
-from tallyveil.rewriter.private.linear import Linear, Term, linear
+from tallyveil.rewriter.private.linear import Linear, Term, is_statistic, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, Sums, with_filter_of
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
-from tallyveil.rewriter.query_plan import Claim
+from tallyveil.rewriter.query_plan import STATISTIC, Claim
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
 from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
@@ -31,14 +31,17 @@ __all__ = ["Outputs", "average"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's
+_ABOUT: Final = {"dp_interval_low": "l", "dp_interval_high": "u", "dp_stddev": "s"}
 
 
 class Outputs:
     """Collects, for one block, the distinct linear queries its expressions need.
 
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
-    output i in that cell. ``cancelled`` are the numbers of outputs whose terms add up to 0,
-    ``deviations`` those whose standard deviation is needed, and ``claims`` the claims by number.
+    output i in that cell. ``statistics`` and ``extremes`` are the numbers of distinct counts and
+    quantiles, from `STATISTIC` on, and of MIN and MAX. ``cancelled`` are the numbers of outputs
+    whose terms add up to 0, ``deviations`` those whose standard deviation is needed, and ``claims``
+    the claims by number.
     """
 
     def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
@@ -53,6 +56,8 @@ class Outputs:
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
         self._numbers: dict[exp.Expr, int] = {}
+        self.statistics: dict[exp.Expr, int] = {}
+        self.extremes: dict[exp.Expr, int] = {}
         clauses = [block.select.args.get(name) for name in ("having", "qualify", "order")]
         self._alone = self._needed_alone(
             [*block.select.expressions, *(c for c in clauses if c is not None)]
@@ -62,6 +67,9 @@ class Outputs:
     def width(self) -> int:
         """The number of values that each group has."""
         return len(self.coefficients) + len(self.deviations) + len(self.claims)
+
+    def _statistic(self, node: exp.Expr) -> int:
+        return self.statistics.setdefault(node, STATISTIC + len(self.statistics))
 
     @cached_property
     def _summed(self) -> set[exp.Expr]:
@@ -106,6 +114,10 @@ class Outputs:
             return self._average(node)
         if type(unfiltered(node)) in MOMENTS:
             return self._moment(node)
+        if is_statistic(node):
+            return _noisy(f"__c{self._statistic(node)}")
+        if isinstance(unfiltered(node), exp.Min | exp.Max) and is_aggregate(node):
+            return _noisy(f"__v{self.extremes.setdefault(node, len(self.extremes))}")
         if is_aggregate(node):
             return self._counted(node)
         form = linear(node)
@@ -206,6 +218,9 @@ class Outputs:
                 f"{name} takes one aggregate or its alias{bounds}", position=position(node)
             )
         argument = node.expressions[0].unnest()
+        if is_statistic(argument) and name != "dp_probability":
+            number = self._statistic(argument)
+            return _noisy(f"__{_ABOUT[name]}{number}")
         form = linear(argument)
         if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
             bounds = ", 0, 100" if name == "dp_probability" else ""
@@ -221,7 +236,7 @@ class Outputs:
         if name == "dp_probability":
             claim = Claim(self._number(form), *claim_ends(node, form.constants, self._evaluate))
             return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
-        return exp.paren(self._output(form, "l" if name == "dp_interval_low" else "u"))
+        return exp.paren(self._output(form, _ABOUT[name]))
 
     def _output(self, form: Linear, kind: str = "c") -> exp.Expr:
         """The value of the form, or the lower or upper end of its interval."""

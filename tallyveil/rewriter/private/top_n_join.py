@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from tallyveil.rewriter.private.key_conditions import group_keys
 from tallyveil.rewriter.resolve.bound import Bound
+from tallyveil.rewriter.resolve.key_conditions import group_keys
 from tallyveil.rewriter.resolve.record_queries import aggregates, reads_records
 from tallyveil.rewriter.sql.nodes import conjunction, is_star
 

@@ -24,13 +24,14 @@ __all__ = [
 class Catalog:
     """``public`` maps each public table to its columns and their DuckDB types; ``views`` maps
     each view to its syntax tree, which is shared: copy before changing it; ``keys`` maps each keyed
-    table to its key."""
+    table to its key, ``units`` those with a column of units to it and to the most rows of one."""
 
     domains: Mapping[str, Domain]
     relations: frozenset[str] = frozenset()
     public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     views: Mapping[str, exp.Expr] = field(default_factory=dict)
     keys: Mapping[str, Key] = field(default_factory=dict)
+    units: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 DEFAULT_SCHEMAS = ("", "public", "main")
@@ -40,7 +41,7 @@ _ALONE = (
     " PREPARE may not."
 )
 _RESERVED = ("__noisy", "__record", "__dp_", "__domain_", "__public_", "__joined_")
-_RESERVED_COLUMN = re.compile(r"__(?:[kgclu]\d+|cell|row)")
+_RESERVED_COLUMN = re.compile(r"__(?:[kgcluv]\d+|cell|row)")
 
 
 def resolve_tables(tree: exp.Expr, catalog: Catalog) -> None:

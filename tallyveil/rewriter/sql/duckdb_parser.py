@@ -116,6 +116,7 @@ _SAME: Final = {
     "character_length": "length", "len": "length", "mod": "%", "position": "strpos",
     "instr": "strpos", "substr": "substring", "var_samp": "variance", "^@": "starts_with",
     "prefix": "starts_with", "suffix": "ends_with", "regexp_like": "regexp_matches",
+    "percentile_cont": "quantile_cont", "percentile_disc": "quantile_disc",
     "today": "current_date", "get_current_timestamp": "now", "current_timestamp": "now",
 }  # fmt: skip
 _WITH_UNIT: Final = frozenset({"date_trunc", "date_part", "datepart", "datetrunc"})

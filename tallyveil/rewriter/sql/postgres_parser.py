@@ -78,6 +78,8 @@ class PostgresParser:
                     node.replace(call("regexp_like", *own))
                 case exp.Median(), _:
                     node.replace(call("median", *own))
+                case exp.ApproxDistinct(), _:
+                    node.replace(call("approx_count_distinct", *own))
         return tree.sql("postgres", copy=False, comments=False, unsupported_level=ErrorLevel.IGNORE)
 
     def plain(self, node: Node) -> Node:
@@ -165,7 +167,7 @@ def calls(statements: list[Node], sql: str) -> list[Call]:
     return read
 
 
-_MERGED: Final = (exp.Extract, exp.Median, exp.RegexpLike, exp.Round)
+_MERGED: Final = (exp.ApproxDistinct, exp.Extract, exp.Median, exp.RegexpLike, exp.Round)
 
 
 def _names(parts: list[Node]) -> list[str]:

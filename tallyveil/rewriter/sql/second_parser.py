@@ -95,7 +95,8 @@ def disagreement(
 
 
 def _copy(tree: exp.Expr) -> exp.Expr:
-    """A copy that renders log10(x), bool_or(x) and count(DISTINCT a, b) as they were written."""
+    """A copy that renders log10(x), bool_or(x), count(DISTINCT a, b) and percentile_disc(q) WITHIN
+    GROUP (…) as they were written."""
     copy = tree.copy()
     for one in list(copy.find_all(exp.LogicalOr, exp.LogicalAnd)):
         name = "bool_or" if isinstance(one, exp.LogicalOr) else "bool_and"
@@ -103,6 +104,11 @@ def _copy(tree: exp.Expr) -> exp.Expr:
     for log in list(copy.find_all(exp.Log)):
         if log.meta_get("written") == "log10":
             log.replace(exp.Anonymous(this="log10", expressions=[log.expression]))
+    for within in list(copy.find_all(exp.WithinGroup)):
+        function = within.this
+        if isinstance(function, exp.PercentileCont | exp.PercentileDisc):
+            named = exp.Anonymous(this=function.sql_name().lower(), expressions=[function.this])
+            within.set("this", named)
     for count in copy.find_all(exp.Count):
         if isinstance(count.this, exp.Distinct):
             first, *others = count.this.expressions

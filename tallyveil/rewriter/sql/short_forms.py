@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from tallyveil.errors import SQLSyntaxError, UndefinedFunction, UndefinedObject
+from tallyveil.errors import FeatureNotSupported, SQLSyntaxError, UndefinedFunction, UndefinedObject
 from tallyveil.rewriter.sql.nodes import COMPARISONS, conjunction, function_name, position, rendered
 
 __all__ = ["balance", "select_functions", "spell_out_rows", "spell_out_values", "write_out"]
 
 
 def write_out(tree: exp.Expr) -> None:
-    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …), date(x), count_if(x) and
-    regr_count(y, x), in place.
+    """Expand SOME, ALL, the names of windows, EXISTS (SELECT FROM …), percentile_cont(q) WITHIN
+    GROUP (ORDER BY x), date(x), count_if(x) and regr_count(y, x), in place.
 
     GROUP BY ALL a, b becomes GROUP BY a, b: ALL is the opposite of DISTINCT here.
     """
@@ -25,6 +25,8 @@ def write_out(tree: exp.Expr) -> None:
         if group.args.get("all") and group.expressions:
             group.set("all", None)
     write_out_windows(tree)
+    for within in list(tree.find_all(exp.WithinGroup)):
+        spell_out_percentile(within)
     for exists in tree.find_all(exp.Exists):
         query = exists.this.unnest() if isinstance(exists.this, exp.Subquery) else exists.this
         if isinstance(query, exp.Select) and not query.expressions:
@@ -93,6 +95,30 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
         if word == "all":
             opposite = found.opposite(this=comparison.this, expression=comparison.expression)
             comparison.replace(exp.Not(this=exp.Paren(this=opposite)))
+
+
+def spell_out_percentile(within: exp.WithinGroup) -> None:
+    """percentile_disc(q) WITHIN GROUP (ORDER BY x) becomes percentile_disc(x, q), in place.
+
+    Raises FeatureNotSupported for percentile_disc in descending order: of two values it takes the
+    other.
+    """
+    function, order = within.this, within.expression
+    known = isinstance(function, exp.PercentileCont | exp.PercentileDisc)
+    if not known or len(order.expressions) != 1 or function.expression is not None:
+        return
+    (ordered,), rank = order.expressions, function.this
+    if ordered.args.get("desc"):
+        if isinstance(function, exp.PercentileDisc):
+            raise FeatureNotSupported(
+                "percentile_disc in descending order is not answered",
+                hint="Write ORDER BY without DESC, and 1 minus the rank.",
+                position=position(function),
+            )
+        rank = exp.Sub(this=exp.Literal.number(1), expression=exp.paren(rank))
+    function.set("this", ordered.this)
+    function.set("expression", rank)
+    within.replace(function)
 
 
 def write_out_windows(tree: exp.Expr) -> None:

@@ -177,6 +177,12 @@ def aggregate(node: exp.Expr, type_of: TypeOf) -> str | None:
     return "QUOTIENT" if isinstance(node, exp.Avg) else "INEXACT"
 
 
+def middle(node: exp.Expr, type_of: TypeOf) -> str | None:
+    """The type of a quantile between two values."""
+    kind = type_of(node.this)
+    return "DOUBLE" if kind in (*INTEGERS, *NUMERICS) else "TIMESTAMP" if kind == "DATE" else kind
+
+
 def real(node: exp.Expr, type_of: TypeOf) -> str | None:
     """The type of a root, a power or a logarithm."""
     kind, second = type_of(node.this), node.args.get("expression")

@@ -17,8 +17,8 @@ from tallyveil.rewriter.sql.types import ResultType, TypeOf
 
 __all__ = [
     "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "FUNCTIONS", "NAMED_FUNCTIONS",
-    "NAMES", "NOW", "POSTGRES_FUNCTIONS", "REFUSED_AGGREGATES",
-    "SESSION_FUNCTIONS", "SYNTAX", "TYPES", "WINDOW_FUNCTIONS", "static_type",
+    "NAMES", "NOW", "POSTGRES_FUNCTIONS", "QUANTILES", "REFUSED_AGGREGATES",
+    "SESSION_FUNCTIONS", "SUMS", "SYNTAX", "TYPES", "WINDOW_FUNCTIONS", "static_type",
 ]  # fmt: skip
 
 ArgumentNames: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
@@ -196,19 +196,28 @@ _OF_PAIRS: Final = (
     exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2,
     exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSyy, exp.RegrSxy,
 )  # fmt: skip
+SUMS: Final = (exp.Sum, exp.Avg, *_MOMENTS, *_OF_PAIRS, exp.Skewness, exp.Kurtosis)
 AGGREGATES: Final[Mapping[type[exp.Expr], Function]] = {
     **dict.fromkeys(_OF_PAIRS, _function("this expression", "DOUBLE")),
     **dict.fromkeys((exp.Skewness, exp.Kurtosis), _function("this", "DOUBLE")),
     **dict.fromkeys((exp.Sum, exp.Avg, *_MOMENTS), _function("this", types.aggregate)),
     exp.Count: _function("this big_int", "BIGINT"),
+    exp.ApproxDistinct: _function("this", "BIGINT"),
+    exp.Median: _function("this", types.middle),
+    exp.PercentileCont: _function("this expression", types.middle),
+    exp.PercentileDisc: _function("this expression", types.same),
+    **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), _function("this quantile", types.same)),
+    **dict.fromkeys((exp.Min, exp.Max), _function("this", types.same)),
 }
+QUANTILES: Final = (
+    exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile,
+)  # fmt: skip
 
 # Functions of noisy rows.
 WINDOW_FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
     exp.RowNumber: _function("this", "BIGINT"),
     exp.Ntile: _function("this", "INTEGER"),
     **dict.fromkeys((exp.FirstValue, exp.LastValue), _function("this", types.same)),
-    **dict.fromkeys((exp.Min, exp.Max), _function("this", types.same)),
     **dict.fromkeys((exp.Rank, exp.DenseRank), _function("expressions", "BIGINT")),
     **dict.fromkeys((exp.PercentRank, exp.CumeDist), _function("expressions", "DOUBLE")),
     **dict.fromkeys((exp.Lag, exp.Lead), _function("this offset default", types.same)),
@@ -216,33 +225,18 @@ WINDOW_FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
 
 # Aggregates that would reveal single records, with what to ask instead.
 REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
-    exp.Min: "MIN is decided by single records; count below a few thresholds instead: "
-    "SELECT count(*) FILTER (WHERE attribute < …).",
-    exp.Max: "MAX is decided by single records; count above a few thresholds instead: "
-    "SELECT count(*) FILTER (WHERE attribute >= …).",
     exp.LogicalOr: "A single record decides it. Ask whether there surely is one: "
     "dp_interval_low(count(*) FILTER (WHERE …)) > 0.",
     exp.LogicalAnd: "A single record decides it. Ask whether there surely is an exception: "
     "dp_interval_low(count(*) FILTER (WHERE NOT (…))) > 0.",
     exp.Mode: "Ask SELECT attribute, count(*) … GROUP BY attribute ORDER BY count(*) DESC LIMIT 1.",
-    exp.Median: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the median of "
-    "the noisy counts.",
-    **dict.fromkeys(
-        (exp.PercentileCont, exp.PercentileDisc),
-        "Ask SELECT attribute, count(*) … GROUP BY attribute and take the percentile of the "
-        "noisy counts.",
-    ),
-    exp.Quantile: "Ask SELECT attribute, count(*) … GROUP BY attribute and take the quantile "
-    "of the noisy counts.",
 }
 
 _FUNCTIONS: Final = {**FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS}
 ARGUMENTS: Final[ArgumentNames] = {
     **SYNTAX,
     **{kind: function.arguments for kind, function in _FUNCTIONS.items()},
-    **_taking("this expression", exp.PercentileCont, exp.PercentileDisc),
-    **_taking("this", exp.Median, exp.LogicalOr, exp.LogicalAnd, exp.Mode),
-    **_taking("this quantile", exp.Quantile),
+    **_taking("this", exp.LogicalOr, exp.LogicalAnd, exp.Mode),
 }
 
 TYPES: Final = frozenset({

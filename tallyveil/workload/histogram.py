@@ -1,0 +1,99 @@
+"""A histogram: disjoint rows of counts, each a value in a group, of which a statistic is asked."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex
+from tallyveil.workload.factor import Factor
+from tallyveil.workload.workload import Column
+
+__all__ = ["Histogram"]
+
+_MOST_CELLS: Final = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The rows of ``column``, in ``height`` groups: ``rows`` are their numbers, by group and in the
+    order of their values, and ``groups`` has the group of each.
+
+    ``q`` if the q-quantile of each group is asked, None for the number of distinct values. Raises
+    ValueError unless each row is listed once, each group has one, and q is between 0 and 1.
+    """
+
+    column: Column
+    rows: IntArray
+    groups: IntArray
+    height: int
+    q: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.q is not None and not 0 < self.q < 1:
+            raise ValueError("the rank of a quantile is between 0 and 1")
+        if sorted(self.rows.tolist()) != list(range(self.column.height)):
+            raise ValueError("each row is listed once")
+        every = np.unique(self.groups).tolist() == list(range(self.height))
+        if len(self.groups) != len(self.rows) or not every or (np.diff(self.groups) < 0).any():
+            raise ValueError("each group has a row, and groups are in order")
+
+    @cached_property
+    def counts(self) -> Column:
+        """The number of records of each group.
+
+        Raises FeatureNotSupported if a record counts in several rows or more than once, and
+        StatementTooComplex if there are too many cells to tell.
+        """
+        whole = self.column.multiplied_out(_MOST_CELLS)
+        if whole is None:
+            raise StatementTooComplex(
+                "the values of this aggregate combine too many cells",
+                hint="Ask about fewer attributes at once, or group by fewer.",
+            )
+        if self.column.multiplier != 1 or whole.largest > 1 or not whole.disjoint:
+            raise FeatureNotSupported(
+                "a distinct count or quantile takes one value of each record, and here a record"
+                " counts in several groups or several times",
+                hint="Join tables by a key, and ask about each branch of a UNION by itself.",
+            )
+        group = np.empty(len(self.rows), dtype=np.int64)
+        group[self.rows] = self.groups
+        entries = group[whole.rows], whole.cells, whole.coefficients
+        return Column((Factor.of_entries(whole.axes, whole.shape, self.height, *entries),))
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each group begins in ``rows``, and where the last ends."""
+        return np.searchsorted(self.groups, np.arange(self.height + 1)).astype(np.int64)
+
+    @cached_property
+    def keys(self) -> tuple[bytes, ...]:
+        """A digest of each group: of what is asked about which cells, however it was written."""
+        names, order = self.column.row_keys, self.rows.tolist()
+        head, found = str(self.q).encode() + b"\0", []
+        for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
+            own = [names[row] for row in order[start:end]]
+            body = b"".join(sorted(own) if self.q is None else own)
+            found.append(hashlib.blake2b(head + body, digest_size=16).digest())
+        return tuple(found)
+
+    def take(self, chosen: IntArray) -> Histogram:
+        """The histogram of these groups, ascending, alone."""
+        if len(chosen) == self.height:
+            return self
+        inside = np.isin(self.groups, chosen)
+        kept = np.sort(self.rows[inside])
+        return replace(
+            self,
+            column=self.column.take(kept),
+            rows=np.searchsorted(kept, self.rows[inside]).astype(np.int64),
+            groups=np.searchsorted(chosen, self.groups[inside]).astype(np.int64),
+            height=len(chosen),
+        )
