@@ -12,6 +12,7 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.noisy_arrays import answer_array, double
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection
 
@@ -28,18 +29,19 @@ def noisy_tables(
     answered: Answered,
     confidence: Fraction,
     looks: LookIntervals | None = None,
+    quotients: QuotientIntervals | None = None,
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
-    """Every noisy table of the plan: keys, values, intervals at the confidence, and the deviations
-    and probabilities that the statement asks for.
+    """Every noisy table of the plan: keys, values, intervals at the confidence, and what else the
+    statement asks for: deviations, probabilities, and the intervals of ``quotients``.
 
     With ``looks`` the intervals are those over all looks, which answers that are added up lack.
     ``nonnegative``: values of counts are at least 0, and their intervals end there too. This uses
     only released and public numbers.
     """
     return {
-        table.name: _table(table, plan, answered, confidence, looks, nonnegative)
+        table.name: _table(table, plan, answered, confidence, looks, quotients, nonnegative)
         for table in plan.noisy
     }
 
@@ -89,6 +91,7 @@ def _table(
     answered: Answered,
     confidence: Fraction,
     looks: LookIntervals | None,
+    quotients: QuotientIntervals | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -119,6 +122,9 @@ def _table(
             deadline.check()
             chances.append(None if known is None else known.probability(low, high))
         arrays[f"__p{number}"] = _doubles(chances)
+    for number, asked in enumerate(table.quotients):
+        own_columns = {} if quotients is None else quotients.columns(table, *asked)
+        arrays |= {f"__q{name}{number}": found for name, found in own_columns.items()}
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
@@ -152,6 +158,8 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
             schema += [pa.field(f"__{kind}{number}", output.type) for kind in _KINDS]
         schema += [pa.field(f"__s{number}", pa.float64()) for number in table.deviations]
         schema += [pa.field(f"__p{number}", pa.float64()) for number in range(len(table.claims))]
+        for number, (_, asked) in enumerate(table.quotients):
+            schema += [pa.field(f"__q{name}{number}", pa.float64()) for name in asked]
         tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
     return tables
 
