@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
 from tallyveil.gate.noise_effects import noise_effects
 from tallyveil.gate.notices import notice
 from tallyveil.gate.planning import Planner
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
 from tallyveil.gate.suppression import suppressed
 from tallyveil.rewriter import Plan, Query
@@ -63,14 +65,23 @@ class Answering:
         answered = decision.answer(request)
         after.enter_context(charge_explained(request, answered.quote))
         confidence, nonnegative = request.target.confidence, request.nonnegative
-        looks = decision.over_all_looks(request, answered) if settings.all_looks else None
-        tables = noisy_tables(plan, answered, confidence, looks, nonnegative=nonnegative)
+        over_looks = partial(decision.over_all_looks, request, answered)
+        looks = over_looks(confidence) if settings.all_looks else None
+        quotients = QuotientIntervals(
+            plan,
+            answered,
+            decision.knowledge,
+            confidence,
+            over_looks if settings.all_looks else None,
+            nonnegative,
+        )
+        tables = noisy_tables(plan, answered, confidence, looks, quotients, nonnegative=nonnegative)
         small: tuple[Notice, ...] = ()
         if settings.minimum_count:
             tables, small = suppressed(plan, tables, settings.minimum_count)
         if not (plan.private and settings.notices):
             return tables, ()
-        own = notice(request, answered, gate.accountant, looks)
+        own = notice(request, answered, gate.accountant, looks, quotients)
         effects = noise_effects(plan, tables, self.planner.cursor)
         return tables, (own, *small, *effects, *self._introductions(plan))
 

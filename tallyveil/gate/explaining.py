@@ -17,7 +17,8 @@ from tallyveil.gate.deciding.refusal import different_rows, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.interface import ColumnType
-from tallyveil.gate.notices import interval_text
+from tallyveil.gate.notices import interval_text, quotient_text, together_text
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.strategies.translated import reach
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
@@ -47,8 +48,10 @@ def explanation(
     forecast: Forecast,
     accountant: Accountant,
     accounts: Mapping[str, Account],
+    quotients: QuotientIntervals,
 ) -> Iterator[str]:
-    """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains."""
+    """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains. The
+    ``quotients`` are those of what history knows."""
     if not plan.noisy:
         yield from ("Public query: no protected table, no cost", f"  SQL: {plan.sql}")
         return
@@ -83,6 +86,8 @@ def explanation(
         for one in each:
             yield _statistic(table, one, request.target.confidence)
     yield from _known(request, forecast)
+    for text in (*_quotients(quotients, forecast.bought), *together_text(request)):
+        yield text[0].upper() + text[1:]
     if forecast.refused is not None:
         yield f"It would be refused: {forecast.refused.message}"
         yield f"  {forecast.refused.hint}"
@@ -165,6 +170,17 @@ def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
         better = " or better" if any(found) else ""
         width = f", {interval_text(found, confidence)}{better}" if found else ""
         yield f"  aggregate {index + 1}, summed up: {_rows(heights[index])}{width}"
+
+
+def _quotients(quotients: QuotientIntervals, bought: int) -> Iterator[str]:
+    """The intervals of averages and ratios, if all they are made of is known from history."""
+    if not bought:
+        yield from quotient_text(quotients)
+    elif any(one.bottom for table in quotients.plan.noisy for one, _ in table.quotients):
+        yield (
+            "averages and ratios: an interval about as wide as the numerator's, divided by the"
+            " denominator; unbounded where the denominator's includes 0"
+        )
 
 
 def _savings(forecast: Forecast) -> Iterator[str]:

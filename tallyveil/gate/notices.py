@@ -11,19 +11,24 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.interface import Notice
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, Error
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Column, Plan
 
-__all__ = ["interval_text", "notice", "warnings"]
+__all__ = ["interval_text", "notice", "quotient_text", "together_text", "warnings"]
 
 
 def notice(
-    request: Request, answered: Answered, accountant: Accountant, looks: LookIntervals | None = None
+    request: Request,
+    answered: Answered,
+    accountant: Accountant,
+    looks: LookIntervals | None,
+    quotients: QuotientIntervals,
 ) -> Notice:
-    """What the answer cost, how wide its intervals are, those of sums included, by how much more
-    some are so that they hold values that add up, and what remains. With ``looks`` the intervals
-    are those over all looks."""
+    """What the answer cost, how wide its intervals are, those of sums and ``quotients`` included,
+    by how much more some are so that they hold values that add up, and what remains. With ``looks``
+    the intervals are those over all looks."""
     confidence = request.target.confidence
     # By the most that one record adds to a row: a count's half-width and a sum's do not mix.
     halves: dict[Fraction, set[Fraction]] = {}
@@ -70,6 +75,8 @@ def notice(
         parts.append(_interval_texts(halves, confidence) + (" over all looks" if looks else ""))
     if extended:
         parts[-1] += f", extended by up to {extended:.6g} to hold values that add up"
+    parts += quotient_text(quotients)
+    parts += together_text(request)
     if ranged:
         parts.append(_widths({error.reach(confidence)[1] for error in ranged}, confidence))
         parts.append(_by_mechanisms(ranged, answered.noise))
@@ -102,6 +109,29 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
             yield asked, answers
         for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
             yield one.column, answers
+
+
+def together_text(request: Request) -> Iterator[str]:
+    """How many intervals hold together, if they do."""
+    if request.together is not None:
+        number, confidence = request.together
+        yield f"the {number} intervals hold together {percent(confidence)}"
+
+
+def quotient_text(quotients: QuotientIntervals) -> Iterator[str]:
+    """The range of half the widths of the intervals of averages and ratios."""
+    halves, unbounded = set[Fraction](), 0
+    for table in quotients.plan.noisy:
+        for quotient, _ in table.quotients:
+            if quotient.bottom:
+                found, infinite = quotients.half_widths(table, quotient)
+                ends = (found.min(), found.max()) if len(found) else ()
+                halves.update(map(Fraction, ends))
+                unbounded += infinite
+    if halves or unbounded:
+        rows = f"unbounded in {unbounded} {'row' if unbounded == 1 else 'rows'}"
+        width = [_range(halves)] if halves else []
+        yield "averages and ratios " + ", ".join(width + [rows] * (unbounded > 0))
 
 
 def _over_all_looks(

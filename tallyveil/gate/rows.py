@@ -13,6 +13,7 @@ from tallyveil import deadline
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.noisy_arrays import answer_array, double
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection, StatisticOutput
@@ -30,18 +31,19 @@ def noisy_tables(
     answered: Answered,
     confidence: Fraction,
     looks: LookIntervals | None = None,
+    quotients: QuotientIntervals | None = None,
     *,
     nonnegative: bool = False,
 ) -> dict[str, pa.Table]:
-    """Every noisy table of the plan: keys, values, intervals at the confidence, and the deviations
-    and probabilities that the statement asks for.
+    """Every noisy table of the plan: keys, values, intervals at the confidence, and what else the
+    statement asks for: deviations, probabilities, and the intervals of ``quotients``.
 
     With ``looks`` the intervals are those over all looks, which answers that are added up lack.
     ``nonnegative``: values of counts are at least 0, and their intervals end there too. This uses
     only released and public numbers.
     """
     return {
-        table.name: _table(table, plan, answered, confidence, looks, nonnegative)
+        table.name: _table(table, plan, answered, confidence, looks, quotients, nonnegative)
         for table in plan.noisy
     }
 
@@ -91,6 +93,7 @@ def _table(
     answered: Answered,
     confidence: Fraction,
     looks: LookIntervals | None,
+    quotients: QuotientIntervals | None,
     nonnegative: bool,
 ) -> pa.Table:
     arrays = {name: table.keys.column(name) for name in table.keys.column_names}
@@ -130,6 +133,9 @@ def _table(
             none = pa.nulls(table.height, one.type)
             arrays[f"__{kind}{one.number}"] = end if one.values is None else none
         arrays[f"__s{one.number}"] = _doubles(row[3] for row in each)
+    for number, asked in enumerate(table.quotients):
+        own_columns = {} if quotients is None else quotients.columns(table, *asked)
+        arrays |= {f"__q{name}{number}": found for name, found in own_columns.items()}
     if not arrays:
         return pa.table({"__row": pa.array(range(table.height), pa.int64())})
     return pa.table(arrays)
@@ -182,6 +188,8 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
         with_deviation = (*table.deviations, *(one.number for one in table.statistics))
         schema += [pa.field(f"__s{number}", pa.float64()) for number in with_deviation]
         schema += [pa.field(f"__p{number}", pa.float64()) for number in range(len(table.claims))]
+        for number, (_, asked) in enumerate(table.quotients):
+            schema += [pa.field(f"__q{name}{number}", pa.float64()) for name in asked]
         tables[table.name] = pa.schema(schema or [pa.field("__row", pa.int64())]).empty_table()
     return tables
 

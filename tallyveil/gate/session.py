@@ -23,7 +23,7 @@ from tallyveil.errors import (
 from tallyveil.gate.answering import Answering
 from tallyveil.gate.boards import Board, boards
 from tallyveil.gate.commands import described_columns, parse_piece, shown_columns
-from tallyveil.gate.deciding.outcome import Forecast
+from tallyveil.gate.deciding.outcome import Answered, Forecast
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.explaining import as_rows, explanation, plan_columns
 from tallyveil.gate.interface import (
@@ -39,6 +39,7 @@ from tallyveil.gate.interface import (
 from tallyveil.gate.notices import warnings
 from tallyveil.gate.planning import Planner
 from tallyveil.gate.posterior import RowPosterior, posteriors
+from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.relations.shown import Shown
 from tallyveil.gate.session_commands import SessionCommands
 from tallyveil.gate.settings import Settings
@@ -315,7 +316,11 @@ class GateSession:
                 plan, request = stage.plan, self._planner.request(stage.plan, stage.query)
                 forecast = gate.decision.forecast(request)
                 lines += announced(stages, stage)
-                lines += explanation(plan, request, forecast, gate.accountant, gate.accounts)
+                known = Answered(forecast.found, forecast.noise, None, summed=forecast.summed)
+                knowledge, confidence = gate.decision.knowledge, request.target.confidence
+                quotients = QuotientIntervals(plan, known, knowledge, confidence)
+                about = plan, request, forecast, gate.accountant, gate.accounts, quotients
+                lines += explanation(*about)
                 notices += warnings(plan, stage.query.offset)
                 quotes += [] if forecast.quote is None else [forecast.quote]
             return lines, plan, tuple(notices), quotes

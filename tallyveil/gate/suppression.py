@@ -51,4 +51,10 @@ def suppressed(
 def _names(table: NoisyTable, output: int) -> list[str]:
     """The columns about an output."""
     claims = [f"__p{n}" for n, claim in enumerate(table.claims) if claim.output == output]
-    return [*(f"__{kind}{output}" for kind in "clus"), *claims]
+    quotients = [
+        f"__q{kind}{n}"
+        for n, (quotient, kinds) in enumerate(table.quotients)
+        for kind in kinds
+        if any(share.output == output and share.table is None for share in quotient.shares)
+    ]
+    return [*(f"__{kind}{output}" for kind in "clus"), *claims, *quotients]

@@ -11,6 +11,7 @@ from tallyveil.inference.estimates.combinations import Solved, best_combinations
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
 from tallyveil.inference.estimates.fit import Fit
+from tallyveil.inference.fieller import Fieller, outward
 from tallyveil.inference.laws.discrete_gaussian import DiscreteGaussianLaw
 from tallyveil.inference.laws.discrete_laplace import DiscreteLaplaceLaw
 from tallyveil.inference.laws.error_law import ErrorLaw
@@ -27,6 +28,7 @@ __all__ = [
     "DiscreteLaplaceLaw",
     "ErrorLaw",
     "Exchangeable",
+    "Fieller",
     "Fit",
     "NoiseLaw",
     "Noises",
@@ -36,6 +38,7 @@ __all__ = [
     "combined",
     "confidence_sequence",
     "debiased",
+    "outward",
     "solved",
     "top_up",
 ]

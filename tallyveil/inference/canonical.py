@@ -15,12 +15,16 @@ import numpy as np
 
 from tallyveil.arrays import FloatArray, IntArray
 
-__all__ = ["first_largest", "first_least", "nearest_integers", "orthonormal", "pivoted", "settled"]
+__all__ = [
+    "first_largest", "first_least", "nearest_integers", "orthonormal", "pivoted", "rounded",
+    "settled",
+]  # fmt: skip
 
 # Between what rounding adds, about 1e-12, and what sets apart values that are not equal. Symmetric
 # queries make equal values, others are as close as this with a probability of about 1e-9.
 _EQUAL: Final = 1 - 1e-9
 _HALF: Final = 0.5 + 1e-5  # in multiples, which are far less exact than 1e-9
+_SHORT: Final = 2.0**44
 _BITS: Final = 24  # so that a value lies near a boundary with a probability of about 1e-5
 
 
@@ -37,6 +41,13 @@ def first_least(values: FloatArray) -> int:
 def nearest_integers(values: FloatArray) -> FloatArray:
     """The nearest integers; the greater of two that are equally near but for rounding."""
     found: FloatArray = np.floor(values + _HALF)
+    return found
+
+
+def rounded(values: FloatArray) -> FloatArray:
+    """The values to 44 bits, so that those which are equal but for rounding mostly are."""
+    parts, powers = np.frexp(values)
+    found: FloatArray = np.ldexp(np.rint(parts * _SHORT) / _SHORT, powers)
     return found
 
 

@@ -13,6 +13,7 @@ from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.known import EstimatedInterval, Known, total
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
 from tallyveil.knowledge.found import Bought, Found, Rows
+from tallyveil.knowledge.joint_errors import joint_errors
 from tallyveil.knowledge.knowledge import Knowledge
 from tallyveil.knowledge.statistics import DrawnStatistic, StatisticHistory
 
@@ -34,6 +35,7 @@ __all__ = [
     "Sequences",
     "StatisticHistory",
     "interval_ends",
+    "joint_errors",
     "too_complex",
     "total",
 ]

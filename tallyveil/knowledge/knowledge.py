@@ -27,12 +27,14 @@ from tallyveil.invariants import Span
 from tallyveil.knowledge.all_looks import EndsCache, Sequences, sequences
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answers import Answers
+from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.exact import ExactRows
 from tallyveil.knowledge.answers.precision import Preview
 from tallyveil.knowledge.direct_answers import direct_answers, looks
 from tallyveil.knowledge.estimates import Estimates
 from tallyveil.knowledge.estimator import Estimator, is_large
 from tallyveil.knowledge.found import Bought, Found, Rows
+from tallyveil.knowledge.joint_errors import with_noises
 from tallyveil.knowledge.preview import previews
 from tallyveil.knowledge.recorded.prepared import prepared
 from tallyveil.knowledge.reported import Reported
@@ -306,6 +308,11 @@ class Knowledge:
             sequences(looks(state, column, seen), column, known, confidence, self._ends)
             for column, known in zip(columns, rows, strict=True)
         )
+
+    def with_noises(self, column: Column, rows: Answers) -> list[Estimate | None]:
+        """What was reported about a column's rows, with its noises (`joint_errors`)."""
+        state, _ = self._learned()
+        return with_noises(state, column, rows)
 
     def previews(self, charge: Charge) -> list[Preview]:
         """How precisely counts would be known after ``charge`` (`preview`).

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
@@ -21,19 +22,20 @@ from tallyveil.errors import FeatureNotSupported, StatementTooComplex, Undefined
 from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.engine.public_database import public_table, relation_name
+from tallyveil.rewriter.intervals.interval_columns import add_interval_columns
+from tallyveil.rewriter.intervals.noise_checks import noise_checks
+from tallyveil.rewriter.intervals.quotients import Quotients
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
 from tallyveil.rewriter.private.empty_groups import empty_groups_first
-from tallyveil.rewriter.private.interval_columns import add_interval_columns
 from tallyveil.rewriter.private.linear import null_on_zero
-from tallyveil.rewriter.private.noise_checks import noise_checks
 from tallyveil.rewriter.private.noisy_projection import projection
 from tallyveil.rewriter.private.noisy_select import PlannedBlock, plan_block
 from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.top_n_join import pick_groups
 from tallyveil.rewriter.private.undeclared import MAX_CAUTIONS
-from tallyveil.rewriter.query_plan import Caution, Plan
+from tallyveil.rewriter.query_plan import Caution, NoisyTable, Plan
 from tallyveil.rewriter.resolve.bound import OF_TYPE_NAME, Bound
 from tallyveil.rewriter.resolve.catalog_names import (
     Catalog,
@@ -69,10 +71,12 @@ from tallyveil.rewriter.sql.short_forms import write_out
 from tallyveil.rewriter.sql.size import bound_texts
 from tallyveil.rewriter.sql.statement_text import Dialect
 from tallyveil.rewriter.sql.timestamps import fold_timestamps
+from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["PLANNING", "READING", "Draft", "Planning"]
 
 MAX_BLOCKS: Final = 100
+_BESIDE: Final = "__noisy_beside"
 
 
 @dataclass
@@ -94,8 +98,8 @@ class Draft:
 class Planning(Draft):
     """A draft with all that its plan depends on (see `Rewriter.plan`), and what passes found: the
     numbers of the result's columns of type name, the relations of schema dp it reads, cautions
-    about constants above the aggregation and about which groups come ``first``, and its private
-    blocks.
+    about constants above the aggregation and about which groups come ``first``, its private
+    blocks, and the table ``beside`` theirs of intervals of several.
     """
 
     cursor: PublicCursor
@@ -111,6 +115,7 @@ class Planning(Draft):
     cautions: tuple[Caution, ...] = ()
     first: tuple[Caution, ...] = ()
     planned: list[PlannedBlock] = field(default_factory=list)
+    beside: tuple[NoisyTable, ...] = ()
 
     @property
     def trees(self) -> Iterator[exp.Expr]:
@@ -121,7 +126,7 @@ class Planning(Draft):
 
     def plan(self) -> Plan:
         """The plan, after the last pass."""
-        noisy = tuple(table for part in self.planned for table in part.tables)
+        noisy = tuple(table for part in self.planned for table in part.tables) + self.beside
         below = (c for part in self.planned for c in part.cautions)
         cautions = dict.fromkeys([*self.cautions, *below, *self.first])
         return Plan(
@@ -286,9 +291,25 @@ def _read_public(planning: Planning) -> None:
 def _plan_blocks(planning: Planning) -> None:
     for number, block in enumerate(_blocks(planning)):
         name, collected = f"__noisy_{number}", planning.collected
+        before = {table.name: table for part in planning.planned for table in part.tables}
         planning.planned.append(
-            plan_block(block, name, planning.cursor, collected, planning.parts, planning.share)
+            plan_block(
+                block, name, planning.cursor, collected, planning.parts, planning.share, before
+            )
         )
+
+
+def _place_intervals(planning: Planning) -> None:
+    """Place the intervals of expressions of subqueries, which are beside all noisy tables."""
+    functions = planning.tree.find_all(exp.Anonymous)
+    left = [one for one in functions if function_name(one) in ABOUT_ANSWERS]
+    if not left:
+        return
+    tables = {table.name: table for part in planning.planned for table in part.tables}
+    quotients = Quotients(lambda name: exp.select(name).from_(_BESIDE).subquery(), tables)
+    for function in left:
+        function.replace(quotients.about(function, function.expressions[0]))
+    planning.beside = (NoisyTable(_BESIDE, pa.table({}), 1, (), quotients=quotients.columns),)
 
 
 def _blocks(planning: Planning) -> list[Block]:
@@ -357,6 +378,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     _read_public,
     lambda planning: add_interval_columns(planning.tree, planning.bound),
     _plan_blocks,
+    _place_intervals,
     lambda planning: null_on_zero(
         planning.tree, exp.IntDiv, exp.Mod, constant=bool(planning.planned)
     ),

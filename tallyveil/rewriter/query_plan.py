@@ -13,17 +13,8 @@ from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = [
-    "STATISTIC",
-    "Caution",
-    "Claim",
-    "Item",
-    "NoiseCheck",
-    "NoisyTable",
-    "OrderedBy",
-    "Output",
-    "Plan",
-    "Projection",
-    "StatisticOutput",
+    "STATISTIC", "Caution", "Claim", "Item", "NoiseCheck", "NoisyTable", "OrderedBy", "Output",
+    "Plan", "Projection", "Quotient", "Share", "StatisticOutput",
 ]  # fmt: skip
 
 
@@ -85,6 +76,29 @@ class Claim:
     high: Fraction | None
 
 
+class Share(NamedTuple):
+    """``times`` the output numbered ``output``; of the noisy ``table`` of one row, if given."""
+
+    table: str | None
+    output: int
+    times: Fraction
+
+
+class Quotient(NamedTuple):
+    """(Σ ``top`` + ``above``) / (Σ ``bottom`` + ``below``), a linear combination if ``bottom`` is
+    empty. Its interval has one ``of`` so many equal parts of the error probability."""
+
+    top: tuple[Share, ...]
+    above: Fraction
+    bottom: tuple[Share, ...]
+    below: Fraction
+    of: int = 1
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return self.top + self.bottom
+
+
 @dataclass(frozen=True)
 class NoisyTable:
     """The relation that a block reads instead of the protected table.
@@ -92,8 +106,10 @@ class NoisyTable:
     Its rows are the public groups: ``keys`` (``__k0 …``), then for each output the noisy value
     ``__c0 …`` and the ends of its interval, ``__l0 …`` and ``__u0 …``. Columns in double precision
     follow: ``__s0 …``, by output, the standard deviations of the outputs numbered in
-    ``deviations``, and ``__p0 …``, by claim, the probabilities of ``claims``. Values that the
-    domain fixes are among the keys, as ``__v0 …``.
+    ``deviations``, and ``__p0 …``, by claim, the probabilities of ``claims``. ``__ql0 …``,
+    ``__qh0 …`` and ``__qs0 …``, by number of the ``quotients``, are the ends of their intervals and
+    their standard deviations, if these letters are asked; the notice has all intervals. Values that
+    the domain fixes are among the keys, as ``__v0 …``.
     """
 
     name: str
@@ -102,6 +118,7 @@ class NoisyTable:
     outputs: tuple[Output, ...]
     deviations: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
+    quotients: tuple[tuple[Quotient, str], ...] = ()
     statistics: tuple[StatisticOutput, ...] = ()
 
     @property

@@ -44,6 +44,7 @@ SESSIONS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
             "SELECT a, n, count(*) FROM t GROUP BY ROLLUP (a, n)",
             "SET dp.mechanism = extended",
             "SELECT sum(n), count(*), sum(n * n) FROM t WHERE a <> 'w'",
+            "SELECT avg(n), dp_interval_low(avg(n)) < 3, dp_stddev(sum(n)) FROM t WHERE a <> 'w'",
             "SET dp.mechanism = auto",
             "SET dp.half_width = 9.5",
             "SELECT b, count(*), sum(n) FROM t WHERE n > 2 GROUP BY b",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallyveil.rewriter import Column, NoisyTable, Plan, StatisticOutput
+from tallyveil.rewriter import Column, NoisyTable, Output, Plan, StatisticOutput
 
 __all__ = ["noiseless"]
 
@@ -22,19 +22,7 @@ def noiseless(
     """``truth`` gives Wx of one column, by the protected table that it is about."""
     arrays: dict[str, Any] = {name: table.keys.column(name) for name in table.keys.column_names}
     for number, output in enumerate(table.outputs):
-        columns, summed = plan.workloads[output.table].columns, None
-        column = columns[output.column] if not output.summed else None
-        if column is None:
-            summed = plan.summed[output.table][output.column]
-            column = summed.column
-        values = truth(output.table, column)
-        if summed is not None:
-            parts, sums = truth(output.table, columns[summed.of]), [Fraction(0)] * column.height
-            for part, place in zip(summed.parts.tolist(), summed.places.tolist(), strict=True):
-                sums[place] += parts[part]
-            assert values == sums
-        if output.rows is not None:
-            values = [values[row] for row in output.rows.tolist()]
+        values = _values(plan, output, truth)
         arrays[f"__c{number}"] = pa.array([_typed(v, output.type) for v in values], output.type)
         arrays[f"__l{number}"] = arrays[f"__u{number}"] = arrays[f"__c{number}"]
     for number in table.deviations:
@@ -55,6 +43,24 @@ def noiseless(
         arrays[f"__c{one.number}"] = pa.array(values, one.type)
         arrays[f"__l{one.number}"] = arrays[f"__u{one.number}"] = arrays[f"__c{one.number}"]
         arrays[f"__s{one.number}"] = pa.array([0.0] * table.height)
+    every = {one.name: one for one in plan.noisy}
+    for number, (quotient, columns) in enumerate(table.quotients):
+        sides = []
+        for shares, constant in (
+            (quotient.top, quotient.above),
+            (quotient.bottom, quotient.below),
+        ):
+            found = [constant] * table.height
+            for share in shares:
+                holder = table if share.table is None else every[share.table]
+                own = _values(plan, holder.outputs[share.output], truth)
+                own = own * (table.height // len(own))
+                found = [one + share.times * v for one, v in zip(found, own, strict=True)]
+            sides.append(found)
+        quotients = [float(a / b) if b else None for a, b in zip(*sides, strict=True)]
+        for name in columns:
+            own_values = [0.0] * table.height if name == "s" else quotients
+            arrays[f"__q{name}{number}"] = pa.array(own_values, pa.float64())
     if not arrays:
         arrays["__row"] = pa.array(range(table.height), pa.int64())
     return pa.table(arrays)
@@ -76,6 +82,26 @@ def _statistic(
         rank = math.ceil(histogram.q * len(records)) - 1
         found.append(output.values[start + records[rank]].as_py() if records else None)
     return found
+
+
+def _values(
+    plan: Plan, output: Output, truth: Callable[[str, Column], list[Fraction]]
+) -> list[Fraction]:
+    """An output's exact values, by the rows of its noisy table."""
+    columns, summed = plan.workloads[output.table].columns, None
+    column = columns[output.column] if not output.summed else None
+    if column is None:
+        summed = plan.summed[output.table][output.column]
+        column = summed.column
+    values = truth(output.table, column)
+    if summed is not None:
+        parts, sums = truth(output.table, columns[summed.of]), [Fraction(0)] * column.height
+        for part, place in zip(summed.parts.tolist(), summed.places.tolist(), strict=True):
+            sums[place] += parts[part]
+        assert values == sums
+    if output.rows is not None:
+        values = [values[row] for row in output.rows.tolist()]
+    return values
 
 
 def _typed(value: Fraction, kind: pa.DataType) -> Any:

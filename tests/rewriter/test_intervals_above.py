@@ -78,3 +78,20 @@ def test_they_are_asked_once(world: World) -> None:
     (table,) = plan.noisy
     assert table.deviations == (0,)
     assert table.claims == (Claim(0, Fraction(1), Fraction(2)), Claim(0, Fraction(1), Fraction(3)))
+
+
+SEVERAL, NOT_SEVERAL = statements("intervals_of_several.sql")
+
+
+@pytest.mark.parametrize("sql", SEVERAL)
+def test_intervals_of_several_of_no_width_are_the_values(world: World, sql: str) -> None:
+    without = re.sub(r"dp_interval_(low|high)", "", sql)
+    assert normal(world.exact(sql)) == normal(world.direct(without))
+
+
+@pytest.mark.parametrize("sql", NOT_SEVERAL)
+def test_what_is_no_quotient_has_no_interval(world: World, sql: str) -> None:
+    with pytest.raises(StatementError, match="dp_interval_low takes") as caught:
+        world.plan(sql)
+    assert caught.value.sqlstate == "0A000"
+    assert caught.value.position is not None

@@ -87,7 +87,6 @@ def test_the_parts_add_up_to_the_whole(
     [
         "SELECT sum(a * b) FROM t",
         "SELECT count(*) FROM t WHERE a + b > 10",
-        "SELECT dp_interval_low(sum(a) + sum(b)) FROM t",
     ],
 )
 def test_what_has_no_parts_is_refused(wide: World, sql: str) -> None:

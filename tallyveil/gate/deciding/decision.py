@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -147,9 +148,10 @@ class Decision:
         statistics = self.statistics.find(request, own)
         return Answered(answers, wanted, settled.quote, count, raised, apart, summed, statistics)
 
-    def over_all_looks(self, request: Request, answered: Answered) -> LookIntervals:
+    def over_all_looks(
+        self, request: Request, answered: Answered, confidence: Fraction
+    ) -> LookIntervals:
         """The intervals of the answers over all looks."""
-        confidence = request.target.confidence
         return {
             table: self.knowledge[table].over_all_looks(
                 workload.columns, answered.columns[table], confidence

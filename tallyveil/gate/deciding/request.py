@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
 
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings import Answers, Objective, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
+from tallyveil.mechanisms.units import text_down
 from tallyveil.rewriter import Plan, Workload
 from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Summed
 
 __all__ = ["Request", "request_of"]
+
+_DIGITS: Final = 6  # of a probability, which is rounded down
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,9 @@ class Request:
     Tables in ``additive`` need additive noise: their answers are added up, or their intervals hold
     over all looks. ``nonnegative``: counts are reported as at least 0. ``by_invariants``: a name of
     `mechanisms.BY_INVARIANTS` that determines what is charged; None for what serves the ledger
-    best. ``all_looks``: intervals hold over all looks. ``objective`` and ``strategy`` are those
-    settings: of which rows are bought, and by which strategy (`gate/strategies`).
+    best. ``all_looks``: intervals hold over all looks. ``together``: how many intervals hold
+    together, and at which confidence; the target has that of each. ``objective`` and ``strategy``
+    are those settings: of which rows are bought, and by which strategy (`gate/strategies`).
     """
 
     workloads: Mapping[str, Workload]
@@ -47,6 +53,8 @@ class Request:
     def tables(self) -> list[str]:
         """All tables that it asks about."""
         return list(dict.fromkeys([*self.workloads, *self.histograms]))
+
+    together: tuple[int, Fraction] | None = None
 
 
 def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Request:
@@ -74,9 +82,12 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
     if mechanism in BY_INVARIANTS:
         additive, by_invariants = frozenset(workloads), mechanism
         mechanism = "gaussian" if mechanism in (EXTENDED, *BY_DESIGN) else AUTO
+    target, together = settings.target, None
+    if settings.simultaneous:
+        target, together = _together(plan, target)
     return Request(
         workloads,
-        settings.target,
+        target,
         settings.source,
         mechanism,
         sql,
@@ -89,4 +100,17 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
         objective=settings.objective,
         strategy=settings.strategy,
         histograms=plan.histograms,
+        together=together,
     )
+
+
+def _together(plan: Plan, target: Target) -> tuple[Target, tuple[int, Fraction]]:
+    """The target for each of a plan's intervals that hold together with that of ``target``, and
+    their number: of n, each misses with 1/n of the probability (Bonferroni), however they depend on
+    each other. Some of them may be of the same row."""
+    columns = [one for workload in plan.workloads.values() for one in workload.columns]
+    columns += [one.column for summed in plan.summed.values() for one in summed]
+    number = sum(column.height for column in columns)
+    number += sum(table.height * len(table.quotients) for table in plan.noisy)
+    miss = text_down((1 - target.confidence) / max(number, 1), _DIGITS)
+    return replace(target, confidence=1 - Fraction(miss)), (number, target.confidence)

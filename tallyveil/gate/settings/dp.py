@@ -72,6 +72,8 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "dp.coverage": Setting(
             "once", one_of("once", "always"),
             "once: an interval holds at one look, chosen beforehand; always: at all looks"),
+        "dp.simultaneous": Setting(
+            "off", switch, "all intervals of a result hold together, not only each by itself"),
         "dp.mechanism": Setting(
             "", lambda name, value, now: canonical_choice(value),
             "the noise: auto, auto(properties=…), "

@@ -104,6 +104,11 @@ class Settings:
         return self._now["dp.strategy"]
 
     @property
+    def simultaneous(self) -> bool:
+        """Whether all intervals of a result hold together."""
+        return self._now["dp.simultaneous"] == "on"
+
+    @property
     def source(self) -> Answers:
         return cast(Answers, self._now["dp.source"])
 

@@ -5,6 +5,7 @@ What depends on the law of an error alone is computed once for all rows that hav
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -315,6 +316,16 @@ class Answers(Sequence[Known | None]):
             each_reported = zip(found, self.reported, strict=True)
             found = [own if other is None else other for own, other in each_reported]
         return found
+
+    @property
+    def settled(self) -> list[float]:
+        """The values before they are rounded, without the last digits of estimates; NaN for rows
+        that are not known."""
+        each = zip(self.of.tolist(), self.released, self.row_estimates, strict=True)
+        return [
+            math.nan if place < 0 else float(own) if one is None else own + round(one.value, DIGITS)
+            for place, own, one in each
+        ]
 
     @property
     def variances(self) -> tuple[FloatArray, FloatArray]:

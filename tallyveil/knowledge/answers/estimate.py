@@ -15,6 +15,7 @@ from tallyveil.accountant import Basis
 from tallyveil.arrays import FloatArray
 from tallyveil.cache import Cache, cached_property, key_bytes
 from tallyveil.inference import ErrorLaw, Noises
+from tallyveil.inference.canonical import rounded
 from tallyveil.inference.laws.noises import Signature
 from tallyveil.workload.workload import IntArray
 
@@ -36,7 +37,6 @@ half-way between two integers."""
 
 _Made = TypeVar("_Made")
 _NO_BASIS: Final = Basis()
-_BITS: Final = 2.0**44
 _BETTER: Final = 1 - 1e-9
 _ROUNDED_UP: Final = 1 + 1e-12  # weights are rounded to 44 bits
 _SAME: Final = 1e-12  # weights that differ by less, relative to themselves, are equal
@@ -108,14 +108,14 @@ class NoiseWeights:
     @cached_property
     def signature(self) -> tuple[bytes, Signature]:
         """Equal for weights that differ only by rounding errors and order."""
-        return _rounded(self._ranked).tobytes(), self.kind
+        return rounded(self._ranked).tobytes(), self.kind
 
     @cached_property
     def unit(self) -> tuple[bytes, Signature]:
         """The signature in units of the largest weight. Many estimates differ only in that unit."""
         if self.like is not None:
             return self.like.unit
-        return _rounded(self._ranked / self._size).tobytes(), self.kind
+        return rounded(self._ranked / self._size).tobytes(), self.kind
 
     @cached_property
     def _size(self) -> float:
@@ -147,12 +147,6 @@ class NoiseWeights:
         whole = math.sqrt(float(((self._ranked * deviations) ** 2).sum()))
         infinite = np.full_like(deviations, math.inf)
         return np.divide(whole, deviations, out=infinite, where=deviations > 0)
-
-
-def _rounded(values: FloatArray) -> FloatArray:
-    parts, powers = np.frexp(values)
-    found: FloatArray = np.ldexp(np.rint(parts * _BITS) / _BITS, powers)
-    return found
 
 
 @dataclass(frozen=True, eq=False)

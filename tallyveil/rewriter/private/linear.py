@@ -17,7 +17,7 @@ from sqlglot import exp
 from tallyveil.rewriter.sql.nodes import is_constant, unfiltered
 from tallyveil.rewriter.sql.vocabulary import QUANTILES
 
-__all__ = ["Linear", "Term", "is_statistic", "linear", "null_on_zero"]
+__all__ = ["Linear", "Term", "is_statistic", "linear", "null_on_zero", "number_of"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Linear:
         """Whether the terms add up to 0 for all values of the aggregates."""
         sums: dict[exp.Expr, Fraction] = {}
         for term in self.terms:
-            scale = Fraction(1) if term.scale is None else _number(term.scale) or Fraction(0)
+            scale = Fraction(1) if term.scale is None else number_of(term.scale) or Fraction(0)
             sums[term.aggregate] = sums.get(term.aggregate, Fraction(0)) + (
                 -scale if term.negative else scale
             )
@@ -64,7 +64,7 @@ _COMBINED: Final[Mapping[type[exp.Expr], Callable[[Fraction, Fraction], Fraction
 }
 
 
-def _number(node: exp.Expr) -> Fraction | None:
+def number_of(node: exp.Expr) -> Fraction | None:
     """The exact value of an expression built of numbers only; None for another, which may be
     NULL.
     """
@@ -72,14 +72,14 @@ def _number(node: exp.Expr) -> Fraction | None:
         case exp.Literal():
             return None if node.is_string else Fraction(node.this)
         case exp.Paren():
-            return _number(node.this)
+            return number_of(node.this)
         case exp.Neg():
-            inner = _number(node.this)
+            inner = number_of(node.this)
             return None if inner is None else -inner
         case exp.Cast():
-            return _number(node.this) if node.to.this in exp.DataType.NUMERIC_TYPES else None
+            return number_of(node.this) if node.to.this in exp.DataType.NUMERIC_TYPES else None
         case exp.Add() | exp.Sub() | exp.Mul():
-            left, right = _number(node.this), _number(node.expression)
+            left, right = number_of(node.this), number_of(node.expression)
             if left is not None and right is not None:
                 return _COMBINED[type(node)](left, right)
     return None
@@ -105,7 +105,7 @@ def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> 
     """
     if isinstance(node, exp.Paren):
         return linear(node.this, combines)
-    if _number(node) is not None:
+    if number_of(node) is not None:
         return Linear((), ((False, node),))
     if isinstance(node, exp.Neg):
         inner = linear(node.this, combines)
@@ -117,7 +117,7 @@ def linear(node: exp.Expr, combines: Callable[[exp.Expr], bool] = _is_total) -> 
         return left + (-right if isinstance(node, exp.Sub) else right)
     if isinstance(node, exp.Mul):
         for scale, other in ((node.this, node.expression), (node.expression, node.this)):
-            inner = linear(other, combines) if _number(scale) is not None else None
+            inner = linear(other, combines) if number_of(scale) is not None else None
             if inner is not None:
                 return _scaled(scale, inner)
     return Linear((Term(False, None, node),), ()) if combines(node) else None
@@ -144,6 +144,6 @@ def null_on_zero(tree: exp.Expr, *kinds: type[exp.Expr], constant: bool) -> None
     """
     for division in list(tree.find_all(*kinds)):
         divisor = division.expression
-        if not is_constant(divisor) or (constant and not _number(divisor)):
+        if not is_constant(divisor) or (constant and not number_of(divisor)):
             zero = exp.Literal.number(0)
             division.set("expression", exp.Nullif(this=divisor.copy(), expression=zero))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -11,8 +11,8 @@ from tallyveil.rewriter.domain.component_parts import ComponentParts
 from tallyveil.rewriter.domain.components import LinearQuery
 from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, evaluate
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
+from tallyveil.rewriter.intervals.claims import evaluator
 from tallyveil.rewriter.private.block import NOISY, Block
-from tallyveil.rewriter.private.claims import evaluator
 from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
@@ -65,13 +65,19 @@ def plan_block(
     collected: Collected,
     parts: ComponentParts,
     share: bool,
+    before: Mapping[str, NoisyTable],
 ) -> PlannedBlock:
     """Evaluate the block on the domain and make its SELECT read noisy tables named ``name``….
 
-    ``share`` allows grouping sets to be summed up from the release of another.
+    ``share`` allows grouping sets to be summed up from the release of another. ``before`` are the
+    noisy tables of inner blocks.
     """
-    outputs = Outputs(block, centring(block, cursor), evaluator(cursor))
-    clauses = _over_noisy_rows(block.select, outputs)
+    outputs = Outputs(block, centring(block, cursor), evaluator(cursor), before)
+    items = [
+        exp.Alias(this=outputs.rewrite(item.this), alias=item.args["alias"].copy())
+        for item in block.select.expressions
+    ]
+    clauses = {"expressions": items, **_over_noisy_rows(block.select, outputs)}
     coefficients = dict(enumerate(outputs.coefficients))
     source = checked_source(block, outputs.coefficients, cursor)
     evaluated = []
@@ -80,6 +86,7 @@ def plan_block(
         asked = LinearQuery(block.domain, source, block.where, keys, coefficients)
         evaluated.append(evaluate(asked, cursor, parts))
         collected.count(evaluated[-1].height * outputs.width)
+    outputs.quotients.note(item.this for item in items)
     tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)
     tables = tuple(
         Statistics(
@@ -131,16 +138,10 @@ def _wide(table: NoisyTable) -> list[int]:
     return [number for number, output in enumerate(table.outputs) if output.type == WIDE]
 
 
-def _over_noisy_rows(
-    select: exp.Select, outputs: Outputs
-) -> dict[str, list[exp.Expr] | exp.Expr | None]:
-    """The SELECT's clauses over noisy rows. A group is a row, so HAVING becomes WHERE."""
+def _over_noisy_rows(select: exp.Select, outputs: Outputs) -> dict[str, exp.Expr | None]:
+    """The SELECT's other clauses over noisy rows. A group is a row, so HAVING becomes WHERE."""
     having, qualify, order = map(select.args.get, ("having", "qualify", "order"))
     return {
-        "expressions": [
-            exp.Alias(this=outputs.rewrite(item.this), alias=item.args["alias"].copy())
-            for item in select.expressions
-        ],
         "where": exp.Where(this=outputs.rewrite(having.this)) if having is not None else None,
         "group": None,
         "having": None,

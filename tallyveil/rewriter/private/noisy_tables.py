@@ -94,7 +94,8 @@ def noisy_tables(
     share: bool,
 ) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
     """A noisy table for each grouping set, released or summed up, and remarks on which it is."""
-    groups, about = block.groups, (tuple(wanted.deviations), tuple(wanted.claims))
+    groups = block.groups
+    about = tuple(wanted.deviations), tuple(wanted.claims), wanted.quotients.columns
     if not groups.several:
         outputs = _outputs(block, evaluated[0], collected)
         table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)

@@ -3,12 +3,12 @@
 `Outputs.rewrite` turns an expression over records into one over the noisy rows. Group keys become
 ``__noisy.__k0 …`` and aggregates ``__noisy.__c0 …``. The ends of an aggregate's interval are in
 ``__l0 …`` and ``__u0 …``, its standard deviation in ``__s0 …``, and probabilities of claims in
-``__p0 …``. The rest is unchanged.
+``__p0 …``; of several aggregates they are as `quotients` has them. The rest is unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sqlglot import exp
@@ -16,12 +16,13 @@ from sqlglot import exp
 from tallyveil import deadline
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
+from tallyveil.rewriter.intervals.claims import Evaluator, claim_ends
+from tallyveil.rewriter.intervals.quotients import Quotients
 from tallyveil.rewriter.private.block import NOISY, Block
-from tallyveil.rewriter.private.claims import Evaluator, claim_ends
 from tallyveil.rewriter.private.linear import Linear, Term, is_statistic, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, Sums, with_filter_of
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
-from tallyveil.rewriter.query_plan import STATISTIC, Claim
+from tallyveil.rewriter.query_plan import STATISTIC, Claim, NoisyTable
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
 from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
@@ -40,11 +41,18 @@ class Outputs:
     ``coefficients[i]`` is SQL over the domain relation, grouped by cell: the coefficient of
     output i in that cell. ``statistics`` and ``extremes`` are the numbers of distinct counts and
     quantiles, from `STATISTIC` on, and of MIN and MAX. ``cancelled`` are the numbers of outputs
-    whose terms add up to 0, ``deviations`` those whose standard deviation is needed, and ``claims``
-    the claims by number.
+    whose terms add up to 0, ``deviations`` those whose standard deviation is needed, ``claims`` the
+    claims by number, and ``quotients`` what is needed of several outputs, perhaps of the noisy
+    ``tables`` planned before.
     """
 
-    def __init__(self, block: Block, centre: Centring, evaluate: Evaluator) -> None:
+    def __init__(
+        self,
+        block: Block,
+        centre: Centring,
+        evaluate: Evaluator,
+        tables: Mapping[str, NoisyTable],
+    ) -> None:
         self._block, self._centre = block, centre
         self._evaluate = evaluate
         self._keys = {key: number for number, key in enumerate(block.groups.keys)}
@@ -55,6 +63,7 @@ class Outputs:
         self.cancelled: set[int] = set()
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
+        self.quotients = Quotients(_noisy, tables)
         self._numbers: dict[exp.Expr, int] = {}
         self.statistics: dict[exp.Expr, int] = {}
         self.extremes: dict[exp.Expr, int] = {}
@@ -155,6 +164,10 @@ class Outputs:
             return True
         return self._splits and has_too_many_cells(self._domain, _coefficient(form))
 
+    def _each_by_itself(self, form: Linear, name: str) -> bool:
+        """Whether a function of this name is one of several outputs. A claim is about one."""
+        return name != "dp_probability" and len(form.terms) > 1 and self._one_by_one(form)
+
     def _replace(self, copies: Iterable[exp.Expr], originals: Iterable[exp.Expr]) -> None:
         for copy, original in list(zip(copies, originals, strict=True)):
             copy.replace(self.rewrite(original))
@@ -222,13 +235,9 @@ class Outputs:
             number = self._statistic(argument)
             return _noisy(f"__{_ABOUT[name]}{number}")
         form = linear(argument)
-        if form is None or not form.terms or (len(form.terms) == 1 and form.terms[0].scale):
-            bounds = ", 0, 100" if name == "dp_probability" else ""
-            raise FeatureNotSupported(
-                f"{name} takes a COUNT, a SUM or a sum or difference of them",
-                hint=f"Ask about each part separately: {name}(count(*){bounds}).",
-                position=position(node),
-            )
+        own = form is not None and len(form.terms) == 1 and form.terms[0].scale is None
+        if form is None or not (own or len(form.terms) > 1) or self._each_by_itself(form, name):
+            return self.quotients.about(node, self.rewrite(argument))
         if name == "dp_stddev":
             number = self._number(form)
             self.deviations[number] = None

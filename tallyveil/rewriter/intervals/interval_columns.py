@@ -4,11 +4,13 @@
 
 becomes
 
-    SELECT n, t."dp_stddev(n)#0"
-    FROM (SELECT count(*) AS n, dp_stddev(count(*)) AS "dp_stddev(n)#0" FROM person) AS t
+    SELECT n, t."dp_stddev#0"
+    FROM (SELECT count(*) AS n, dp_stddev(count(*)) AS "dp_stddev#0" FROM person) AS t
 
 The SELECT that counts computes the function as one more column, every query in between selects that
-column too, and the column replaces the function where it was written. ``*`` leaves it out.
+column too, and the column replaces the function where it was written. ``*`` leaves it out. The same
+holds of expressions over columns of one query, such as a / n. An expression of subqueries that
+count is left for the last pass.
 
 A query that never has rows has no answers either: there the function becomes an expression over its
 first argument that has the same type.
@@ -16,12 +18,14 @@ first argument that has the same type.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
+from typing import Final
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported
-from tallyveil.rewriter.private.claims import bounds_of
+from tallyveil.rewriter.intervals.claims import bounds_of
+from tallyveil.rewriter.intervals.quotients import refused
 from tallyveil.rewriter.resolve.bound import Bound, Place, items_for
 from tallyveil.rewriter.resolve.probes import WITHOUT_ROWS
 from tallyveil.rewriter.resolve.record_queries import (
@@ -31,10 +35,13 @@ from tallyveil.rewriter.resolve.record_queries import (
     level_nodes,
     reads_records,
 )
-from tallyveil.rewriter.sql.nodes import ambiguous, as_type, function_name, is_star, position
+from tallyveil.rewriter.sql.nodes import ambiguous, as_type, function_name, is_star
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
 __all__ = ["add_interval_columns"]
+
+_NUMBER: Final = "column "  # and its number: a column of the query that a function is added to
+_PLACE: Final = "place "  # stands for a column that a star includes
 
 
 def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
@@ -55,26 +62,39 @@ def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
 
 
 class _IntervalColumns:
-    """The columns that are added to the queries of one statement. Each function of a query's column
-    is added to it once."""
+    """The columns that are added to the queries of one statement. Each function of a query's
+    columns is added to it once."""
 
     def __init__(self, bound: Bound) -> None:
         self._bound = bound
-        self._names: dict[tuple[int, int, str, tuple[exp.Expr, ...]], str] = {}
+        self._names: dict[tuple[int, exp.Expr], str] = {}
+        self._starred: dict[str, Place] = {}
         self._names_in: dict[int, list[str]] = {}
         self._numbers = count()
 
     def replacement(self, function: exp.Anonymous, select: exp.Select | None) -> exp.Expr:
-        """The column that replaces a function written in a SELECT over noisy rows."""
-        answer = function.expressions[0].unnest() if function.expressions else None
-        if not _complete(function) or select is None or not isinstance(answer, exp.Column):
-            raise _refused(function)
+        """What replaces a function written in a SELECT over noisy rows: the column that is added
+        to the query which has all of its columns."""
+        if not _complete(function) or select is None:
+            raise refused(function)
         bounds_of(function)
-        place = self._place_of(answer, select)
-        if place is None:
-            renamed = _column_named(answer, select)
-            place = None if renamed is None else self._place_of(renamed, select)
-        return self._selected_from(place, function)
+        written = function.expressions[0].unnest()
+        named = _item_named(written, select)
+        if named is not None and self._place_of(written, select) is None:
+            function.expressions[0].replace(exp.paren(named.copy()))
+        copy = function.copy()
+        places = list[Place]()
+        for column in [*_columns(copy)]:
+            place = self._starred.get(column.name) or self._place_of(column, select)
+            if place is None or (places and place[0] is not places[0][0]):
+                raise refused(function)
+            places.append(place)
+            column.replace(exp.Var(this=f"{_NUMBER}{place[1]}"))
+        if not places and copy.find(exp.Subquery) is not None:
+            return function.copy()
+        if not places or any(isinstance(n, exp.AggFunc | exp.Window) for n in level_nodes(copy)):
+            raise refused(function)
+        return self._selected_from(places[0][0], copy)
 
     def exclude_from_stars(self, tree: exp.Expr) -> None:
         """Leave the added columns out of every ``*`` that would include them."""
@@ -94,55 +114,61 @@ class _IntervalColumns:
             raise ambiguous(column)
         return found[0] if found else None
 
-    def _selected_from(self, place: Place | None, function: exp.Anonymous) -> exp.Column:
-        """The function of the column at ``place``: it is added to the query there, if it was not
-        yet, and selected from it."""
-        query = None if place is None else _query_of(place[0])
-        if place is None or query is None:
-            raise _refused(function)
-        source, number = place
-        key = (id(query), number, function_name(function), tuple(function.expressions[1:]))
+    def _selected_from(self, source: exp.Expr, template: exp.Anonymous) -> exp.Column:
+        """The ``template``, a function of the source's columns by numbers: it is added to the query
+        there, if it was not yet, and selected from it."""
+        query = _query_of(source)
+        if query is None:
+            raise refused(template)
+        key = id(query), template
         if key not in self._names:
-            written = function.expressions[0].unnest().name
-            name = f"{function_name(function)}({written})#{next(self._numbers)}"
-            self._add(query, number, function, name)
+            name = f"{function_name(template)}#{next(self._numbers)}"
+            self._add(query, template, name)
             self._names[key] = name
             self._names_in.setdefault(id(query), []).append(name)
         # No other column has such a name, so the subquery needs no alias.
         table = exp.to_identifier(source.alias_or_name or None, quoted=True)
         return exp.column(exp.to_identifier(self._names[key], quoted=True), table)
 
-    def _add(self, query: exp.Expr, number: int, function: exp.Anonymous, name: str) -> None:
-        """Add the function of a query's column as the column ``name``, to all sides of a UNION."""
+    def _add(self, query: exp.Expr, template: exp.Anonymous, name: str) -> None:
+        """Add a function of a query's columns as the column ``name``, to all sides of a UNION."""
         if isinstance(query, exp.Subquery):
-            self._add(query.this, number, function, name)
+            self._add(query.this, template, name)
         elif isinstance(query, exp.Union) and not query.args["distinct"]:
             for side in (query.this, query.expression):
-                self._add(side, number, function, name)
+                self._add(side, template, name)
         elif isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            value = self._value_in(query, number, function)
+            value = self._value_in(query, template)
             query.append("expressions", exp.alias_(value, name, quoted=True))
         else:
-            raise _refused(function)
+            raise refused(template)
 
-    def _value_in(self, select: exp.Select, number: int, function: exp.Anonymous) -> exp.Expr:
-        """The function of a SELECT's column, as an expression of that SELECT: computed where it
+    def _value_in(self, select: exp.Select, template: exp.Anonymous) -> exp.Expr:
+        """A function of a SELECT's columns as an expression of that SELECT: computed where it
         aggregates records, selected from a query in FROM otherwise."""
-        column = self._bound.value(select, number)
-        item = column.unnest() if isinstance(column, exp.Expr) else None
-        if reads_records(select):
-            if item is None or not any(map(is_aggregate, level_nodes(item))):
-                raise _refused(function)
-            bounds = [bound.copy() for bound in function.expressions[1:]]
-            computed = exp.Anonymous(this=function.this, expressions=[item.copy(), *bounds])
-            computed.meta.update(function.meta)
+        counts, computed = reads_records(select), template.copy()
+        for column in [one for one in computed.find_all(exp.Var) if one.name.startswith(_NUMBER)]:
+            value = self._bound.value(select, int(column.name.removeprefix(_NUMBER)))
+            if isinstance(value, tuple):
+                item: exp.Expr = exp.column(f"{_PLACE}{len(self._starred)}")
+                self._starred[item.name] = value
+            else:
+                item = exp.paren(value.copy()) if value is not None else exp.null()
+            if counts and not any(map(is_aggregate, level_nodes(item))):
+                raise refused(template)
+            column.replace(item)
+        if counts:
             return computed
         if aggregates(select):
-            raise _refused(function)
-        place = column if isinstance(column, tuple) else None
-        if isinstance(item, exp.Column):
-            place = self._place_of(item, select)
-        return self._selected_from(place, function)
+            raise refused(template)
+        return self.replacement(computed, select)
+
+
+def _columns(function: exp.Anonymous) -> Iterator[exp.Column]:
+    """The columns in a function's first argument, but for those of subqueries."""
+    for node in function.expressions[0].dfs(prune=lambda node: isinstance(node, exp.Query)):
+        if isinstance(node, exp.Column):
+            yield node
 
 
 def _complete(function: exp.Anonymous) -> bool:
@@ -152,11 +178,11 @@ def _complete(function: exp.Anonymous) -> bool:
 def _of_no_row(function: exp.Anonymous) -> exp.Expr:
     """An expression of the function's type, for a query without rows."""
     if not _complete(function):
-        raise _refused(function)
+        raise refused(function)
     bounds_of(function)
     answer = exp.paren(function.expressions[0].copy())
     if any(function_name(one) in ABOUT_ANSWERS for one in answer.find_all(exp.Anonymous)):
-        raise _refused(function)
+        raise refused(function)
     if function_name(function) in ("dp_interval_low", "dp_interval_high"):
         return answer
     nothing = as_type(exp.null(), "DOUBLE")
@@ -169,18 +195,9 @@ def _query_of(source: exp.Expr) -> exp.Expr | None:
     return None if holder is None else holder.this
 
 
-def _column_named(name: exp.Column, select: exp.Select) -> exp.Column | None:
-    """The column of FROM that the SELECT gives this name as an alias; None for other values."""
+def _item_named(name: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """The value to which the SELECT gives this name as an alias; None for another expression."""
+    if not isinstance(name, exp.Column) or name.table:
+        return None
     items = [item for item in select.expressions if item.alias_or_name == name.name]
-    value = items[0].unalias().unnest() if len(items) == 1 and not name.table else None
-    return value if isinstance(value, exp.Column) else None
-
-
-def _refused(function: exp.Expr) -> FeatureNotSupported:
-    name = function_name(function)
-    also, sample = ("", "n") if ABOUT_ANSWERS[name] == 1 else (", and two numbers", "n, 0, 100")
-    return FeatureNotSupported(
-        f"{name} takes an aggregate, or a column that is one{also}",
-        hint=f"SELECT n, {name}({sample}) FROM (SELECT count(*) AS n FROM …) AS t",
-        position=position(function),
-    )
+    return items[0].unalias().unnest() if len(items) == 1 else None
