@@ -66,7 +66,7 @@ QUESTIONS = (
     ),
     Question(
         "A question that is refused",
-        "SELECT max(income) FROM person",
+        "SELECT max(age) FROM person",
         "A single person can determine a maximum. Nothing was charged.",
     ),
     Question(

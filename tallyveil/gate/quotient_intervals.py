@@ -122,7 +122,8 @@ class QuotientIntervals:
     def _joint_laws(self, terms: _Terms) -> Iterator[tuple[IntArray, Fieller]]:
         """The laws of the errors of numerator and denominator, by the rows that have them."""
         answers = terms.answers
-        estimates = [one.estimates * (terms.height // len(one.estimates)) for one in answers]
+        known = [one.estimates for one in answers]
+        estimates = [own * (terms.height // len(own)) if own else [] for own in known]
         names = [one.output.table for one in answers]
         tables = [sorted({*names}).index(name) for name in names]
         weights = np.array([[float(w * one.unit) for w in ws] for one, ws in terms.pairs])

@@ -105,3 +105,8 @@ SELECT dp_stddev(avg(age)) FROM person;
 SELECT dp_interval_low(a.n - b.n) FROM (SELECT count(*) AS n FROM person) a, (SELECT count(*) AS n FROM person WHERE age < 9) b;
  ERROR 0A000: dp_interval_low takes a COUNT, a SUM, an AVG or a sum, difference or quotient of them in one query
  HINT: SELECT n, dp_interval_low(n) FROM (SELECT count(*) AS n FROM …) AS t
+
+--- No groups have no intervals, and cost nothing.
+
+SELECT sex, 100.0 * count(*) / nullif(count(*), 0) AS q, avg(age), dp_interval_low(avg(age)) FROM person WHERE age > 1000 GROUP BY sex;
+ SPENT 0

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import aggregates, definition_of, reads_records
-from tallyveil.rewriter.sql.nodes import conjunction, conjuncts, is_star, whole_number
+from tallyveil.rewriter.sql.nodes import conjunction, conjuncts, is_star, position, whole_number
 
 __all__ = ["group_keys", "pick_by_keys"]
 
@@ -120,7 +120,12 @@ def _below(part: exp.Expr, select: exp.Select, inner: exp.Select, bound: Bound) 
         return None
     whole = exp.Paren(this=part.copy())
     for column in list(whole.find_all(exp.Column)):
-        column.replace(items[column.sql()].copy())
+        item, start = items[column.sql()].copy(), position(column)
+        for node in item.walk():
+            # Messages about it are about the condition as it is written.
+            if node.meta_get("start") is not None and start is not None:
+                node.meta["start"] = start - 1
+        column.replace(item)
     return whole
 
 
