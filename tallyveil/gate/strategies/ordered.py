@@ -24,6 +24,7 @@ from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ordered"]
 
+_ROWS: Final = 4  # of which parts are as good where there are fewer
 _CELLS: Final = {"epsilon": 256, "rho": 512}  # told apart
 _ENTRIES: Final = 4_000_000
 _SPREAD: Final = 1_000_000  # entries of what is bought, over the cells of the attributes
@@ -40,7 +41,7 @@ def ordered(asked: Asked) -> OtherRows | None:
     axes = [axis for axis in asked.axes if axis in found.labels]  # in the table's order
     classes = Classes(*({a: of[a] for a in axes} for of in (found.labels, found.firsts)))
     number = sum(column.height for column in rest)
-    if not 2 <= number <= _ENTRIES // max(1, classes.size):
+    if not _ROWS <= number <= _ENTRIES // max(1, classes.size):
         return None
     every = np.concatenate([_dense(classes.column(column), classes) for column in rest])
     # Equal cells have equal sums of marks. Others nearly never do, and are then not decoded.
@@ -55,8 +56,9 @@ def ordered(asked: Asked) -> OtherRows | None:
     if not 2 <= size <= min(_CELLS[asked.measure], 2 * number) or np.abs(rows).max() > _LARGEST:
         return None
     kept = rows[:, touched]
-    if ((kept != 0).sum(axis=0) <= 1).all():
-        return None  # disjoint: nothing is better than the rows themselves
+    common = np.maximum(1, np.gcd.reduce(kept, axis=1, keepdims=True))
+    if ((np.unique(kept // common, axis=0) != 0).sum(axis=0) <= 1).all():
+        return None  # disjoint but for multiples: nothing is better than the rows themselves
     weighed = kept.astype(np.float64)
     worst = asked.objective == "worst"
     bought = (p_identity if asked.measure == "epsilon" else root)(weighed, worst=worst)
