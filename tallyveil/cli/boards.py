@@ -80,6 +80,11 @@ def _requests(session: GateSession, path: Path) -> list[Request]:
                 f"{statement.tag} is no statement of a dashboard",
                 hint="The file holds queries, and SET for their settings.",
             )
+    if any(one.source == "fresh" for one in found):
+        raise InvalidParameterValue(
+            "with dp.source = fresh nothing that is bought answers anything later",
+            hint="Leave SET dp.source out of the file.",
+        )
     if not any(one.workloads for one in found):
         raise InvalidParameterValue(
             f"{path} asks nothing about a protected table", hint="Name a file of SQL statements."
@@ -110,10 +115,11 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     short = [
         {name: float(f"{value:.5g}") for name, value in one.items()} for one in found["errors"]
     ]
+    apart = "" if found["together"] < found["one_by_one"] else ": warm asks them one by one"
     return [
         f"{found['table']}: {found['statements']} statements, {found['rows']} different rows",
         f"One by one they cost {found['measure']} {found['one_by_one']:.6g} now; together"
-        f" {found['together']:.6g} makes no row less precise.",
+        f" {found['together']:.6g} makes no row less precise{apart}.",
         *table(_COLUMNS, short),
         "total: the root of the sum of all rows' mean squared errors; worst: the largest standard"
         " deviation; as asked: the same rows by noise on each, at the same cost.",

@@ -7,7 +7,7 @@ serve all of them. What is bought depends on the statements, the settings and th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, NamedTuple
@@ -115,9 +115,8 @@ def boards(requests: Sequence[Request], limits: Mapping[str, Limits]) -> list[Bo
         own = [one for one in requests if table in one.workloads]
         needed: dict[object, tuple[Column, float]] = {}
         for request in own:
-            workload = request.workloads[table]
-            each = _variances(wanted(request, workload, limits[table]))
-            for column, variance in zip(workload.columns, each, strict=True):
+            noise = wanted(request, request.workloads[table], limits[table])
+            for column, variance in _asked(request, table, noise):
                 key = (column.row_names, column.multiplier)
                 before = needed.get(key, (column, math.inf))[1]
                 needed[key] = column, min(before, variance)
@@ -147,10 +146,20 @@ def _check_alike(first: Request, other: Request) -> None:
             )
 
 
-def _variances(noise: Noise) -> list[float]:
-    """Of the rows of each column, in lattice units."""
+def _asked(request: Request, table: str, noise: Noise) -> Iterator[tuple[Column, float]]:
+    """Each column of a request, with the variance of its rows. Columns that are summed up are added
+    where they are no sums of what is bought; else they follow."""
+    columns = request.workloads[table].columns
+    yield from zip(columns, _variances(noise), strict=True)
     if noise.instead is not None:
-        return [one**2 for one in noise.deviations]
+        summed = (one.column for one in request.summed.get(table, ()))
+        yield from zip(summed, (d**2 for d in noise.deviations[len(columns) :]), strict=True)
+
+
+def _variances(noise: Noise) -> list[float]:
+    """Of the rows of each column that is asked, in lattice units."""
+    if noise.instead is not None:
+        return [one**2 for one in noise.deviations[: len(noise.scales)]]
     followers = {} if noise.distinct is None else noise.distinct.followers
     error = noise.mechanism.worst_error
     return [

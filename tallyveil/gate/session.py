@@ -155,10 +155,18 @@ class GateSession:
         return lines, [one for quote in quotes for one in (*quote.shares, *quote.tables)]
 
     def request(self, statement: Statement) -> Request:
-        """What a query asks of the decision, with the settings as they are. For the shell."""
+        """What a query asks of the decision, with the settings as they are. For the shell.
+
+        Raises FeatureNotSupported if it has to be asked in several steps."""
         query = _query(statement)
         with self.limited(), _placed(query):
-            return self._planner.request(self._stages(query, ((), ()))[0].plan, query)
+            first, *others = self._stages(query, ((), ()))
+            if others:
+                raise FeatureNotSupported(
+                    "a statement whose conditions compare with answers is not bought with others",
+                    hint="Leave it out of the file, and ask it by itself.",
+                )
+            return self._planner.request(first.plan, query)
 
     def forecast(self, request: Request) -> Forecast:
         """What a request would cost now. Free."""

@@ -76,6 +76,19 @@ def test_statements_that_gain_nothing_together_are_bought_as_asked(
     assert (found["paid"], found["one_by_one"], found["free"]) == (0.1, 0.1, 1)
 
 
+def test_grouping_sets_are_bought_by_strategies_and_free_then(policy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cube.sql"
+    path.write_text(
+        "SELECT sex, state, count(*) FROM person GROUP BY CUBE (sex, state);"
+        "SELECT sex, age, count(*) FROM person GROUP BY ROLLUP (sex, age)"
+    )
+    [planned] = documents("plan", policy, "--for", path)
+    [found] = documents("warm", policy, "--for", path)
+    assert found["paid"] <= planned["one_by_one"]
+    assert found["free"] == 2
+    assert spent(policy) == pytest.approx(found["paid"])
+
+
 def test_a_cost_may_be_given(policy: Path, board: Path) -> None:
     [found] = documents("warm", policy, "--for", board, "--epsilon", "0.03")
     assert found["paid"] == pytest.approx(0.03)
@@ -94,6 +107,12 @@ def test_a_cost_may_be_given(policy: Path, board: Path) -> None:
         (NESTED[0], ("--rho", "0.1"), 'the budget of table "person" is of epsilon'),
         (NESTED[0], ("--epsilon", "none"), "--epsilon none is no cost"),
         (NESTED[0], ("--epsilon", "99"), "99"),
+        (f"SET dp.source = fresh; {NESTED[0]}", (), "answers anything later"),
+        (
+            "SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person)",
+            (),
+            "compare with answers is not bought with others",
+        ),
         (
             f"{NESTED[0]}; SET dp.mechanism = laplace; {NESTED[1]}",
             (),

@@ -210,3 +210,14 @@ SELECT percentile_disc($1) WITHIN GROUP (ORDER BY age) AS upper, count(DISTINCT 
  SPENT 2
 SELECT percentile_disc(0.75) WITHIN GROUP (ORDER BY n) FROM (SELECT sex, count(DISTINCT age) AS n FROM person GROUP BY sex) AS t;
  90
+
+--- Quotients with them are answered, and have no interval; multiples and differences neither.
+
+SELECT count(DISTINCT sex) * 1.0 / count(*) > 0, count(*) * 1.0 / nullif(count(DISTINCT sex), 0) > 0, median(age) / count(*) > 0 FROM person;
+ true | true | true
+SELECT dp_interval_low(count(DISTINCT sex) * 2) FROM person;
+ ERROR 0A000: …
+SELECT dp_interval_low(count(DISTINCT sex) - count(*)) FROM person;
+ ERROR 0A000: …
+SELECT sex, round(100.0 * count(DISTINCT age) / count(*), 1) > 0 FROM person WHERE sex = 'F' GROUP BY sex;
+ F | true

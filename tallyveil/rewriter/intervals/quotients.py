@@ -20,7 +20,7 @@ from sqlglot import exp
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.linear import number_of
-from tallyveil.rewriter.query_plan import NoisyTable, Quotient, Share
+from tallyveil.rewriter.query_plan import STATISTIC, NoisyTable, Quotient, Share
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 
 __all__ = ["Quotients", "refused"]
@@ -254,7 +254,10 @@ def _added(left: _Linear, right: _Linear) -> _Linear:
 
 
 def _is_output(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Column) and node.table == NOISY and node.name.startswith("__c")
+    """Whether it is a count or a sum: the errors of other statistics are in no joint law."""
+    if not isinstance(node, exp.Column) or node.table != NOISY or not node.name.startswith("__c"):
+        return False
+    return int(node.name.removeprefix("__c")) < STATISTIC
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
