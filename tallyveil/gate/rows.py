@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from tallyveil import deadline
@@ -18,12 +19,16 @@ from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection, StatisticOutput
 
-__all__ = ["empty_tables", "forward", "noisy_tables", "projected", "zero_tables"]
+__all__ = ["empty_tables", "example_tables", "forward", "noisy_tables", "projected"]
 
 _PORTION: Final = 2_048  # rows that are forwarded between two checks of the deadline
 
 # For each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
+
+# Of the example: how many records there are, and by how many steps each moves a sum.
+_RECORDS: Final = 1_000_003
+_MOVED: Final = 0.123457
 
 
 def noisy_tables(
@@ -194,16 +199,50 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
     return tables
 
 
-def zero_tables(plan: Plan) -> dict[str, pa.Table]:
-    """The noisy tables if every answer were 0."""
+def example_tables(plan: Plan) -> dict[str, pa.Table]:
+    """The noisy tables if there were _RECORDS records, spread evenly over the domain: exact, but
+    sums are moved by so little that averages are no steps, as those of records practically never
+    are."""
     tables = {}
     for table in plan.noisy:
-        empty = empty_tables(plan)[table.name]
-        arrays = [
-            table.keys.column(name)
-            if name in table.keys.column_names
-            else pa.array([0] * table.height).cast(empty.schema.field(name).type)
-            for name in empty.column_names
-        ]
-        tables[table.name] = pa.table(arrays, empty.schema)
+        schema = empty_tables(plan)[table.name].schema
+        arrays = {name: table.keys.column(name) for name in table.keys.column_names}
+        values = {n: _example(output, plan) for n, output in enumerate(table.outputs)}
+        values |= {one.number: _example_statistic(one, plan) for one in table.statistics}
+        arrays |= {f"__{kind}{number}": own for number, own in values.items() for kind in _KINDS}
+        for name in schema.names:
+            if name not in arrays:
+                value = 1 if name.startswith("__p") else 0
+                arrays[name] = pa.array([value] * table.height, schema.field(name).type)
+        tables[table.name] = pa.table([arrays[name] for name in schema.names], schema)
     return tables
+
+
+def _example(output: Output, plan: Plan) -> pa.Array:
+    column = plan.column(output)
+    steps, counted = np.full((2, column.height), float(_RECORDS))
+    for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+        sums = np.bincount(factor.rows, factor.coefficients, factor.height)
+        cells = np.bincount(factor.rows, factor.coefficients != 0, factor.height)
+        steps *= sums[rows] / math.prod(factor.shape)
+        counted *= cells[rows] / math.prod(factor.shape)
+    if column.largest > 1 or not column.counts_up:
+        steps += _MOVED * counted
+    known = steps if output.rows is None else steps[output.rows]
+    return answer_array([round(one) for one in known.tolist()], column.multiplier, output.type)
+
+
+def _example_statistic(output: StatisticOutput, plan: Plan) -> pa.Array:
+    """All values of a group, or the middle one."""
+    groups = output.groups.tolist()
+    if output.histogram < 0:
+        count = 0 if output.values is None else None
+        return pa.array([count] * len(groups), output.type)
+    found = plan.histograms[output.table][output.histogram]
+    sizes = np.bincount(found.groups, minlength=found.height).tolist()
+    if output.values is None:
+        return pa.array([sizes[group] if group >= 0 else 0 for group in groups], output.type)
+    places = [
+        int(found.starts[group]) + sizes[group] // 2 if group >= 0 else None for group in groups
+    ]
+    return output.values.take(pa.array(places, pa.int64()))

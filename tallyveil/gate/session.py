@@ -298,7 +298,7 @@ class GateSession:
         return query, plan, (*notices, *warnings(plan, query.offset))
 
     def _stages(self, query: Query, given: Given) -> list[Stage]:
-        """What is bought one after the other, as if each count were 0: free of charge."""
+        """What is bought one after the other, with examples of the answers: free of charge."""
         try:
             return [Stage(query, self._planner.best(query, *given), None)]
         except AnswerNeeded:

@@ -2,8 +2,8 @@
 
 Each is a statement by itself, charged by itself, and what it answers is public: the statement that
 compares with it is planned with its answer as constants. That purchase depends on noise, but on
-nothing confidential. Before the first is charged, all are planned as if every count were 0, which
-refuses what cannot be planned or paid.
+nothing confidential. Before the first is charged, all are planned with examples of the answers:
+what cannot be planned or paid is refused.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from tallyveil import deadline
 from tallyveil.accountant import Quote
 from tallyveil.accountant.budgets.quote import exceeded
 from tallyveil.errors import (
     AnswerNeeded,
+    BinCut,
     CardinalityViolation,
     FeatureNotSupported,
     SQLSyntaxError,
@@ -30,7 +32,7 @@ from tallyveil.errors import (
 from tallyveil.gate.answering import Answering
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.notices import warnings
-from tallyveil.gate.rows import zero_tables
+from tallyveil.gate.rows import example_tables
 from tallyveil.rewriter import (
     Dialect,
     InnerAnswer,
@@ -50,6 +52,11 @@ __all__ = ["Given", "Stage", "Staging", "announced"]
 
 Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
 """A statement's parameters, and the types they were declared with."""
+
+_ROUND: Final = (
+    "The subquery's answer is hardly ever one of them: round it there, as in (SELECT round(avg(a),"
+    " 2) FROM …)."
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ class Staging:
     answering: Answering
 
     def rehearsed(self, query: Query, given: Given) -> list[Stage]:
-        """The stages if each count were 0: free of charge."""
-        return self._run(query, given, lambda stage: self._zeros(stage.plan))
+        """The stages with examples of the answers: free of charge."""
+        return self._run(query, given, self._example)
 
     def answered(
         self, query: Query, given: Given, after: ExitStack
@@ -82,27 +89,51 @@ class Staging:
         Errors that pass ``after`` from then on report what was charged."""
         notices: list[Notice] = []
 
-        def released(stage: Stage) -> dict[str, pa.Table]:
+        def released(stage: Stage) -> list[Any]:
+            self._refuse_unknown(stage)
             found = self.answering.release(stage.plan, stage.query, lambda _: len, after)
             for one in (*warnings(stage.plan, stage.query.offset), *found.notices):
                 notices.append(replace(one, message=f"subquery: {one.message}"))
-            return found.tables
+            return list(self._values(stage, found.tables).to_pylist())
 
         self._refuse_costs(self.rehearsed(query, given))
         return self._run(query, given, released)[-1], tuple(notices)
 
-    def _zeros(self, plan: Plan) -> dict[str, pa.Table]:
-        return zero_tables(plan) | self.answering.planner.relations(plan)
+    def _examples(self, plan: Plan) -> dict[str, pa.Table]:
+        return example_tables(plan) | self.answering.planner.relations(plan)
+
+    def _example(self, stage: Stage) -> list[Any]:
+        """Values that a stage may answer, with which a condition can hold: those of the example.
+        If these are none, or NULL, keys of the domain, or 0."""
+        found = self._values(stage, self._examples(stage.plan))
+        if found.null_count < len(found):
+            return list(found.to_pylist())
+        keys = (key for table in stage.plan.noisy for key in table.keys.columns)
+        for key in (one.drop_null() for one in keys if one.type == found.type):
+            if len(key):
+                return list(key.unique()[:1].to_pylist())
+        return [0] if _is_number(found.type) else [None]
+
+    def _refuse_unknown(self, stage: Stage) -> None:
+        """What history does not determine is NULL, with which nothing can be compared."""
+        planner = self.answering.planner
+        request = planner.request(stage.plan, stage.query)
+        if request.source == "history" and not planner.gate.decision.knows(request):
+            raise FeatureNotSupported(
+                "history does not determine the subquery, with which the statement compares",
+                hint="SET dp.source = auto buys it, or ask about what history knows.",
+                position=stage.query.offset + 1,
+            )
 
     def _run(
-        self, query: Query, given: Given, tables: Callable[[Stage], dict[str, pa.Table]]
+        self, query: Query, given: Given, answer: Callable[[Stage], Sequence[Any]]
     ) -> list[Stage]:
         found: list[Stage] = []
         stages = self._stages(query, given, None)
         stage = next(stages)
         while stage.inner is not None:
             found.append(stage)
-            stage = stages.send(self._values(stage, tables(stage)))
+            stage = stages.send(answer(stage))
         return [*found, stage]
 
     def _stages(self, query: Query, given: Given, around: InnerAnswer | None) -> _Stages:
@@ -126,6 +157,7 @@ class Staging:
             return (yield from self._stages(select, needed(select), around))
         inner = None if refused.position is None else inner_answer(query, refused.position)
         if inner is None:
+            deadline.check()  # one that was stopped is refused for that
             raise refused
         with positions_from(inner.query.offset):
             try:
@@ -141,7 +173,12 @@ class Staging:
         text = f"{query.sql[: inner.start]}{constants}{query.sql[inner.end :]}"
         outer = replace(query_of(text, query.dialect), offset=query.offset)
         with _moved(inner, len(constants)):
-            return (yield from self._stages(outer, needed(outer), around))
+            try:
+                return (yield from self._stages(outer, needed(outer), around))
+            except BinCut as error:
+                if inner.start < (error.position or 0) <= inner.start + len(constants):
+                    error.hint = _ROUND
+                raise
 
     def _unpivoted(self, pivot: Pivot, dialect: Dialect, needed: Callable[[Query], Given]) -> Query:
         """The SELECT that a PIVOT is. Its keys are read free of charge: those of the domain."""
@@ -155,7 +192,7 @@ class Staging:
                     "the columns of this PIVOT would depend on noise",
                     hint="List them: ON sex IN ('F', 'M').",
                 )
-            with planner.cursor.tables(self._zeros(plan)):
+            with planner.cursor.tables(self._examples(plan)):
                 return planner.cursor.arrow(plan.sql)
 
         keys = []
@@ -170,7 +207,7 @@ class Staging:
         columns = () if pivot.group else read(pivot.columns).column_names
         return query_of(pivot.select(keys, columns), dialect)
 
-    def _values(self, stage: Stage, tables: dict[str, pa.Table]) -> list[Any]:
+    def _values(self, stage: Stage, tables: dict[str, pa.Table]) -> pa.ChunkedArray:
         """The values that a stage answers.
 
         Raises SQLSyntaxError for several columns, and CardinalityViolation for several rows where
@@ -187,7 +224,7 @@ class Staging:
                 hint="Add LIMIT 1, or write IN (SELECT …).",
                 position=place,
             )
-        return list(table.column(0).to_pylist())
+        return table.column(0)
 
     def _refuse_costs(self, stages: Sequence[Stage]) -> None:
         """Raise BudgetExceeded if several stages together cost more than remains."""
@@ -208,7 +245,12 @@ def announced(stages: Sequence[Stage], stage: Stage) -> Iterator[str]:
         yield f"Answered first, at a cost of its own: {stage.query.sql}"
     elif len(stages) > 1:
         yield f"Then the statement, with these answers as constants: {stage.query.sql}"
-        yield "  They are not known before they are bought: these are as if every count were 0"
+        yield "  They are not known before they are bought: these are examples of what they may be"
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 @contextmanager

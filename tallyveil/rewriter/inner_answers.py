@@ -17,6 +17,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from tallyveil import deadline
 from tallyveil.errors import StatementError
 from tallyveil.rewriter.sql.nodes import position
 from tallyveil.rewriter.sql.query import Query, read_query
@@ -64,6 +65,7 @@ def inner_answer(query: Query, place: int) -> InnerAnswer | None:
             try:
                 same = parse_query(text, query.dialect) == node.this
             except StatementError:
+                deadline.check()  # one that was stopped is no other query
                 continue
             if same:
                 before = query.sql[: _before(tokens, start)]

@@ -75,7 +75,7 @@ EXPLAIN SELECT count(*) FROM person WHERE state IN (:largest);
  …
  Cost: epsilon 0.1 of person's budget; 1 remains, 0.9 after
  Then the statement, with these answers as constants: SELECT count(*) FROM person WHERE state IN ('AK', 'AL')
-   They are not known before they are bought: these are as if every count were 0
+   They are not known before they are bought: these are examples of what they may be
  …
  Cost: epsilon 0.1 of person's budget; 1 remains, 0.9 after
  FREE
@@ -92,3 +92,64 @@ SELECT count(*) FROM person WHERE state IN (:largest);
 
 SELECT count(*) FROM person WHERE state IN (SELECT state FROM (SELECT state, count(*) AS n FROM person WHERE age < (SELECT max(age) - 98 FROM (SELECT age, count(*) FROM person GROUP BY age) AS a) GROUP BY state) AS t, dp.budget WHERE n > remaining);
  3000
+
+--- With history alone, an answer that is not known is compared with nothing.
+
+SET dp.source = history;
+SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person);
+                                         ^
+ ERROR 0A000: history does not determine the subquery, with which the statement compares
+ HINT: SET dp.source = auto buys it, or ask about what history knows.
+SELECT count(*) FROM person WHERE state IN (:largest);
+                                            ^
+ ERROR 0A000: history does not determine the subquery, with which the statement compares
+SELECT count(*) FROM person WHERE state NOT IN (SELECT state FROM person GROUP BY state HAVING count(*) > 5000);
+                                                ^
+ ERROR 0A000: history does not determine the subquery, with which the statement compares
+SELECT count(*) FROM person WHERE age > (SELECT median(age) FROM person);
+                                         ^
+ ERROR 0A000: history does not determine the subquery, with which the statement compares
+SET dp.source = auto;
+SELECT avg(age), count(*) FROM person;
+ …
+SET dp.source = history;
+SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person);
+ NULL
+ FREE
+
+--- The example with which the second is planned is one under which its condition can hold.
+--@ budget.epsilon = 0.15
+
+SELECT count(*) FROM person WHERE age > (SELECT avg(age) FROM person);
+ ERROR 53400: the budget of table "person" does not allow this: it costs epsilon 0.2, and 0.15 remains for the records asked about most
+SELECT count(*) FROM person WHERE state IN (SELECT state FROM person GROUP BY state HAVING count(*) > 5000);
+ ERROR 53400: the budget of table "person" does not allow this: it costs epsilon 0.2, and 0.15 remains for the records asked about most
+SELECT count(*) FROM person WHERE state IN (SELECT state FROM person GROUP BY state HAVING count(*) < 10);
+ ERROR 53400: the budget of table "person" does not allow this: it costs epsilon 0.2, and 0.15 remains for the records asked about most
+SELECT count(*) FROM person WHERE age > (SELECT max(n) FROM (SELECT state, count(*) AS n FROM person GROUP BY state) AS t WHERE n < 10);
+ ERROR 53400: the budget of table "person" does not allow this: it costs epsilon 0.2, and 0.15 remains for the records asked about most
+EXPLAIN SELECT count(*) FROM person WHERE state IN (SELECT state FROM person GROUP BY state HAVING count(*) > 5000000);
+ …
+ Then the statement, with these answers as constants: SELECT count(*) FROM person WHERE state IN ('AL')
+   They are not known before they are bought: these are examples of what they may be
+ …
+ Cost: epsilon 0.1 of person's budget; 0.15 remains, 0.05 after
+\restart
+--@ budget.epsilon = 100
+SET dp.half_width = 100;
+SELECT median(age) FROM person WHERE age > (SELECT avg(age) FROM person);
+ ERROR 0A000: dp.half_width is for counts and sums: a quantile has no such interval
+
+--- Of an attribute with steps, an average is rounded to a step before it is compared.
+--@ records = "SELECT i % 80 AS age, 'F' AS sex, 'AL' AS state, CAST(i % 2001 / 100 AS DECIMAL(5, 2)) AS price FROM range(4002) t(i)"
+--@ attributes.price = { range = [0, 20], step = 0.01 }
+--@ budget.epsilon = 100
+
+SELECT count(*) FROM person WHERE price > (SELECT avg(price) FROM person);
+                                          ^
+ ERROR 22023: the predicate cuts between two steps of price
+ HINT: The subquery's answer is hardly ever one of them: round it there, as in (SELECT round(avg(a), 2) FROM …).
+SELECT count(*) FROM person WHERE price > (SELECT round(avg(price), 2) FROM person);
+ 2000
+SELECT count(*) FROM person WHERE price = (SELECT median(price) FROM person);
+ 2
