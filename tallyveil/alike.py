@@ -21,6 +21,7 @@ __all__ = [
     "run_starts",
     "scrambled",
     "stretches",
+    "unsigned",
 ]
 
 _Marks = npt.NDArray[np.uint64]
@@ -129,6 +130,12 @@ def stretches(starts: npt.NDArray[np.integer], which: IntArray) -> tuple[IntArra
     ends = np.cumsum(lengths)
     of = np.repeat(np.arange(len(which)), lengths)
     return of, np.arange(len(of)) + (starts[which] - ends + lengths)[of]
+
+
+def unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """The integer matrix with coefficients modulo 2⁶⁴, for sums that tell rows or cells apart."""
+    data = matrix.data.astype(np.int64).view(np.uint64)
+    return sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def scrambled(*columns: IntArray) -> _Marks:

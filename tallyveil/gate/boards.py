@@ -24,6 +24,7 @@ from tallyveil.workload.workload import Column
 __all__ = ["Board", "Errors", "boards"]
 
 _STEPS: Final = 20  # of the search for a cost
+_FURTHER: Final = 1.05  # times the cost, where that search does not end
 _ENOUGH: Final = 1 + 1e-9  # times the variance that is wanted
 _DIGITS: Final = 4  # of a cost: so it does not depend on last bits
 
@@ -82,14 +83,21 @@ class Board:
         exponent = power(self.limits.account.measure) / 2  # variances fall with cost ** (1 / this)
         cost = Fraction(1)
         for _ in range(_STEPS):
-            now = _variances(self._noise(cost))
-            pairs = zip(now, self.variances, strict=True)
-            ratio = max(one / own if own else 0.0 for one, own in pairs)
+            ratio = self._imprecision(cost)
             if 1 - 10.0**-_DIGITS <= ratio <= _ENOUGH or not ratio:
-                break
+                return cost
             above = _up(float(cost) * ratio**exponent)
             cost = above if above != cost else _up(float(cost) * (1 + 2 * 10.0**-_DIGITS))
+        while (
+            self._imprecision(cost) > _ENOUGH
+        ):  # another strategy at each cost: then go on upwards
+            cost = _up(float(cost) * _FURTHER)
         return cost
+
+    def _imprecision(self, cost: Fraction) -> float:
+        """The largest variance at this cost, times that wanted of its row."""
+        pairs = zip(_variances(self._noise(cost)), self.variances, strict=True)
+        return max(one / own if own else 0.0 for one, own in pairs)
 
     def _noise(self, cost: Fraction) -> Noise:
         return wanted(self.at(cost), self.workload, self.limits)

@@ -10,6 +10,7 @@ from tallyveil.gate.deciding.cost_messages import percent, remaining
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.request import Request
+from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, Error
@@ -52,14 +53,9 @@ def notice(
         for answers in answered.noise[table].different(answered.columns[table])
     ]
     statistics = [one for each in answered.statistics.values() for one in each]
-    ranks = set[int]()
-    for one in statistics:
-        drawn = {(own.mechanism, own.scale) for own in one.drawn}
-        widest = {one.half(STATISTICS[name], scale, confidence) for name, scale in drawn}
-        if one.histogram.q is not None:
-            ranks |= widest
-        elif widest:
-            halves.setdefault(Fraction(1), set()).update(map(Fraction, widest))
+    distinct, ranks = _of_statistics(statistics, confidence)
+    if distinct:
+        halves.setdefault(Fraction(1), set()).update(map(Fraction, distinct))
     height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
     missing = height - sum(answers.known_rows for answers in asked)
     missing -= sum(len(one.drawn) for one in statistics)
@@ -109,6 +105,18 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
             yield asked, answers
         for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
             yield one.column, answers
+
+
+def _of_statistics(
+    statistics: Collection[FoundStatistic], confidence: Fraction
+) -> tuple[set[int], set[int]]:
+    """The half-widths of distinct counts, and the bounds of the rank errors of quantiles."""
+    distinct, ranks = set[int](), set[int]()
+    for one in statistics:
+        drawn = {(own.mechanism, own.scale) for own in one.drawn}
+        found = distinct if one.histogram.q is None else ranks
+        found |= {one.half(STATISTICS[name], scale, confidence) for name, scale in drawn}
+    return distinct, ranks
 
 
 def together_text(request: Request) -> Iterator[str]:

@@ -31,6 +31,20 @@ _DOMAIN: Final = {
     "b": {"values": ["p", "q"]},
     "n": {"range": [0, 7]},
 }
+_WIDE: Final = {
+    "from": "SELECT i % 64 AS n, i // 64 % 3 AS a, i // 192 % 4 AS b FROM range(7680) t(i)",
+    "neighbours": "add_remove",
+    "attributes": {"n": {"range": [0, 63]}, "a": {"range": [0, 2]}, "b": {"range": [0, 3]}},
+}
+_RANGES: Final = ", ".join(
+    f"count(*) FILTER (WHERE n BETWEEN {one} AND {one + 9})" for one in range(9)
+)
+_WHOLE: Final = [
+    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(1, 65))} FROM t",
+    "SELECT a, b, n // 8, count(*) FROM t GROUP BY CUBE (a, b, n // 8)",
+    "SELECT a, b, count(*) FROM t GROUP BY ROLLUP (a, b)",
+    f"SELECT a, {_RANGES} FROM t GROUP BY a",
+]
 _PREFIXES: Final = ", ".join(f"count(*) FILTER (WHERE n < {one})" for one in range(1, 8))
 
 SESSIONS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
@@ -72,19 +86,28 @@ SESSIONS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
             "SELECT a, n, count(*) FROM t GROUP BY a, n",
         ],
     ),
+    "whole statements in rho": (
+        {"budget": {"rho": 100.0, "delta": 1e-6}, "defaults": {"rho": 1}, "table": _WIDE},
+        _WHOLE,
+    ),
+    "whole statements in epsilon": (
+        {"budget": {"epsilon": 100.0}, "defaults": {"epsilon": 1}, "table": _WIDE},
+        _WHOLE,
+    ),
 }
 
 
 def bought(name: str) -> Iterator[tuple[str, str]]:
     """The statements of a session, each with what it is charged and what EXPLAIN says before."""
     about, statements = SESSIONS[name]
-    exact = [{"sql": f"SELECT {key}, count(*) FROM t GROUP BY {key}"} for key in about["exact"]]
+    exact = about.get("exact", [])
     table = {
         "from": _ROWS,
         "neighbours": "replace",
         "budget": about["budget"],
         "attributes": _DOMAIN,
-        "invariants": exact,
+        "invariants": [{"sql": f"SELECT {key}, count(*) FROM t GROUP BY {key}"} for key in exact],
+        **about.get("table", {}),
     }
     with tempfile.TemporaryDirectory() as folder:
         declared = {"tables": {"t": table}, "defaults": about["defaults"]}

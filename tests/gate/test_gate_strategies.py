@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -313,49 +310,3 @@ def test_too_many_cells_are_asked_directly(opened: Open) -> None:
         assert "by strategy" not in plan(connection, f"SELECT {counts} FROM person")
         [row] = connection.execute(f"SELECT {counts} FROM person").fetchall()
         assert None not in row
-
-
-def print_what_is_bought(base: Path) -> None:
-    with duckdb.connect() as source:
-        source.execute(f"CREATE TABLE people AS SELECT {RECORD} FROM range(99) t(i)")
-        for budget in (EPSILON, RHO):
-            measure = next(iter(budget))
-            table = {"from": "people", "budget": budget, "attributes": ATTRIBUTES}
-            keys = {
-                "tables": {"person": table},
-                "public": {"keys": {"from": "SELECT i AS k FROM range(32) t(i)"}},
-                "defaults": {measure: 1},
-                "ledger": str(base / measure),
-            }
-            with tallyveil.connect(tallyveil.parse_policy(keys, base=base), source=source) as one:
-                for sql in (PREFIXES, FILTERS, THREE_WAY):
-                    one.execute(sql)
-                answers = [
-                    answer
-                    for release in one._gate.accountant.learned("person", 0, 0)[0]
-                    for answer in release.answers
-                ]
-            for answer in answers:
-                print(answer.scale, *answer.column.row_keys, *answer.column.row_contents or ())
-
-
-def test_the_same_purchase_by_another_processors_kernels(tmp_path: Path) -> None:
-    module, name = print_what_is_bought.__module__, print_what_is_bought.__name__
-    program = f"import sys, pathlib; from {module} import *; {name}(pathlib.Path(sys.argv[1]))"
-
-    def run(base: str, **more: str) -> str:
-        (tmp_path / base).mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path / base)],
-            env={**os.environ, **more},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode < 0:
-            pytest.skip("the processor cannot run this kernel")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    found = run("own")
-    assert len(found.splitlines()) > 10
-    assert run("other", OPENBLAS_CORETYPE="Nehalem") == found

@@ -124,7 +124,7 @@ def restore(copy: Path, path: Path) -> Contents:
                 _replace(path, draft)
             else:
                 path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
-                draft.replace(path)
+                os.link(draft, path)  # fails if another process has just begun a ledger
         finally:
             draft.unlink(missing_ok=True)
         path.with_name(f"{path.name}-summary").unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from tallyveil.alike import scrambled
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
 from tallyveil.inference.designs.p_identity import p_identity
@@ -44,11 +45,9 @@ def ordered(asked: Asked) -> OtherRows | None:
     if not _ROWS <= number <= _ENTRIES // max(1, classes.size):
         return None
     every = np.concatenate([_dense(classes.column(column), classes) for column in rest])
-    # Equal cells have equal sums of marks. Others nearly never do, and are then not decoded.
-    marks = np.random.default_rng(0).integers(0, 2**63, number).astype(np.uint64)
-    _, first, place = np.unique(
-        marks @ every.view(np.uint64), return_index=True, return_inverse=True
-    )
+    _, first, place = np.unique(scrambled(*every), return_index=True, return_inverse=True)
+    if (every != every[:, first[place]]).any():
+        return None  # different cells with one hash
     rank = np.argsort(np.argsort(first))  # cells in their own order, which blocks follow
     rows, place = every[:, np.sort(first)], rank[place.ravel()]
     touched = np.asarray(rows.any(axis=0))

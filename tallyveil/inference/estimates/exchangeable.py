@@ -29,7 +29,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
-from tallyveil.alike import ranks
+from tallyveil.alike import ranks, unsigned
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
 from tallyveil.inference.estimates.least_norm import (
@@ -116,7 +116,7 @@ class Exchangeable:
     def _marked(self) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
         """The matrix and its transpose for sums of 64 random bits modulo 2⁶⁴, which identify
         multisets."""
-        own = _unsigned(self._rows)
+        own = unsigned(self._rows)
         return own, own.T.tocsr()
 
     # Random numbers that distinguish public coefficients; they are not noise. They are equal in all
@@ -152,12 +152,6 @@ def _work(colours: _Colouring) -> float:
     """The work to solve the system of these colours."""
     sorts, cells = colours
     return least_norm_work(int(sorts.max()) + 1, int(cells.max()) + 1)
-
-
-def _unsigned(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """The matrix with coefficients modulo 2⁶⁴."""
-    data = matrix.data.astype(np.int64).view(np.uint64)
-    return sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _marks(random: np.random.Generator, colours: _Colours) -> npt.NDArray[np.uint64]:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
+from tallyveil.alike import unsigned
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.least_norm import EXACT, without_dust
 
@@ -26,16 +27,15 @@ def orthogonal_combinations(
     """For each query the rows that take part and their weights, None if it is not in their span.
     None for all if the rows are not orthogonal.
 
-    Random lines of cells show whether rows are orthogonal, and whether a combination equals its
-    query on every cell. They test public coefficients and are not noise; they are equal in all
-    processes, so that estimates are too.
+    Random marks of 64 bits show whether rows are orthogonal, and random lines of cells whether a
+    combination equals its query on every cell. They test public coefficients and are not noise;
+    they are equal in all processes, so that estimates are too.
     """
-    rows, random = matrix.astype(np.float64), np.random.default_rng(0)
-    marks = random.integers(-8, 8, rows.shape[0]).astype(np.float64)
-    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    off = np.abs(rows @ (rows.T @ marks) - squares * marks)
-    if (off > EXACT * squares * len(marks)).any():
+    random = np.random.default_rng(0)
+    if not _are_orthogonal(matrix, random):
         return None
+    rows = matrix.astype(np.float64)
+    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     asked = queries.astype(np.float64)
     weights = (asked @ rows.T).multiply(1 / squares[None, :]).tocsr()
     lines = random.normal(size=(rows.shape[1], _LINES))
@@ -50,3 +50,12 @@ def orthogonal_combinations(
         kept = np.flatnonzero(values)
         found.append((places[kept], values[kept]) if fits else None)
     return found
+
+
+def _are_orthogonal(matrix: sparse.csr_matrix, random: np.random.Generator) -> bool:
+    """Whether H Hᵀ m = D m modulo 2⁶⁴, with the diagonal D of H Hᵀ, for random marks m."""
+    own = unsigned(matrix)
+    marks = random.integers(0, 2**64, own.shape[0], dtype=np.uint64)
+    squared = sparse.csr_matrix((own.data**2, own.indices, own.indptr), shape=own.shape)
+    squares = squared @ np.ones(own.shape[1], dtype=np.uint64)
+    return bool((own @ (own.T @ marks) == squares * marks).all())

@@ -187,13 +187,9 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
         raise _no_query(tokens[0].text, tokens[0].start + 1)
     if len(pieces) > 1:
         raise SQLSyntaxError("expected one statement", position=1)
-    if dialect == "duckdb" and any(token.token_type is TokenType.PIVOT for token in tokens):
-        pivot = read_pivot(sql, tokens)
-        if pivot is not None:
-            stand_in = parse_query(pivot.stand_in, dialect).copy()
-            stand_in.set("kind", "PIVOT")  # which `check` refuses: it is not to be answered
-            unlink([stand_in])
-            return stand_in
+    stand_in = _of_pivot(sql, tokens) if dialect == "duckdb" else None
+    if stand_in is not None:
+        return stand_in
     second = _SECOND[dialect]
     read = second.parse(sql)
     called = calls(read, sql) if dialect == "postgres" else ()
@@ -244,6 +240,19 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     deadline.check()
     unlink([tree])  # a copy has links of its own
     return tree
+
+
+def _of_pivot(sql: str, tokens: list[Token]) -> exp.Expr | None:
+    """The tree that stands for a PIVOT until its keys are known; None for another statement."""
+    if not any(token.token_type is TokenType.PIVOT for token in tokens):
+        return None
+    pivot = read_pivot(sql, tokens)
+    if pivot is None:
+        return None
+    stand_in = parse_query(pivot.stand_in, "duckdb").copy()
+    stand_in.set("kind", "PIVOT")  # which `check` refuses: it is not to be answered
+    unlink([stand_in])
+    return stand_in
 
 
 class _Place(dict[str, Any]):
