@@ -58,4 +58,4 @@ def test_every_processor_buys_and_pays_the_same() -> None:
     for kernel, other in zip(kernels[1:], others, strict=True):
         for session, expected in first.items():
             for (sql, told), (same, also) in zip(expected, other[session], strict=True):
-                assert (sql, told) == (same, also), (kernels[0], kernel, session)
+                assert (sql, told) == (same, also), f"{kernels[0]}, {kernel}, {session}: {told}"
