@@ -17,8 +17,10 @@ from tallyveil.accountant.published_counts import PUBLISHED, invariants_of
 from tallyveil.accountant.releases import Release
 from tallyveil.accountant.sale import Draw
 from tallyveil.accountant.store.event_codec import decode_column, encode_column
+from tallyveil.accountant.store.ledger_records import VersionRecord
 from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.sqlite_ledger import Ledger
+from tallyveil.accountant.versions import VersionLog, publish_version
 
 __all__ = [
     "PUBLISHED",
@@ -48,6 +50,8 @@ __all__ = [
     "Share",
     "Spending",
     "TableQuote",
+    "VersionLog",
+    "VersionRecord",
     "check_data",
     "check_tables",
     "cost_text",
@@ -55,5 +59,6 @@ __all__ = [
     "encode_column",
     "invariants_of",
     "listed",
+    "publish_version",
     "report_charge",
 ]

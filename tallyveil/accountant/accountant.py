@@ -21,8 +21,9 @@ from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers
 from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_invariants
 from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
 from tallyveil.accountant.store.chain import START
-from tallyveil.accountant.store.ledger_records import AnswerRecord
+from tallyveil.accountant.store.ledger_records import AnswerRecord, VersionRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
+from tallyveil.accountant.versions import VersionLog, publish_version
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.workload.workload import Column, Workload
@@ -68,6 +69,7 @@ class Accountant(BudgetReports):
                 end = budgets_end(transaction)
         super().__init__(ledger, accounts, LedgerState(ledger, accounts, end))
         self._writer = LedgerWriter(ledger, self._state)
+        self._versions = VersionLog(ledger)
         self._derive: dict[str, Callable[[], Arrays]] = {}
         self._background = Background(self.summarise)
         self.summarise()
@@ -100,6 +102,16 @@ class Accountant(BudgetReports):
         """
         with self._lock:
             remember_data(self._ledger, table, digest)
+
+    def versions(self, table: str) -> list[VersionRecord]:
+        """All versions of a table that grows, oldest first."""
+        with self._lock:
+            return self._versions.of(table)
+
+    def publish_version(self, record: VersionRecord) -> bool:
+        """Record a version (`publish_version`)."""
+        with self._lock:
+            return publish_version(self._ledger, self._accounts, record)
 
     def declare_exact(self, table: str, counts: Mapping[str, Workload]) -> list[Receipt]:
         """Record counts that are to be exact, by their SQL, before they are counted; they are not

@@ -23,6 +23,8 @@ from tallyveil.cube.cube_loading import (
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.sealed_cubes import Kept, SealedCubes
+from tallyveil.cube.sealed_files import SealedFiles
+from tallyveil.cube.slices import Days, Slice, count_slice, cube_of, read_slice, write_slice
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.source_schema import source_schema
@@ -33,10 +35,13 @@ from tallyveil.cube.type_losses import type_losses
 __all__ = [
     "Contents",
     "Cube",
+    "Days",
     "Given",
     "Kept",
     "Passed",
     "SealedCubes",
+    "SealedFiles",
+    "Slice",
     "SourceColumn",
     "SourceTable",
     "Undeclared",
@@ -46,9 +51,12 @@ __all__ = [
     "check_public",
     "columns_of",
     "connected",
+    "count_slice",
+    "cube_of",
     "is_there",
     "load_cubes",
     "load_public",
+    "read_slice",
     "relations_read",
     "rows_left_out",
     "source_schema",
@@ -57,4 +65,5 @@ __all__ = [
     "undeclared",
     "unreadable_lines",
     "with_values",
+    "write_slice",
 ]

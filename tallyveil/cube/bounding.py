@@ -11,8 +11,9 @@ have the same text, the one with number c > 1 is placed by SHA-256(h ‖ c) inst
   spread evenly over times and places, and equal rows are no exception;
 - it does not depend on how rows are coded as cells. Rows without a cell count towards ``max_rows``.
 
-The data is fixed: where rows are added later, a new row could displace one that was counted, and a
-unit would have more than ``max_rows`` rows in all versions together.
+Where data grows, a new row must not displace one that was counted, or a unit would have more than
+``max_rows`` rows in all versions together. There rows are kept in the order of their days, and by
+the hash within a day: a list that only ever grows at its end.
 
 Privacy does not rest on the key being secret. But whoever supplies rows must not be able to choose
 which of them are kept.
@@ -21,11 +22,27 @@ which of them are kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tallyveil.cube.sources import Rows
 from tallyveil.quoting import identifier
 
-__all__ = ["hashed", "kept_rows", "left_out", "unit_number"]
+__all__ = ["Bound", "hashed", "kept_rows", "left_out", "unit_hash", "unit_number"]
+
+
+class Bound(NamedTuple):
+    """How many rows of a unit are kept: ``most``, in all or ``each_day``.
+
+    Where data grows, ``day`` is the column of a row's day, and rows are kept in the order of their
+    days: then those that are kept of days that are over never change. ``before`` is a table of how
+    many rows ``n`` of the units with a hash ``upper``, ``lower`` were kept of earlier days;
+    ``identity`` is the expression for that hash."""
+
+    most: int
+    day: str | None = None
+    each_day: bool = False
+    before: str | None = None
+    identity: tuple[str, str] = ("", "")
 
 
 def _row_hash(columns: Mapping[str, str]) -> str:
@@ -45,6 +62,13 @@ def unit_number(column_type: str) -> str:
     two units with one number, so a fast hash will do."""
     text = _text("unit", column_type)
     return f"CAST(md5_number($key || encode('unit ' || {text})) >> 68 AS BIGINT)"
+
+
+def unit_hash(column_type: str) -> tuple[str, str]:
+    """The expressions for both halves of MD5($key ‖ "kept " ‖ text), of the column ``unit``. By it
+    a unit is found again that was counted before; without the key it names nobody."""
+    text = f"$key || encode('kept ' || {_text('unit', column_type)})"
+    return f"md5_number_upper({text})", f"md5_number_lower({text})"
 
 
 def _text(column: str, column_type: str) -> str:
@@ -69,7 +93,7 @@ def hashed(rows: Rows, unit: str, columns: Mapping[str, str], most: int) -> str:
     return f"CASE WHEN {unit} IN ({large}) THEN {_row_hash(columns)} END"
 
 
-def kept_rows(coded: str, cells: Sequence[str], most: int) -> str:
+def kept_rows(coded: str, cells: Sequence[str], bound: Bound) -> str:
     """The SELECT of the rows kept from ``coded``, which have columns ``unit`` and ``hash``.
 
     Rows of the same hash are numbered in the order of their ``cells``. So what is counted is
@@ -78,24 +102,35 @@ def kept_rows(coded: str, cells: Sequence[str], most: int) -> str:
     However often ``coded`` reads the source, and whatever it finds there, no unit has more rows:
     which units have too many is counted once more among the rows that were read.
     """
+    of = f"unit, {bound.day}" if bound.each_day else "unit"
+    order = "" if bound.day is None else f"{bound.day}, "
+    records, most, more = f"({coded})", str(bound.most), ""
+    if bound.before is not None:
+        upper, lower = bound.identity
+        records = (
+            f"(SELECT coded.*, coalesce(before.n, 0) AS before FROM ({coded}) AS coded LEFT JOIN"
+            f" {bound.before} AS before ON before.upper = {upper} AND before.lower = {lower})"
+        )
+        most, more = f"{bound.most} - before", ", before"
     copy = f"row_number() OVER (PARTITION BY unit, hash ORDER BY {', '.join(cells)})"
     again = "unhex(sha256(hash || encode(CAST(copy AS VARCHAR))))"
     place = f"CASE WHEN copy = 1 THEN hash ELSE {again} END"
-    first = f"row_number() OVER (PARTITION BY unit ORDER BY place) <= {most}"
+    first = f"row_number() OVER (PARTITION BY {of} ORDER BY {order}place) <= {most}"
     return (
-        f"WITH records AS MATERIALIZED (SELECT * FROM ({coded}) WHERE unit IS NOT NULL), large AS"
-        f" MATERIALIZED (SELECT unit FROM records GROUP BY unit HAVING count(*) > {most})"
-        " SELECT * EXCLUDE (hash) FROM records ANTI JOIN large USING (unit) UNION ALL"
-        f" SELECT * EXCLUDE (hash, copy, place) FROM (SELECT *, {place} AS place FROM (SELECT *,"
-        f" {copy} AS copy FROM records SEMI JOIN large USING (unit))) QUALIFY {first}"
+        f"WITH records AS MATERIALIZED (SELECT * FROM {records} WHERE unit IS NOT NULL), large AS"
+        f" MATERIALIZED (SELECT {of} FROM records GROUP BY {of}{more} HAVING count(*) > {most})"
+        f" SELECT * EXCLUDE (hash{more}) FROM records ANTI JOIN large USING ({of}) UNION ALL"
+        f" SELECT * EXCLUDE (hash, copy, place{more}) FROM (SELECT *, {place} AS place FROM"
+        f" (SELECT *, {copy} AS copy FROM records SEMI JOIN large USING ({of}))) QUALIFY {first}"
     )
 
 
-def left_out(rows: Rows, unit: str, most: int) -> str:
-    """The SELECT of how many rows units have, and how many of them are not kept."""
+def left_out(rows: Rows, units: Sequence[str], most: int) -> str:
+    """The SELECT of how many rows units have, and how many of them are not kept. The first of the
+    expressions ``units`` is the unit."""
     sizes = (
         f"SELECT {rows.counted()} AS n FROM {rows.relation} AS origin"
-        f" WHERE {unit} IS NOT NULL GROUP BY {unit}"
+        f" WHERE {units[0]} IS NOT NULL GROUP BY {', '.join(units)}"
     )
     lost = f"greatest(n - {most}, 0)"
     return f"SELECT coalesce(sum(n), 0), coalesce(sum({lost}), 0) FROM ({sizes})"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tallyveil.cube.bounding import hashed, kept_rows, left_out, unit_number
+from tallyveil.cube.bounding import Bound, hashed, kept_rows, left_out, unit_hash, unit_number
 from tallyveil.cube.coding import clamped, code
 from tallyveil.cube.cube import MAX_RECORDS
 from tallyveil.cube.reading import INTEGERS, read, read_count
@@ -17,12 +18,15 @@ from tallyveil.quoting import identifier
 
 __all__ = [
     "Columns",
+    "by_cells",
+    "coded_rows",
     "columns_read",
     "condition",
     "counting",
     "counting_left_out",
     "counting_undeclared",
     "mistaken_columns",
+    "settled",
 ]
 
 
@@ -46,6 +50,8 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
         _unit(table, columns)
     if table.count is not None:
         _weight(table, columns)
+    if table.data.arrived is not None:
+        _arrived(table, columns)
     if table.selected:
         return list(columns)
     return list(dict.fromkeys(name.lower() for name in table.source_columns))
@@ -70,12 +76,8 @@ def counting(
     """
     own, parameters = _coded(table, columns, rows)
     cells = [f"c{axis}" for axis in range(len(table.cells.attributes))]
-    mine = rows[table.name]
-    counted = f"{mine.counted()} AS n" if table.count is None else _weighted(mine)
     if table.privacy_unit.column is not None:
         parameters["key"] = key
-        identity = unit_number(columns[table.name][table.privacy_unit.column.lower()])
-        counted += f", coalesce(CAST(sum({identity}) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
     if table.head is not None:
         first = len(table.domain.attributes) + 1
         others, more = _with_cells(table.head, columns, rows, first)
@@ -86,9 +88,54 @@ def counting(
             f" ON {_same_unit(table, columns, 'own', 'head')}"
         )
         parameters |= more
-    grouped = f"SELECT {', '.join(cells)}, {counted} FROM ({own}) GROUP BY ALL"
+    return by_cells(table, columns[table.name], rows[table.name], own), parameters
+
+
+def by_cells(table: Table, columns: Mapping[str, str], rows: Rows, coded: str) -> str:
+    """SQL that counts the rows of ``coded`` by cells, as `counting` returns them."""
+    cells = [f"c{axis}" for axis in range(len(table.cells.attributes))]
+    counted = f"{rows.counted()} AS n" if table.count is None else _weighted(rows)
+    if table.privacy_unit.column is not None:
+        identity = unit_number(columns[table.privacy_unit.column.lower()])
+        counted += f", coalesce(CAST(sum({identity}) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
+    grouped = f"SELECT {', '.join(cells)}, {counted} FROM ({coded}) GROUP BY ALL"
     # A condition on groups takes less time than one on rows.
-    return f"SELECT * FROM ({grouped}) WHERE {_has_cells(table)}", parameters
+    return f"SELECT * FROM ({grouped}) WHERE {_has_cells(table)}"
+
+
+def coded_rows(
+    table: Table, columns: Mapping[str, str], rows: Rows, before: str | None
+) -> tuple[str, dict[str, Any]]:
+    """SQL and parameters for the rows that are kept of a table that grows. Of how many rows of
+    units were kept ``before`` is a table, if any were."""
+    return _coded(table, {table.name: columns}, {table.name: rows}, before=before)
+
+
+def settled(
+    table: Table, columns: Mapping[str, str], rows: Rows, first: dt.date, last: dt.date
+) -> Rows:
+    """The rows of a table that grows whose day is one of these, and which arrived in time. No row
+    of another day, and no later one, changes which they are."""
+    axis = table.domain.names.index(table.days.name)
+    day = _read(table, axis, columns)
+    conditions = [f"{day} BETWEEN DATE '{first}' AND DATE '{last}'"]
+    if table.data.arrived is not None:
+        conditions.append(f"{_arrived(table, columns)} <= {day} + {table.data.late}")
+    relation = f"(SELECT * FROM {rows.relation} AS origin WHERE {' AND '.join(conditions)})"
+    return Rows(rows.connection, relation, rows.number, rows.again)
+
+
+def _arrived(table: Table, columns: Mapping[str, str]) -> str:
+    """The day on which a row arrived, in UTC where its time has a zone."""
+    key, column = f"tables.{table.name}.data.arrived", table.data.arrived or ""
+    kind = _type(key, column, columns)
+    expression = read(table.days, column, kind)
+    if expression is None:
+        raise SourceError(
+            f"{key}: the column {column} is {kind}, which cannot be read as a day",
+            hint="Cast it in a SELECT given as the table's from.",
+        )
+    return expression
 
 
 def _has_cells(table: Table, first: int = 0) -> str:
@@ -112,9 +159,11 @@ def _coded(
     rows: Mapping[str, Rows],
     first: int = 0,
     where: str | None = None,
+    before: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """SQL and parameters for the rows that are kept: their codes, from the axis number ``first``
-    on, their unit, how many records they stand for, and whether they ``met`` a condition."""
+    on, their unit, how many records they stand for, and whether they ``met`` a condition.
+    ``before`` is as in `kept_rows`."""
     own, mine, unit = columns[table.name], rows[table.name], table.privacy_unit
     attributes = list(enumerate(table.domain.attributes))
     reads = [f"{_read(table, axis, own)} AS v{first + axis}" for axis in range(len(table.columns))]
@@ -129,7 +178,8 @@ def _coded(
         coded.append(mine.number)
     if unit.column is not None:
         name, read = _unit(table, own), columns_read(table, own)
-        chosen = hashed(mine, name, {one: own[one] for one in read}, unit.max_rows)
+        most = unit.max_rows if before is None else 0
+        chosen = hashed(mine, name, {one: own[one] for one in read}, most)
         reads += [f"{name} AS unit", f"{chosen} AS hash"]
         coded += ["unit", "hash"]
     if where is not None:
@@ -149,7 +199,11 @@ def _coded(
     joins = " ".join(c.join for c in codings)
     found = f"SELECT {', '.join(coded)} FROM ({record}) AS record {joins}"
     if unit.column is not None:
-        found = kept_rows(found, [f"c{first + axis}" for axis, _ in attributes], unit.max_rows)
+        cells = [f"c{first + axis}" for axis, _ in attributes]
+        day = cells[table.domain.names.index(table.days.name)] if table.grows else None
+        identity = unit_hash(own[(unit.column or "").lower()])
+        bound = Bound(unit.max_rows, day, unit.per is not None, before, identity)
+        found = kept_rows(found, cells, bound)
     return found, parameters
 
 
@@ -195,7 +249,10 @@ def _weighted(rows: Rows) -> str:
 
 def counting_left_out(table: Table, columns: Mapping[str, str], rows: Rows) -> str:
     """SQL that returns how many rows units have, and how many of them ``max_rows`` leaves out."""
-    return left_out(rows, _unit(table, columns), table.privacy_unit.max_rows)
+    units = [_unit(table, columns)]
+    if table.privacy_unit.per is not None:
+        units.append(_read(table, table.domain.names.index(table.days.name), columns))
+    return left_out(rows, units, table.privacy_unit.max_rows)
 
 
 def counting_undeclared(
@@ -238,6 +295,8 @@ def mistaken_columns(table: Table, columns: Mapping[str, str]) -> list[SourceErr
         asked.append(partial(_weight, table, columns))
     if table.privacy_unit.column is not None:
         asked.append(partial(_unit, table, columns))
+    if table.data.arrived is not None:
+        asked.append(partial(_arrived, table, columns))
     found = []
     for ask in asked:
         try:

@@ -37,7 +37,12 @@ __all__ = [
     "Undeclared",
     "as_read",
     "cells_in_use",
+    "cells_read",
+    "check_weights",
+    "checked_columns",
     "columns_of",
+    "counted_rows",
+    "executed",
     "load_cubes",
     "rows_left_out",
     "typed",
@@ -60,16 +65,15 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
     with opened(policy, source) as found:
         for table in policy.tables.values():
             _check_whole(table, found)
-        columns = _columns(policy, found)
+        columns = checked_columns(policy, found)
         found.begin()
         return {name: _load(table, found, columns, key) for name, table in policy.tables.items()}
 
 
 def columns_of(policy: Policy) -> Columns:
-    """The columns of every table, without reading a row. Raises SourceError with all that is
-    missing or mistaken."""
+    """`checked_columns`, without reading a row."""
     with opened(policy) as source:
-        return _columns(policy, source)
+        return checked_columns(policy, source)
 
 
 def typed(policy: Policy, columns: Columns) -> Policy:
@@ -90,7 +94,7 @@ def rows_left_out(policy: Policy) -> dict[str, tuple[int, int]]:
                 columns = source.schema(table.origin, table.origin_key)
                 with _reading(table, source, [unit], alike=True) as rows:
                     sql = counting_left_out(table, columns, rows)
-                    ((number, lost),) = _executed(rows.connection, sql).fetchall()
+                    ((number, lost),) = executed(rows.connection, sql).fetchall()
                 found[name] = int(number), int(lost)
     return found
 
@@ -129,7 +133,7 @@ def _undeclared(table: Table, source: OpenSource) -> tuple[int, dict[str, Undecl
         names = [table.columns[axis] for axis in axes]
         with _reading(table, source, names, alike=True) as rows:
             sql, parameters = counting_undeclared(table, columns, rows, axes)
-            ((number, *counts),) = _executed(rows.connection, sql, parameters).fetchall()
+            ((number, *counts),) = executed(rows.connection, sql, parameters).fetchall()
         for axis, five in zip(axes, zip(*[iter(counts)] * 5, strict=True), strict=True):
             left_out, other, null, clamped, used = five
             attribute = attributes[axis]
@@ -172,7 +176,8 @@ def _with_domains(policy: Policy, domains: Mapping[str, Domain]) -> Policy:
     return policy.model_copy(update={"tables": tables})
 
 
-def _columns(policy: Policy, source: OpenSource) -> Columns:
+def checked_columns(policy: Policy, source: OpenSource) -> Columns:
+    """The columns of every table. Raises SourceError with all that is missing or mistaken."""
     columns: dict[str, dict[str, str]] = {}
     wrong: list[SourceError] = []
     for name, table in policy.tables.items():
@@ -195,25 +200,25 @@ def _load(table: Table, source: OpenSource, columns: Columns, key: bytes) -> Cub
     read = {one.name: one for head in heads for one in (head, *head.counted.values())}
     with ExitStack() as opened_rows:
         rows = {
-            name: opened_rows.enter_context(_rows(one, source, columns[name], len(read) > 1))
+            name: opened_rows.enter_context(counted_rows(one, source, columns[name], len(read) > 1))
             for name, one in read.items()
         }
         for head in heads:
             _check_conditions(head, rows)
         sql, parameters = counting(table, columns, key, rows)
-        found = _executed(rows[table.name].connection, sql, parameters).fetchnumpy()
+        found = executed(rows[table.name].connection, sql, parameters).fetchnumpy()
     codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.cells.attributes)))
     if table.count is not None:
-        _check_weights(table, found)
+        check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     units = np.asarray(found["units"], dtype=np.int64) if "units" in found else None
-    return Cube(_cells(table, columns), codes, counts, units)
+    return Cube(cells_read(table, columns), codes, counts, units)
 
 
 @contextmanager
-def _rows(
+def counted_rows(
     table: Table, source: OpenSource, columns: Mapping[str, str], together: bool
 ) -> Iterator[Rows]:
     """The rows of the source that are counted. Those that can be read once are copied, if others
@@ -246,7 +251,7 @@ def _reading(
         yield rows
 
 
-def _executed(
+def executed(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Any = None
 ) -> duckdb.DuckDBPyConnection:
     """The result of a statement that reads rows. Ctrl-C ends it, which DuckDB would not notice."""
@@ -273,7 +278,7 @@ _MISTAKES = MappingProxyType(
 )
 
 
-def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
+def check_weights(table: Table, found: Mapping[str, Any]) -> None:
     """Raises SourceError unless every counted row has a valid number of records."""
     wrong = [words for flag, words in _MISTAKES.items() if np.any(np.asarray(found[flag]))]
     if wrong:
@@ -285,7 +290,7 @@ def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
         )
 
 
-def _cells(table: Table, columns: Columns) -> Domain:
+def cells_read(table: Table, columns: Columns) -> Domain:
     """The axes of the table's cells, completed from the types of the source's columns."""
     if table.head is not None:
         table = table.sharing(_completed(table.head, columns[table.head.name]))

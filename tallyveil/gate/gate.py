@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import datetime as dt
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import ExitStack
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +19,9 @@ from tallyveil.accountant import (
     Budgets,
     Ledger,
     Share,
+    VersionLog,
     invariants_of,
+    publish_version,
 )
 from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import (
@@ -33,7 +37,7 @@ from tallyveil.cube import (
     relations_read,
     with_values,
 )
-from tallyveil.errors import PolicyError
+from tallyveil.errors import PolicyError, TallyveilError
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.decision import Decision
@@ -46,10 +50,19 @@ from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
-from tallyveil.gate.shared import Shared
+from tallyveil.gate.shared import Edition, Shared
 from tallyveil.gate.strategies.exact_counts import ExactCounts
 from tallyveil.gate.strategies.offer import Limits
+from tallyveil.gate.versions import (
+    Publishing,
+    Version,
+    Versions,
+    following_failed,
+    growing,
+    sealed_slices,
+)
 from tallyveil.knowledge import Knowledge, StatisticHistory
+from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
@@ -97,7 +110,7 @@ def accounts(
         name: Account(
             table.cells,
             table.neighbours,
-            table.privacy_unit.max_rows,
+            table.privacy_unit.protected_rows,
             _amount(table.budget),
             table.fingerprint,
             table.whole,
@@ -163,24 +176,60 @@ class Gate(Shared):
             self.policy = policy = with_values(policy, given)
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
-            sealed = None
-            if policy.cubes is not None and source is None:
-                sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
-            kept = {} if sealed is None else sealed.read_all(policy)
-            reads = {name: own.reads for name, own in kept.items()}
-            reads = reads or relations_read(policy, source)
-            self.accounts = accounts(policy, reads)
             self._budgets = budgets
-            # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
-            cubes = {name: own.cube for name, own in kept.items()}
-            cubes = cubes or load_cubes(policy, given, key=self._ledger.key("rows"))
+            cubes, reads, keep = self._fixed(policy, source, given)
+            self.accounts = accounts(policy, reads)
+            self.versions = Versions(
+                sealed_slices(policy.ledger, self._ledger.key("cubes")), growing(policy)
+            )
+            cubes |= self._grown(policy, given)
             self._load(policy, given, cubes, time_limit, opened)
+            keep()
+            opened.pop_all()
+        self._following, self._followed = ranked_lock(Rank.VERSIONS), object()
+
+    def _edition(self) -> Edition:
+        """What follows from the versions that are served."""
+        caches = (Cache[Any](1024, size, _entry_bytes) for size in (1 << 28, 1 << 26))
+        return Edition(self.versions.last, self._rewriter(self.versions.shown), *caches)
+
+    def _fixed(
+        self, policy: Policy, source: Given, given: Passed
+    ) -> tuple[dict[str, Cube], Mapping[str, frozenset[str] | None], Callable[[], None]]:
+        """The counts of the tables that never change, the relations that all tables read, and what
+        keeps the counts, once the ledger is bound to them."""
+        fixed = {name: table for name, table in policy.tables.items() if not table.grows}
+        alone = policy.model_copy(update={"tables": fixed})
+        sealed = None
+        if policy.cubes is not None and source is None:
+            sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
+        kept = {} if sealed is None else sealed.read_all(alone)
+        reads = {name: own.reads for name, own in kept.items()}
+        if not kept or len(fixed) < len(policy.tables):
+            reads = relations_read(policy, source)
+        # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
+        cubes = {name: own.cube for name, own in kept.items()}
+        if fixed and not cubes:
+            cubes = load_cubes(alone, given, key=self._ledger.key("rows"))
+
+        def keep() -> None:
             if sealed is not None and not kept:
                 for name, cube in cubes.items():
-                    sealed.write(policy.tables[name], Kept(cube, reads[name]))
-            opened.pop_all()
-        self.plans: Cache[Any] = Cache(1024, 1 << 28, _entry_bytes)
-        self.descriptions: Cache[Any] = Cache(1024, 1 << 26, _entry_bytes)
+                    if name in fixed:
+                        sealed.write(fixed[name], Kept(cube, reads[name]))
+
+        return cubes, reads, keep
+
+    def _grown(self, policy: Policy, given: Passed) -> dict[str, Cube]:
+        """The counts of the last versions of the tables that grow. The first version is published
+        now, if none was."""
+        known = VersionLog(self._ledger).of
+        if any(not known(name) for name in self.versions.tables):
+            record = partial(publish_version, self._ledger, self.accounts)
+            files, key = self.versions.files, self._ledger.key("rows")
+            publishing = Publishing(policy, files, key, known, record)
+            publishing.publish(given, None, dt.datetime.now(dt.UTC))
+        return self.versions.follow(known)
 
     def _load(
         self,
@@ -192,7 +241,9 @@ class Gate(Shared):
     ) -> None:
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
-        self.digests = {name: cube.digest for name, cube in cubes.items()}
+        self.digests = {
+            name: cube.digest for name, cube in cubes.items() if name not in self.versions.tables
+        }
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
         self.policy = as_read(policy, cubes)
@@ -201,9 +252,15 @@ class Gate(Shared):
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
-        each = {name: table.privacy_unit for name, table in policy.tables.items()}
-        units = {name: (own.column, own.max_rows) for name, own in each.items() if own.column}
-        self.rewriter = Rewriter(domains, RELATIONS, columns, policy.view_sql, policy.keys, units)
+        units = {
+            name: (own.column, 1 if own.alone else max(own.max_rows, 2))
+            for name, table in policy.tables.items()
+            if (own := table.privacy_unit).column
+        }
+        self._rewriter = partial(
+            Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units
+        )
+        self.edition = self._edition()
         self._publish(cubes, public)
         self._open_decision(cubes)
 
@@ -259,6 +316,31 @@ class Gate(Shared):
             knowledge.follow,
             "inference control allows independent noise only" if controlled else None,
         )
+
+    def follow(self) -> None:
+        """Serve the versions that any process has published since, from the next statement on."""
+        position = self.accountant.position()
+        if not self.versions.tables or (position is not None and position == self._followed):
+            return
+        with self._following:
+            try:
+                cubes = self.versions.follow(self.accountant.versions)
+            except TallyveilError as error:
+                following_failed(error)
+                cubes = {}
+            if cubes:
+                # The counts first: they answer what was planned in an earlier version alike.
+                self.decision.cubes = {**self.decision.cubes, **cubes}
+                self.edition = self._edition()
+            self._followed = position
+
+    def publish(self, now: dt.datetime, through: dt.date | None = None) -> dict[str, Version]:
+        """Publish the days that are over (`Publishing.publish`), from the policy's source."""
+        files, key = self.versions.files, self.accountant.rows_key
+        known, record = self.accountant.versions, self.accountant.publish_version
+        found = Publishing(self.policy, files, key, known, record).publish(None, through, now)
+        self.follow()
+        return found
 
     def redeclare(self, policy: Policy) -> None:
         """Let the budgets and shares of another version of the policy hold, in all processes.

@@ -16,7 +16,7 @@ from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
-from tallyveil.gate.shared import Shared
+from tallyveil.gate.shared import Edition, Shared
 from tallyveil.rewriter import (
     Dialect,
     Plan,
@@ -35,8 +35,8 @@ __all__ = ["Planner"]
 @dataclass(eq=False)
 class Planner:
     """Plans one session's queries; used by one thread at a time. Sessions share the plans.
-    ``pid`` is the number of the session's connection, ``assigned`` the settings that the last plan
-    of a query that assigns some leads to."""
+    ``edition`` is that of the present statement. ``pid`` is the number of the session's connection,
+    ``assigned`` the settings that the last plan of a query that assigns some leads to."""
 
     gate: Shared
     cursor: PublicCursor
@@ -44,6 +44,7 @@ class Planner:
     user: str
     database: str
     dialect: Dialect
+    edition: Edition
     pid: int = 0
     assigned: object = None
 
@@ -56,8 +57,8 @@ class Planner:
         if not query.parameters:
             return ()
         key = ("types", self.dialect, query.sql, tuple(declared))
-        types: tuple[str, ...] = self.gate.plans.get(
-            key, lambda: self.gate.rewriter.parameter_types(query.sql, self.dialect, declared)
+        types: tuple[str, ...] = self.edition.plans.get(
+            key, lambda: self.edition.rewriter.parameter_types(query.sql, self.dialect, declared)
         )
         return types
 
@@ -79,7 +80,7 @@ class Planner:
 
         def make() -> Plan:
             alone = query.shape is None or query.time or query.of_session
-            return self.gate.rewriter.plan(
+            return self.edition.rewriter.plan(
                 query.sql,
                 self.dialect,
                 self.cursor,
@@ -111,7 +112,7 @@ class Planner:
                 return make()  # no other statement is asked at this instant
             case "day":
                 key = (*key, now.date())
-        plan: Plan = self.gate.plans.get(key, make)
+        plan: Plan = self.edition.plans.get(key, make)
         return plan
 
     def best(self, query: Query, values: Sequence[Any], declared: Sequence[str | None]) -> Plan:
@@ -168,7 +169,7 @@ class Planner:
             return tuple(ColumnType(item.name, item.type) for item in plan.projection.items)
         types = tuple((t.keys.schema, tuple(t.types.values())) for t in plan.noisy)
         key = exact_key(("outer", self.dialect, plan.sql, types))
-        columns: tuple[ColumnType, ...] = self.gate.descriptions.get(key, describe)
+        columns: tuple[ColumnType, ...] = self.edition.descriptions.get(key, describe)
         if not plan.names:
             return columns
         return tuple(

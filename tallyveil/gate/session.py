@@ -62,7 +62,9 @@ class GateSession:
         self._gate = gate
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
-        self._planner = Planner(gate, self._cursor, self.settings, user, database, dialect)
+        self._planner = Planner(
+            gate, self._cursor, self.settings, user, database, dialect, gate.edition
+        )
         self._answering = Answering(self._planner)
         self._staging = Staging(self._answering)
         self._commands = SessionCommands(self.settings, self.relations)
@@ -233,7 +235,7 @@ class GateSession:
             return None
         planner, sent = self._planner, self._answering.introduced
         own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
-        return own, position
+        return (*own, self._gate.edition), position
 
     def relations(self) -> tuple[Shown, ...]:
         """The relations that can be queried."""
@@ -260,6 +262,8 @@ class GateSession:
         self._cursor.use_time_zone(self.settings.time_zone)
         limit = self._cursor.limited(self.settings.statement_timeout, cancelled)
         with one_thread(), limit as held:
+            self._gate.follow()
+            self._planner.edition = self._gate.edition
             yield held
 
     # Queries

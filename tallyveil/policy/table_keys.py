@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, model_validator
 from pydantic_core import InitErrorDetails
 
-from tallyveil.policy.declaration import Declaration, conflict
+from tallyveil.policy.declaration import Declaration, conflict, wrong
 from tallyveil.policy.value_checks import (
     AttributeNames,
     Confidence,
@@ -23,6 +23,7 @@ from tallyveil.policy.value_checks import (
     Query,
     Rho,
     is_integer,
+    whole_of,
 )
 
 __all__ = [
@@ -36,16 +37,38 @@ __all__ = [
 ]
 
 
+def _period(value: Any) -> str:
+    if value == "day":
+        return "day"
+    raise wrong('expected "day"')
+
+
 class PrivacyUnit(Declaration):
     """The unit of protection: one row, written ``"row"``, or all rows that share a value of
     ``column``.
 
     At most ``max_rows`` rows of a unit are counted, whether they have a cell or not, so one unit
     moves the cube by at most ``max_rows`` in the L1 norm under add/remove.
+
+    Of data that grows, so many ``per`` day may be counted instead of in all. Then what is protected
+    are a unit's rows of any ``window`` successive days (w-event privacy: Kellaris, Papadopoulos,
+    Xiao, Papadias 2014).
     """
 
     column: str | None = Field(default=None, min_length=1, description="the name of a column")
     max_rows: MaxRows = 1
+    per: Annotated[Any, PlainValidator(_period)] = None
+    window: Annotated[int, whole_of("days", 3660)] = 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether a unit has one row at most."""
+        return self.max_rows == 1 and self.per is None
+
+    @property
+    def protected_rows(self) -> int:
+        """The most rows that are protected together."""
+        return self.max_rows * self.window
 
     @model_validator(mode="before")
     @classmethod
@@ -59,6 +82,8 @@ class PrivacyUnit(Declaration):
                 f'{" and ".join(missing)} missing; expected "row" or'
                 ' { column = "…", max_rows = 3 }'
             )
+        if "window" in self.model_fields_set and self.per is None:
+            yield conflict('expected with per = "day" only', "window")
 
 
 class PerUnit(Declaration):

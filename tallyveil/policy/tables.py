@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
@@ -12,9 +13,10 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from tallyveil.cache import cached_property
 from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
-from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
-from tallyveil.policy.domain import Domain, Key, Neighbours
+from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
+from tallyveil.policy.domain import Attribute, Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query
+from tallyveil.policy.growth import Growth
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import written
 from tallyveil.policy.shared_units import joined_axes, per_unit_axes
@@ -29,7 +31,6 @@ from tallyveil.policy.table_keys import (
     PrivacyUnit,
 )
 from tallyveil.policy.value_checks import (
-    Data,
     MechanismNames,
     Origin,
     SourceFormat,
@@ -117,7 +118,11 @@ class Table(_Relation):
         default_factory=Limits,
         description="limits such as { least_cost = 1e-6, rows = 1000000 }",
     )
-    data: Data = "fixed"
+    data: Growth = Field(
+        default="fixed",
+        validate_default=True,
+        description='"fixed" or { append = "day", late = 3 }',
+    )
     beside: TableNames = ()
     attributes: Named[_AttributeName, AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
@@ -174,6 +179,36 @@ class Table(_Relation):
                     "by",
                 )
 
+        yield from self._growth_conflicts()
+
+    def _growth_conflicts(self) -> Iterator[InitErrorDetails]:
+        """Yield what a table that grows cannot have, and what needs one."""
+        if not self.grows:
+            if self.privacy_unit.per is not None:
+                text = 'expected with data = { append = "day" } only'
+                yield conflict(text, "privacy_unit", "per")
+            return
+        name = self.data.append or ""
+        declared = self.attributes.get(name)
+        days = None if declared is None else declared.range
+        if days is None or not isinstance(days[0], dt.date) or isinstance(days[0], dt.datetime):
+            yield mistaken(name, "expected an attribute that is a range of days", "data", "append")
+        elif declared is not None and (
+            declared.clamp or declared.nullable or declared.label is not False
+        ):
+            yield conflict(
+                "expected no clamp, other or nullable: a row without a day in the range has no time"
+                " at which it is settled, and is left out",
+                *("attributes", name),
+            )
+        refused = {
+            "keys": self.keys,
+            "per_unit": self.per_unit,
+            "invariants": self.invariants,
+        }
+        for key in (key for key, given in refused.items() if given):
+            yield conflict("expected none in a table that grows", key)
+
     def named(self, name: str, source: Source | None) -> Self:
         """Return the table with its name, which is its key, and the policy's source."""
         axes = tuple(attribute(key, declared) for key, declared in self.attributes.items())
@@ -227,7 +262,7 @@ class Table(_Relation):
     @property
     def source_columns(self) -> tuple[str, ...]:
         """All columns of the source that it names, of which a column may be there twice."""
-        others = (self.count, self.privacy_unit.column)
+        others = (self.count, self.privacy_unit.column, self.data.arrived)
         return (*self.columns, *(name for name in others if name is not None))
 
     @property
@@ -246,17 +281,31 @@ class Table(_Relation):
             if unit.max_rows == 1
             else f"{unit.max_rows} rows of each {{}} are"
         )
+        counted = "counted" if unit.per is None else f"counted a {unit.per}"
         return (
-            f"at most {rows.format(unit.column)} counted, and totals are too low where one has more"
+            f"at most {rows.format(unit.column)} {counted}, and totals are too low where one has"
+            " more"
         )
+
+    @property
+    def grows(self) -> bool:
+        return self.data.append is not None
+
+    @property
+    def days(self) -> Attribute:
+        """The attribute by whose days it grows."""
+        return self.domain[self.data.append or ""]
 
     @property
     def whole(self) -> bool:
         """Whether every record of the source is a row of the table, for any values of the record.
 
         A SELECT may filter, a CSV file can have lines that cannot be read, and a row without a
-        privacy unit is left out: then replacing a record may change the number of rows.
+        privacy unit is left out: then replacing a record may change the number of rows. So it may
+        where data grows: the other record may be of a day that is not over, or arrive late.
         """
+        if self.grows:
+            return False
         named = is_table_reference(self.origin)
         alone = self.privacy_unit.column is None
         return named and alone and self.left_out is None
@@ -299,10 +348,12 @@ class Table(_Relation):
             "count": self.count,
             "keys": {column: ".".join(key) for column, key in self.keys.items()},
             "per_unit": self.per_unit,
+            "data": self.grows and self.data.model_dump(include={"append", "late", "arrived"}),
         }
+        bounded = {"column", "max_rows"} if unit.per is None else {*type(unit).model_fields}
         return {name: value for name, value in given.items() if value} | {
             "from": query(self.origin),
-            "privacy_unit": "row" if unit.column is None else unit,
+            "privacy_unit": "row" if unit.column is None else unit.model_dump(include=bounded),
             "neighbours": self.neighbours,
             "attributes": {name: one.keys(name) for name, one in self.attributes.items()},
         }

@@ -28,7 +28,6 @@ __all__ = [
     "AttributeNames",
     "Confidence",
     "CountTexts",
-    "Data",
     "Delta",
     "Epsilon",
     "FilePath",
@@ -218,15 +217,6 @@ def _public_column(value: Any) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _data(value: Any) -> str:
-    if value == "fixed":
-        return "fixed"
-    raise wrong(
-        'expected "fixed": data that grows or is replaced is not supported yet. Declare each'
-        " version as a table with a ledger of its own, and count their budgets together"
-    )
-
-
 def _table_column(value: Any) -> tuple[str, str]:
     """Split ``table.column`` at the first point into its parts."""
     table, _, column = value.partition(".") if isinstance(value, str) else ("", "", "")
@@ -237,7 +227,6 @@ def _table_column(value: Any) -> tuple[str, str]:
 
 PublicColumn: TypeAlias = Annotated[tuple[str, str], PlainValidator(_public_column)]
 TableColumn: TypeAlias = Annotated[tuple[str, str], PlainValidator(_table_column)]
-Data: TypeAlias = Annotated[str, PlainValidator(_data)]
 
 
 class PolicyPlace(NamedTuple):

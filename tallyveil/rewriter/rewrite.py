@@ -40,8 +40,8 @@ class Rewriter:
     """Plans statements against the domains of the protected tables.
 
     ``relations`` are the names of the public relations in schema dp, ``public`` has the public
-    tables with their columns' types, ``views`` the views' SQL, ``keys`` the keyed tables' keys, and
-    ``units`` are as `Catalog` has them.
+    tables with their columns' types, ``views`` the views' SQL, ``keys`` the keyed tables' keys;
+    ``units`` and ``shown`` are as `Catalog` has them.
 
     Raises PolicyError for a view that no statement could use.
     """
@@ -54,13 +54,14 @@ class Rewriter:
         views: Mapping[str, str] = MappingProxyType({}),
         keys: Mapping[str, Key] = MappingProxyType({}),
         units: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+        shown: Mapping[str, tuple[str, dt.date]] = MappingProxyType({}),
     ) -> None:
         names = [one.name for domain in domains.values() for one in domain.own]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
         self._parts = ComponentParts()
         self._templates = Templates(self._parts)
         self._catalog = read_views(
-            Catalog(domains, relations, public, keys=keys, units=units), views
+            Catalog(domains, relations, public, keys=keys, units=units, shown=shown), views
         )
 
     def parameter_types(

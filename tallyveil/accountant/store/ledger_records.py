@@ -17,6 +17,7 @@ __all__ = [
     "R",
     "Record",
     "TableRecord",
+    "VersionRecord",
     "now",
 ]
 
@@ -46,6 +47,17 @@ class DataRecord(NamedTuple):
     table: str
     digest: bytes
     added: str
+
+
+class VersionRecord(NamedTuple):
+    """A version of a table that grows: all days up to ``through``, written as ISO, are over; empty
+    if none is. ``snapshot`` is a random name of what was counted, and never shown."""
+
+    table: str
+    number: int
+    through: str
+    snapshot: str
+    published: str
 
 
 class InvariantRecord(NamedTuple):
@@ -94,6 +106,7 @@ Record: TypeAlias = (
     TableRecord
     | BudgetRecord
     | DataRecord
+    | VersionRecord
     | InvariantRecord
     | ChargeRecord
     | AnswerRecord
@@ -104,6 +117,7 @@ R = TypeVar(
     TableRecord,
     BudgetRecord,
     DataRecord,
+    VersionRecord,
     InvariantRecord,
     ChargeRecord,
     AnswerRecord,

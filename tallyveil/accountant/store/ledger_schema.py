@@ -22,7 +22,7 @@ from tallyveil.files import flush
 __all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
 _APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-_SCHEMA_VERSION = 11
+_SCHEMA_VERSION = 12
 _SECRET_BYTES: Final = 32
 _RESTORE: Final = "Restore it from its backup."
 
@@ -58,6 +58,17 @@ CREATE TABLE snapshot (                           -- the data that a table's ans
     digest BLOB NOT NULL,                         -- of the table's counts, under a key
     added TEXT NOT NULL,
     chain BLOB NOT NULL
+) STRICT""",
+        "version": """
+CREATE TABLE version (                            -- of a table that grows by days
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    number INTEGER NOT NULL,
+    through TEXT NOT NULL,                        -- the last day that is over
+    snapshot TEXT NOT NULL,                       -- a random name of what was counted
+    published TEXT NOT NULL,
+    chain BLOB NOT NULL,
+    UNIQUE (table_name, number)
 ) STRICT""",
         "charge": """
 CREATE TABLE charge (

@@ -36,6 +36,7 @@ from tallyveil.accountant.store.ledger_records import (
     R,
     Record,
     TableRecord,
+    VersionRecord,
 )
 from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
 from tallyveil.accountant.store.sqlite_file import SqliteFile, Written
@@ -49,6 +50,7 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     TableRecord: "protected_table",
     BudgetRecord: "budget",
     DataRecord: "snapshot",
+    VersionRecord: "version",
     InvariantRecord: "invariant",
     ChargeRecord: "charge",
     AnswerRecord: "answer",

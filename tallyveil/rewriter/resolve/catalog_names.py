@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ __all__ = [
 class Catalog:
     """``public`` maps each public table to its columns and their DuckDB types; ``views`` maps
     each view to its syntax tree, which is shared: copy before changing it; ``keys`` maps each keyed
-    table to its key, ``units`` those with a column of units to it and to the most rows of one."""
+    table to its key, ``units`` those with a column of units to it and to the most rows of one;
+    ``shown`` maps each table that grows to its attribute of days and the last one that is over."""
 
     domains: Mapping[str, Domain]
     relations: frozenset[str] = frozenset()
@@ -32,6 +34,7 @@ class Catalog:
     views: Mapping[str, exp.Expr] = field(default_factory=dict)
     keys: Mapping[str, Key] = field(default_factory=dict)
     units: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    shown: Mapping[str, tuple[str, dt.date]] = field(default_factory=dict)
 
 
 DEFAULT_SCHEMAS = ("", "public", "main")

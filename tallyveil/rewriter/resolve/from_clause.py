@@ -198,7 +198,16 @@ class FromClause:
                 column.meta["coarse"] = True
             values.append(column)
         fields = [Field("", attribute.name) for attribute in domain.own]
-        return _named(Records(domain, fields, [Branch(values=values)], self._size), table)
+        branch = Branch(where=self._over(table.name), values=values)
+        return _named(Records(domain, fields, [branch], self._size), table)
+
+    def _over(self, table: str) -> list[exp.Expr]:
+        """The condition that a record of a table that grows is of a day that is over."""
+        if table not in self._catalog.shown:
+            return []
+        name, last = self._catalog.shown[table]
+        day = exp.cast(exp.Literal.string(str(last)), "DATE")
+        return [exp.LTE(this=exp.column(name, RECORD, quoted=True), expression=day)]
 
     def _query(self, query: exp.Expr) -> Records:
         """Read a query as records. Its columns have no table's name."""

@@ -1,0 +1,173 @@
+"""Slices of a table that grows: the counts of some days that are over, never counted again.
+
+x = Σ of the slices, whose days are disjoint. A slice is counted once, when its days are first
+published, and kept in a sealed file (`SealedFiles`). So a row that comes late, or is corrected or
+deleted later, changes nothing that was counted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tallyveil.arrays import CodeArray, IntArray
+from tallyveil.cube.bounding import unit_hash
+from tallyveil.cube.counting import by_cells, coded_rows, settled
+from tallyveil.cube.cube import MAX_RECORDS, Cube
+from tallyveil.cube.cube_loading import (
+    cells_read,
+    check_weights,
+    checked_columns,
+    counted_rows,
+    executed,
+)
+from tallyveil.cube.sealed_cubes import with_truncates
+from tallyveil.cube.sealed_files import SealedFiles
+from tallyveil.cube.sources import Passed, Rows, opened
+from tallyveil.errors import SourceError
+from tallyveil.policy import Policy, Table
+
+__all__ = ["Days", "Slice", "count_slice", "cube_of", "read_slice", "write_slice"]
+
+_KEPT = '"kept rows"'
+_BEFORE = "kept_before"
+
+
+class Days(NamedTuple):
+    """An interval of days, both ends included."""
+
+    first: dt.date
+    last: dt.date
+
+
+class Slice(NamedTuple):
+    """The t-th cell in use is ``codes[a][t]`` on axis a, with ``counts[t]`` records; ``units`` are
+    as a `Cube` has them. ``kept`` says of how many units' rows: hashes, in two halves, and numbers,
+    where all rows of a unit count together. ``truncates`` are those of the attributes."""
+
+    codes: tuple[CodeArray, ...]
+    counts: IntArray
+    units: IntArray | None
+    kept: tuple[CodeArray, ...]
+    truncates: tuple[str | None, ...]
+
+
+def count_slice(
+    policy: Policy, name: str, source: Passed, days: Days, before: Sequence[Slice], key: bytes
+) -> Slice:
+    """Count the records of these days of a table. ``before`` are its slices of earlier days.
+
+    Raises SourceError, as `load_cubes` does.
+    """
+    table = policy.tables[name]
+    alone = policy.model_copy(update={"tables": {name: table}})
+    bounded = table.privacy_unit.column is not None and table.privacy_unit.per is None
+    with opened(alone, source) as found:
+        columns = checked_columns(alone, found)
+        own = columns[name]
+        found.begin()
+        with counted_rows(table, found, own, False) as every:
+            rows = settled(table, own, every, days.first, days.last)
+            with _counted_before(rows, before if bounded else ()) as kept_before:
+                coded, parameters = coded_rows(table, own, rows, kept_before)
+                if table.privacy_unit.column is not None:
+                    parameters["key"] = key
+                kept: tuple[CodeArray, ...] = ()
+                if bounded:
+                    executed(rows.connection, f"CREATE TEMP TABLE {_KEPT} AS {coded}", parameters)
+                    coded, parameters = f"FROM {_KEPT}", {"key": key}
+                try:
+                    counting = by_cells(table, own, rows, coded)
+                    counts = executed(rows.connection, counting, parameters).fetchnumpy()
+                    if bounded:
+                        kept = _kept(table, own, rows, key)
+                finally:
+                    rows.connection.execute(f"DROP TABLE IF EXISTS {_KEPT}")
+    if table.count is not None:
+        check_weights(table, counts)
+    domain = cells_read(table, columns)
+    codes = tuple(np.asarray(counts[f"c{axis}"]) for axis in range(len(domain.attributes)))
+    units = np.asarray(counts["units"], dtype=np.int64) if "units" in counts else None
+    truncates = tuple(attribute.truncates for attribute in domain.attributes)
+    return Slice(codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates)
+
+
+def _kept(
+    table: Table, columns: Mapping[str, str], rows: Rows, key: bytes
+) -> tuple[CodeArray, ...]:
+    upper, lower = unit_hash(columns[(table.privacy_unit.column or "").lower()])
+    sql = f"SELECT {upper} AS upper, {lower} AS lower, count(*) AS n FROM {_KEPT} GROUP BY ALL"
+    found = executed(rows.connection, sql, {"key": key}).fetchnumpy()
+    return tuple(np.asarray(found[name]) for name in ("upper", "lower", "n"))
+
+
+@contextmanager
+def _counted_before(rows: Rows, before: Sequence[Slice]) -> Iterator[str | None]:
+    """A table of how many rows of each unit earlier slices have; None if there is none."""
+    if not before:
+        yield None
+        return
+    halves = [np.concatenate([one.kept[n] for one in before]) for n in range(3)]
+    each = pa.table(halves, ["upper", "lower", "n"])
+    rows.connection.register(f"{_BEFORE}_each", each)
+    rows.connection.execute(
+        f"CREATE TEMP TABLE {_BEFORE} AS SELECT upper, lower, sum(n) AS n FROM {_BEFORE}_each"
+        " GROUP BY ALL"
+    )
+    try:
+        yield _BEFORE
+    finally:
+        rows.connection.unregister(f"{_BEFORE}_each")
+        rows.connection.execute(f"DROP TABLE {_BEFORE}")
+
+
+def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) -> Cube:
+    """The counts of all days of the slices, and of an ``earlier`` cube of other days.
+
+    Raises SourceError if there are more records than a cube can hold.
+    """
+    if earlier is not None:
+        own = earlier._counts
+        truncates = tuple(attribute.truncates for attribute in earlier.domain.attributes)
+        slices = [Slice(own.codes, own.counts, own.units, (), truncates), *slices]
+    domain = with_truncates(table.cells, slices[-1].truncates) if slices else table.cells
+    axes = range(len(domain.attributes))
+    codes = tuple(_joined([one.codes[axis] for one in slices]) for axis in axes)
+    counts = _joined([one.counts for one in slices]).astype(np.int64)
+    if int(counts.sum()) > MAX_RECORDS:
+        raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
+    units = [one.units for one in slices if one.units is not None]
+    return Cube(domain, codes, counts, _joined(units).astype(np.int64) if units else None)
+
+
+def _joined(arrays: Sequence[CodeArray]) -> CodeArray:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
+
+
+def write_slice(files: SealedFiles, name: str, about: Mapping[str, Any], own: Slice) -> None:
+    """Raises OutputError."""
+    units = () if own.units is None else (own.units,)
+    header = {**about, "truncates": own.truncates, "axes": len(own.codes), "kept": len(own.kept)}
+    files.write(name, header, [own.counts, *own.codes, *units, *own.kept])
+
+
+def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice | None:
+    """The slice that was kept under this name and ``about`` this; None if there is none.
+
+    Raises SourceError.
+    """
+    found = files.read(name)
+    if found is None or any(found[0].get(key) != value for key, value in about.items()):
+        return None
+    header, (counts, *arrays) = found
+    axes, kept = header["axes"], header["kept"]
+    units = arrays[axes] if len(arrays) > axes + kept else None
+    held = tuple(arrays[len(arrays) - kept :])
+    return Slice(
+        tuple(arrays[:axes]), counts.astype(np.int64), units, held, tuple(header["truncates"])
+    )

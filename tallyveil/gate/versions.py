@@ -1,0 +1,256 @@
+"""The versions of tables that grow: published one after the other, and followed between statements.
+
+A version is the table behind a mask, M_v = diag[day(j) <= t_v] with a watermark t_v that never goes
+back. All that is asked, charged and answered in it is the row W M_v of one fixed x, so answers stay
+valid for ever, and costs add up as those of a table that never changes. A statement that was
+planned in an earlier version is as sound as before. The proof is in docs/guarantees.md.
+
+Nothing about the rows decides what is published or when: not their number, not the latest day, not
+whether anything changed. To publish is to count the new days, to keep that in a sealed file, and
+then to record the version in the ledger. Whatever is killed before that leaves a file that nobody
+reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from tallyveil.accountant import VersionRecord
+from tallyveil.cube import (
+    Cube,
+    Days,
+    Passed,
+    SealedFiles,
+    Slice,
+    count_slice,
+    cube_of,
+    read_slice,
+    write_slice,
+)
+from tallyveil.errors import InvalidParameterValue, SourceError, TallyveilError
+from tallyveil.events import report
+from tallyveil.policy import Policy, Table
+
+__all__ = ["Publishing", "Version", "Versions", "growing", "sealed_slices"]
+
+_REMEDY: Final = (
+    "Restore it from its backup: what was counted of days that are over is counted only once."
+)
+_DAY: Final = dt.timedelta(days=1)
+
+
+class Version(NamedTuple):
+    """A version of a table: the days up to ``through`` are over, None if none is."""
+
+    number: int
+    through: dt.date | None
+    published: str
+
+    @property
+    def words(self) -> str:
+        if self.through is None:
+            return f"version {self.number}: no day is over yet"
+        return f"version {self.number}: days through {self.through} are counted, later ones not yet"
+
+
+Known: TypeAlias = Callable[[str], Sequence[VersionRecord]]
+"""The versions of a table that are recorded."""
+Record: TypeAlias = Callable[[VersionRecord], bool]
+"""Records a version; False if another process was first."""
+
+
+def growing(policy: Policy) -> dict[str, Table]:
+    """The tables that grow."""
+    return {name: table for name, table in policy.tables.items() if table.grows}
+
+
+def sealed_slices(ledger: Path, key: bytes) -> SealedFiles:
+    """The slices of a ledger, in a folder beside it."""
+    return SealedFiles(ledger.with_name(f"{ledger.name}.slices"), key, "slices", _REMEDY)
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """Publishes versions of a policy's tables that grow. ``key`` chooses the rows of units."""
+
+    policy: Policy
+    files: SealedFiles
+    key: bytes
+    known: Known
+    record: Record
+
+    def publish(
+        self, source: Passed, through: dt.date | None, now: dt.datetime
+    ) -> dict[str, Version]:
+        """Publish the days up to ``through``, by default all that are over; by table the version
+        that is the last one now.
+
+        Raises InvalidParameterValue for a day that is not over, or before the last one published;
+        SourceError and OutputError. Then the versions before it are the last ones.
+        """
+        tables = growing(self.policy)
+        for name, table in tables.items() if through is not None else ():
+            self._check(name, table, through or dt.date.max, now)
+        with self._alone():
+            return {
+                name: self._publish(name, table, source, through or table.data.due(now))
+                for name, table in tables.items()
+            }
+
+    def _check(self, name: str, table: Table, through: dt.date, now: dt.datetime) -> None:
+        over = table.data.over(now.date())
+        if through > over:
+            raise InvalidParameterValue(
+                f"{through} is not over for table {name}: its rows may arrive until"
+                f" {through + table.data.late * _DAY}",
+                hint=f"The last day that is over is {over}, in UTC.",
+            )
+        last = self.last(name)
+        if last is not None and last.through is not None and through < last.through:
+            raise InvalidParameterValue(
+                f"table {name} is published through {last.through} already, and days are never"
+                " taken back"
+            )
+
+    def _publish(self, name: str, table: Table, source: Passed, through: dt.date) -> Version:
+        """Publish the days of one table, if any is new."""
+        while True:
+            last = self.last(name)
+            ends: tuple[dt.date, dt.date] = table.days.ends or (dt.date.max, dt.date.min)
+            through = min(through, ends[1])
+            first = ends[0]
+            if last is not None:
+                first = first if last.through is None else last.through + _DAY
+                if through < first:
+                    return last
+            record = VersionRecord(
+                name,
+                1 if last is None else last.number + 1,
+                str(through) if through >= first else "",
+                secrets.token_hex(8),
+                dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
+            )
+            if record.through:
+                before = self.slices(name, table) if table.privacy_unit.column else []
+                days = Days(first, through)
+                own = count_slice(self.policy, name, source, days, before, self.key)
+                write_slice(self.files, _file(record), _about(record, table), own)
+            if self.record(record):
+                report("version published", table=name, version=record.number)
+                return _version(record)
+            (self.files.folder / _file(record)).unlink(missing_ok=True)
+
+    def last(self, name: str) -> Version | None:
+        known = self.known(name)
+        return _version(known[-1]) if known else None
+
+    def slices(self, name: str, table: Table) -> list[Slice]:
+        """The slices of all days that are published. Raises SourceError."""
+        return read_slices(self.files, self.known(name), table)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold a lock, so that two processes do not count the same days. That they cannot both be
+        published is up to the ledger."""
+        folder = self.files.folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SourceError(f"slices: {folder} cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table) -> list[Slice]:
+    """The slices of these versions. Raises SourceError if one is missing or damaged."""
+    found = []
+    for record in known:
+        if record.through:
+            own = read_slice(files, _file(record), _about(record, table))
+            if own is None:
+                raise SourceError(
+                    f"slices: {files.folder / _file(record)} is missing: it has the counts of days"
+                    f" of table {table.name} that were published",
+                    hint=_REMEDY,
+                )
+            found.append(own)
+    return found
+
+
+def _file(record: VersionRecord) -> str:
+    return f"{record.table}.{record.number}.{record.snapshot}.slice"
+
+
+def _about(record: VersionRecord, table: Table) -> dict[str, str | int]:
+    return {
+        "declaration": table.fingerprint,
+        "snapshot": record.snapshot,
+        "number": record.number,
+        "through": record.through,
+    }
+
+
+def _version(record: VersionRecord) -> Version:
+    through = dt.date.fromisoformat(record.through) if record.through else None
+    return Version(record.number, through, record.published)
+
+
+@dataclass(eq=False)
+class Versions:
+    """The versions of ``tables`` that a process knows, and their counts; oldest first in
+    ``every``."""
+
+    files: SealedFiles
+    tables: Mapping[str, Table]
+    every: dict[str, list[Version]] = field(default_factory=dict)
+    _cubes: dict[str, Cube] = field(default_factory=dict)
+
+    def follow(self, known: Known) -> dict[str, Cube]:
+        """Read the versions that were published since; by table the counts of the last one, of
+        those that have a new one.
+
+        Raises SourceError, and keeps the versions that are served.
+        """
+        found = {}
+        for name, table in self.tables.items():
+            records = known(name)
+            seen = len(self.every.get(name, ()))
+            if len(records) > seen:
+                slices = read_slices(self.files, records[seen:], table)
+                found[name] = self._cubes[name] = cube_of(table, slices, self._cubes.get(name))
+                self.every[name] = [_version(one) for one in records]
+        return found
+
+    @property
+    def last(self) -> dict[str, Version]:
+        return {name: every[-1] for name, every in self.every.items()}
+
+    @property
+    def shown(self) -> dict[str, tuple[str, dt.date]]:
+        """By table its attribute of days and the last one that is over."""
+        found = {}
+        for name, version in self.last.items():
+            days = self.tables[name].days
+            ends: tuple[dt.date, dt.date] = days.ends or (dt.date.max, dt.date.min)
+            last = version.through or ends[0] - _DAY
+            if last < ends[1]:
+                found[name] = days.name, last
+        return found
+
+
+def following_failed(error: TallyveilError) -> None:
+    """Report that a version cannot be read: the one before it goes on being served."""
+    report("version not served", level=logging.WARNING, reason=error.message)
