@@ -24,8 +24,9 @@ class VersionLog:
     def of(self, table: str) -> list[VersionRecord]:
         """All versions of a table, oldest first. What was read before is not read again."""
         with self._ledger.snapshot() as view:
-            for record, self._end in view.after(VersionRecord, self._end):
+            for record, end in view.after(VersionRecord, self._end):
                 self._found.append(record)
+                self._end = end
         return [one for one in self._found if one.table == table]
 
 

@@ -93,6 +93,21 @@ for _name, _does in _ASKING.items():
     app.command(_name, cls=Command, help=_does)(_ask)
 
 
+@app.command(cls=Command)
+def publish(
+    policy: PolicyPath,
+    through: str | None = option("The last day; by default all that are over.", metavar="DAY"),
+    report: Annotated[
+        bool, typer.Option("--report", help="Say what was counted, for the custodian alone.")
+    ] = False,
+    json: Json = False,
+) -> Iterator[Output]:
+    """Count the days that are over, of tables that grow. A running server serves them at once."""
+    from tallyveil.cli.publishing import publish as work
+
+    yield from work(policy, through, report=report)
+
+
 _For = Annotated[
     Path, typer.Option("--for", help="SQL statements, such as a dashboard's.", metavar="FILE")
 ]

@@ -62,6 +62,12 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
 
     Raises SourceError, for the custodian.
     """
+    grown = [name for name, table in policy.tables.items() if table.grows]
+    if grown:
+        raise SourceError(
+            f"tables.{grown[0]}: a table that grows is neither copied nor released by agents",
+            hint="Its versions are answered by serve and connect.",
+        )
     with opened(policy, source) as found:
         for table in policy.tables.values():
             _check_whole(table, found)

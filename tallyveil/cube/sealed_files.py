@@ -6,11 +6,13 @@ refused if it was changed, or under another ledger.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -21,7 +23,7 @@ from tallyveil.arrays import CodeArray
 from tallyveil.errors import OutputError, SourceError
 from tallyveil.files import flush
 
-__all__ = ["SealedFiles"]
+__all__ = ["FilesInMemory", "SealedFiles"]
 
 _BEGINS: Final = b"tallyveil cube 1\n"
 _DIGEST: Final = 32
@@ -84,6 +86,29 @@ class SealedFiles:
             unfinished.unlink(missing_ok=True)
             raise OutputError(f"{self.what}: {path} cannot be written: {error.strerror}") from None
 
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold a lock that one process has at a time.
+
+        Raises OutputError if the folder cannot be written.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise OutputError(
+                f"{self.what}: {self.folder} cannot be used: {error.strerror}"
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
     def _seal(self, path: Path, parts: Iterator[bytes]) -> None:
         digest = hashlib.blake2b(key=self.key, digest_size=_DIGEST)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -115,6 +140,29 @@ class SealedFiles:
         header = json.loads(file.read(int.from_bytes(file.read(8), "big")))
         held = zip(header.pop("types"), header.pop("lengths"), strict=True)
         return header, [np.fromfile(file, kind, length) for kind, length in held]
+
+
+class FilesInMemory(SealedFiles):
+    """Files that end with the process, for a ledger in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), b"", "", "")
+        object.__setattr__(self, "_held", {})
+
+    _held: dict[str, tuple[dict[str, Any], list[CodeArray]]]
+
+    def read(self, name: str) -> tuple[dict[str, Any], list[CodeArray]] | None:
+        return self._held.get(name)
+
+    def write(self, name: str, header: Mapping[str, Any], arrays: Sequence[CodeArray]) -> None:
+        self._held[name] = dict(header), list(arrays)
+
+    def remove(self, name: str) -> None:
+        self._held.pop(name, None)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        yield
 
 
 def _packed(header: Mapping[str, Any], arrays: Sequence[CodeArray]) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tallyveil.gate.planning import Planner
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
 from tallyveil.gate.suppression import suppressed
+from tallyveil.gate.versions import Version
 from tallyveil.rewriter import Plan, Query
 
 __all__ = ["Answering", "OuterInputs"]
@@ -36,10 +37,11 @@ class OuterInputs:
 @dataclass(eq=False)
 class Answering:
     """Answers one session's plans; used by one thread at a time. ``introduced`` are the tables
-    about which the session was told what holds for all answers."""
+    about which the session was told what holds for all answers, and ``told`` has the versions."""
 
     planner: Planner
     introduced: frozenset[str] = frozenset()
+    told: dict[str, Version] = field(default_factory=dict)
 
     def release(self, plan: Plan, query: Query, begin: Receive, after: ExitStack) -> OuterInputs:
         """Return all that the statement over the noisy rows needs. This is where budget is spent.
@@ -88,7 +90,7 @@ class Answering:
     def _introductions(self, plan: Plan) -> tuple[Notice, ...]:
         """What to say with the session's first answer about a table: that not all rows of a unit
         are counted, and what is guaranteed where it has invariants, or has the records of one that
-        does."""
+        does; and with the first answer from a version, which days are counted."""
         gate, said = self.planner.gate, []
         tables = dict.fromkeys([*plan.workloads, *plan.histograms])
         for table in (name for name in tables if name not in self.introduced):
@@ -98,6 +100,10 @@ class Answering:
             if guarantee.agreeing:
                 said.append((table, guarantee.sentence(gate.accountant.balance(table))))
         self.introduced = self.introduced.union(table for table, _ in said)
+        for table, version in self.planner.edition.versions.items():
+            if table in tables and self.told.get(table) != version:
+                said.append((table, version.words))
+                self.told[table] = version
         return tuple(Notice(f"{table}: {text}") for table, text in said)
 
     def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:

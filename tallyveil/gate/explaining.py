@@ -20,6 +20,7 @@ from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text, quotient_text, together_text
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.strategies.translated import reach
+from tallyveil.gate.versions import Version
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column
@@ -49,6 +50,7 @@ def explanation(
     accountant: Accountant,
     accounts: Mapping[str, Account],
     quotients: QuotientIntervals,
+    versions: Mapping[str, Version],
 ) -> Iterator[str]:
     """The lines of EXPLAIN: the linear query, its sensitivity, cost, interval, what remains. The
     ``quotients`` are those of what history knows."""
@@ -70,6 +72,8 @@ def explanation(
         noise = forecast.noise[table]
         origin = "" if noise.origin is None else f", n from {noise.origin}"
         yield f"{line}, by {noise.mechanism.name}{origin}"
+        if table in versions:
+            yield f"  of {table} {versions[table].words}"
         for index, column in enumerate(workload.columns):
             yield (
                 f"  aggregate {index + 1}: {_rows(column.height)}, "

@@ -55,7 +55,6 @@ from tallyveil.gate.strategies.exact_counts import ExactCounts
 from tallyveil.gate.strategies.offer import Limits
 from tallyveil.gate.versions import (
     Publishing,
-    Version,
     Versions,
     following_failed,
     growing,
@@ -72,6 +71,8 @@ __all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts", "ledger_of"]
 
 STATEMENT_TIMEOUT: Final = 10.0
 """Seconds that a statement may take by default."""
+
+_DAYS: Final = 16  # for which sessions may ask what was known then, at a time
 
 
 def _entry_bytes(key: Hashable, value: object) -> int:
@@ -187,11 +188,19 @@ class Gate(Shared):
             keep()
             opened.pop_all()
         self._following, self._followed = ranked_lock(Rank.VERSIONS), object()
+        self._earlier: Cache[Any] = Cache(_DAYS, 1 << 29, lambda key, value: 1)
 
-    def _edition(self) -> Edition:
-        """What follows from the versions that are served."""
+    def _edition(self, day: dt.date | None = None) -> Edition:
+        """What follows from the versions that are served, or from the last ones through a day."""
         caches = (Cache[Any](1024, size, _entry_bytes) for size in (1 << 28, 1 << 26))
-        return Edition(self.versions.last, self._rewriter(self.versions.shown), *caches)
+        versions, shown = self.versions.at(day)
+        return Edition(versions, self._rewriter(shown), *caches)
+
+    def at(self, day: dt.date | None) -> Edition:
+        if day is None or not self.versions.tables:
+            return self.edition
+        own: Edition = self._earlier.get((self.edition, day), lambda: self._edition(day))
+        return own
 
     def _fixed(
         self, policy: Policy, source: Given, given: Passed
@@ -334,13 +343,16 @@ class Gate(Shared):
                 self.edition = self._edition()
             self._followed = position
 
-    def publish(self, now: dt.datetime, through: dt.date | None = None) -> dict[str, Version]:
-        """Publish the days that are over (`Publishing.publish`), from the policy's source."""
+    def publish_due(self, now: dt.datetime) -> None:
+        """Publish the days that are over of the tables with a time of publication, from the
+        policy's source. Raises what `Publishing.publish` raises."""
+        if all(table.data.publish is None for table in self.versions.tables.values()):
+            return
         files, key = self.versions.files, self.accountant.rows_key
         known, record = self.accountant.versions, self.accountant.publish_version
-        found = Publishing(self.policy, files, key, known, record).publish(None, through, now)
+        publishing = Publishing(self.policy, files, key, known, record)
+        publishing.publish(None, None, now, scheduled=True)
         self.follow()
-        return found
 
     def redeclare(self, policy: Policy) -> None:
         """Let the budgets and shares of another version of the policy hold, in all processes.

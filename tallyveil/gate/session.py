@@ -233,7 +233,8 @@ class GateSession:
         position = self._gate.accountant.position()
         if position is None:
             return None
-        planner, sent = self._planner, self._answering.introduced
+        planner, told = self._planner, self._answering.told
+        sent = (self._answering.introduced, *told.items())
         own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
         return (*own, self._gate.edition), position
 
@@ -263,7 +264,7 @@ class GateSession:
         limit = self._cursor.limited(self.settings.statement_timeout, cancelled)
         with one_thread(), limit as held:
             self._gate.follow()
-            self._planner.edition = self._gate.edition
+            self._planner.edition = self._gate.at(self.settings.as_of)
             yield held
 
     # Queries
@@ -332,7 +333,7 @@ class GateSession:
                 knowledge, confidence = gate.decision.knowledge, request.target.confidence
                 quotients = QuotientIntervals(plan, known, knowledge, confidence)
                 about = plan, request, forecast, gate.accountant, gate.accounts, quotients
-                lines += explanation(*about)
+                lines += explanation(*about, self._planner.edition.versions)
                 notices += warnings(plan, stage.query.offset)
                 quotes += [] if forecast.quote is None else [forecast.quote]
             return lines, plan, tuple(notices), quotes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,10 @@ class Shared:
 
     def follow(self) -> None:
         """Serve what was published since."""
+        raise NotImplementedError
+
+    def at(self, day: dt.date | None) -> Edition:
+        """The present edition, of tables that grow through this day."""
         raise NotImplementedError
 
     @property

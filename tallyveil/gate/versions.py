@@ -14,12 +14,9 @@ reads.
 from __future__ import annotations
 
 import datetime as dt
-import fcntl
 import logging
-import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -28,6 +25,7 @@ from tallyveil.accountant import VersionRecord
 from tallyveil.cube import (
     Cube,
     Days,
+    FilesInMemory,
     Passed,
     SealedFiles,
     Slice,
@@ -57,9 +55,12 @@ class Version(NamedTuple):
 
     @property
     def words(self) -> str:
+        """What it shows, for a notice."""
         if self.through is None:
-            return f"version {self.number}: no day is over yet"
-        return f"version {self.number}: days through {self.through} are counted, later ones not yet"
+            return f"version {self.number} has no day yet"
+        return (
+            f"days through {self.through} are counted (version {self.number}), later ones not yet"
+        )
 
 
 Known: TypeAlias = Callable[[str], Sequence[VersionRecord]]
@@ -75,6 +76,8 @@ def growing(policy: Policy) -> dict[str, Table]:
 
 def sealed_slices(ledger: Path, key: bytes) -> SealedFiles:
     """The slices of a ledger, in a folder beside it."""
+    if ledger.name == ":memory:":
+        return FilesInMemory()
     return SealedFiles(ledger.with_name(f"{ledger.name}.slices"), key, "slices", _REMEDY)
 
 
@@ -89,18 +92,27 @@ class Publishing:
     record: Record
 
     def publish(
-        self, source: Passed, through: dt.date | None, now: dt.datetime
+        self,
+        source: Passed,
+        through: dt.date | None,
+        now: dt.datetime,
+        *,
+        scheduled: bool = False,
     ) -> dict[str, Version]:
         """Publish the days up to ``through``, by default all that are over; by table the version
-        that is the last one now.
+        that is the last one now. If ``scheduled``, of the tables with a time of publication.
 
         Raises InvalidParameterValue for a day that is not over, or before the last one published;
         SourceError and OutputError. Then the versions before it are the last ones.
         """
-        tables = growing(self.policy)
+        tables = {
+            name: table
+            for name, table in growing(self.policy).items()
+            if not scheduled or table.data.publish is not None
+        }
         for name, table in tables.items() if through is not None else ():
             self._check(name, table, through or dt.date.max, now)
-        with self._alone():
+        with self.files.locked():
             return {
                 name: self._publish(name, table, source, through or table.data.due(now))
                 for name, table in tables.items()
@@ -147,7 +159,7 @@ class Publishing:
             if self.record(record):
                 report("version published", table=name, version=record.number)
                 return _version(record)
-            (self.files.folder / _file(record)).unlink(missing_ok=True)
+            self.files.remove(_file(record))
 
     def last(self, name: str) -> Version | None:
         known = self.known(name)
@@ -156,22 +168,6 @@ class Publishing:
     def slices(self, name: str, table: Table) -> list[Slice]:
         """The slices of all days that are published. Raises SourceError."""
         return read_slices(self.files, self.known(name), table)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold a lock, so that two processes do not count the same days. That they cannot both be
-        published is up to the ledger."""
-        folder = self.files.folder
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise SourceError(f"slices: {folder} cannot be used: {error.strerror}") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table) -> list[Slice]:
@@ -234,21 +230,20 @@ class Versions:
                 self.every[name] = [_version(one) for one in records]
         return found
 
-    @property
-    def last(self) -> dict[str, Version]:
-        return {name: every[-1] for name, every in self.every.items()}
-
-    @property
-    def shown(self) -> dict[str, tuple[str, dt.date]]:
-        """By table its attribute of days and the last one that is over."""
-        found = {}
-        for name, version in self.last.items():
+    def at(self, day: dt.date | None) -> tuple[dict[str, Version], dict[str, tuple[str, dt.date]]]:
+        """By table the last version, or the last one through ``day``; and, where it does not show
+        all days of its attribute, that attribute and the last day."""
+        last, shown = {}, {}
+        for name, every in self.every.items():
             days = self.tables[name].days
-            ends: tuple[dt.date, dt.date] = days.ends or (dt.date.max, dt.date.min)
-            last = version.through or ends[0] - _DAY
-            if last < ends[1]:
-                found[name] = days.name, last
-        return found
+            first, end = days.ends or (dt.date.max, dt.date.min)
+            own = every[-1]
+            if day is not None and (own.through or first) > day:
+                own = own._replace(through=day if day >= first else None)
+            last[name] = own
+            if (own.through or first - _DAY) < end:
+                shown[name] = days.name, own.through or first - _DAY
+        return last, shown
 
 
 def following_failed(error: TallyveilError) -> None:

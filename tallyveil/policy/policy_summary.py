@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
+from tallyveil.policy.growth import Growth
 from tallyveil.policy.policy import Policy
 from tallyveil.policy.table_keys import Budget, InferenceControl
 from tallyveil.policy.tables import Table
@@ -61,6 +62,8 @@ def _table(table: Table) -> Iterator[str]:
     if table.inference_control is not None:
         yield f"  inference control: {_control(table.inference_control)}"
     yield f"  protects: {_unit(table)}"
+    if table.grows:
+        yield f"  grows: {_growth(table.data)}"
     if table.count is not None:
         yield f"  each row of the source counts as many records as its {table.count}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=False):
@@ -78,6 +81,12 @@ def _table(table: Table) -> Iterator[str]:
         yield f"  records without a cell are not counted; attributes that allow this: {left}"
     for one in table.exact:
         yield f"  exact, free and without protection: {' '.join(one.source.split())}"
+
+
+def _growth(growth: Growth) -> str:
+    arrived = "" if growth.arrived is None else f", of rows whose {growth.arrived} is no later"
+    published = "" if growth.publish is None else f"; published at {growth.publish} UTC"
+    return f"by {growth.append}, a day is over after {growth.late} days{arrived}{published}"
 
 
 def _counted(table: Table) -> str:

@@ -23,6 +23,7 @@ from tallyveil.catalog import CatalogSocket
 from tallyveil.catalog.binaries import NoPostgreSQL, find_binaries
 from tallyveil.catalog.catalog_schema import setup
 from tallyveil.cli.serving.log import Format, Level, logging_to_stderr
+from tallyveil.cli.serving.schedule import publishing_on_time
 from tallyveil.cli.serving.security import authentication, encryption, reloaded, still_users
 from tallyveil.errors import InvalidParameterValue, TallyveilError
 from tallyveil.events import report
@@ -195,7 +196,10 @@ class _Service:
         with closing(Gate(self.policy, time_limit=seconds, budgets=budgets)) as gate:
             if new:
                 report("new ledger", level=logging.WARNING, reason=_NEW_LEDGER)
-            with catalog_beside(gate, self.catalog, self.workers) as catalog:
+            with (
+                catalog_beside(gate, self.catalog, self.workers) as catalog,
+                publishing_on_time(gate),
+            ):
                 server = Server(
                     gate.session,
                     options.host,

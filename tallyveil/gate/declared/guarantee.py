@@ -84,7 +84,11 @@ def _about(table: Table, others: list[str]) -> str:
 
 
 def _difference(table: Table) -> str:
-    column, present = table.privacy_unit.column, table.neighbours == "add_remove"
+    unit, present = table.privacy_unit, table.neighbours == "add_remove"
+    column = unit.column
+    if column is not None and unit.per is not None:
+        days = f"a {unit.per}" if unit.window == 1 else f"{unit.window} successive {unit.per}s"
+        return f"the {'presence of the ' if present else ''}records of one {column} in {days}"
     if column is None:
         return "the presence of one record" if present else "one record's value"
     return f"the presence of one {column}" if present else f"the records of one {column}"

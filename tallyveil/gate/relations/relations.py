@@ -127,6 +127,18 @@ def _history(viewer: Viewer) -> Iterator[_Row]:
         }
 
 
+def _versions(viewer: Viewer) -> Iterator[_Row]:
+    for name, every in viewer.gate.versions.every.items():
+        for version in every:
+            yield {
+                "table_name": name,
+                "version": version.number,
+                "kind": "append",
+                "through": version.through,
+                "published": dt.datetime.fromisoformat(version.published).replace(tzinfo=None),
+            }
+
+
 def _public(viewer: Viewer) -> Iterator[_Row]:
     for name, table in viewer.gate.policy.public.items():
         yield {"name": name, "kind": "table", "definition": table.origin}
@@ -216,6 +228,10 @@ _RELATIONS: Final[Mapping[str, tuple[_Rows, pa.Schema]]] = MappingProxyType(
         ])),
         "dp.settings": (_settings, pa.schema([
             ("name", _TEXT), ("value", _TEXT), ("description", _TEXT),
+        ])),
+        "dp.versions": (_versions, pa.schema([
+            ("table_name", _TEXT), ("version", _INT), ("kind", _TEXT), ("through", pa.date32()),
+            ("published", pa.timestamp("us")),
         ])),
         "dp.sanitised": (_sanitised, LAWS),
         "dp.debiased": (_debiased, DEBIASED),

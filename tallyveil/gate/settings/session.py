@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -116,6 +117,12 @@ class Settings:
     def nonnegative(self) -> bool:
         """Whether values that cannot be negative are reported as at least 0."""
         return self._now["dp.nonnegative"] == "on"
+
+    @property
+    def as_of(self) -> dt.date | None:
+        """The last day to count of tables that grow; None for all that are over."""
+        given = self._now["dp.as_of"]
+        return dt.date.fromisoformat(given) if given else None
 
     @property
     def minimum_count(self) -> float:

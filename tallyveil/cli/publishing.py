@@ -1,0 +1,71 @@
+"""`tallyveil publish`: the custodian's act by which days that are over are counted, for good."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tallyveil.accountant import VersionLog, publish_version
+from tallyveil.cli.text import Output
+from tallyveil.cube import connected, relations_read, with_values
+from tallyveil.errors import InvalidParameterValue
+from tallyveil.gate.gate import accounts, ledger_of
+from tallyveil.gate.versions import Publishing, growing, sealed_slices
+from tallyveil.policy import load_policy
+
+__all__ = ["publish"]
+
+_CONFIDENTIAL = "Exact numbers, for the custodian alone: they are not protected."
+
+
+def publish(path: Path, through: str | None, *, report: bool) -> Iterator[Output]:
+    """Publish the days through ``through``, by default all that are over. With ``report``, say how
+    many records were counted.
+
+    Raises InvalidParameterValue for a day that cannot be published, and what `Gate` raises.
+    """
+    policy = load_policy(path)
+    if not growing(policy):
+        raise InvalidParameterValue(
+            "no table of the policy grows",
+            hint='A table grows with data = { append = "day" }, where day is an attribute.',
+        )
+    day = None if through is None else _day(through)
+    with connected(policy, None) as given, closing(ledger_of(policy)) as ledger:
+        policy = with_values(policy, given)
+        every = accounts(policy, relations_read(policy, None))
+        publishing = Publishing(
+            policy,
+            sealed_slices(policy.ledger, ledger.key("cubes")),
+            ledger.key("rows"),
+            VersionLog(ledger).of,
+            lambda record: publish_version(ledger, every, record),
+        )
+        before = {name: publishing.last(name) for name in growing(policy)}
+        found = publishing.publish(given, day, dt.datetime.now(dt.UTC))
+        for name, version in found.items():
+            new = version != before[name]
+            line = f"{name}: {version.words}" + ("" if new else "; nothing new to publish")
+            document = {
+                "table": name,
+                "version": version.number,
+                "through": None if version.through is None else str(version.through),
+                "new": new,
+            }
+            lines = [line]
+            if report and new:
+                counted = publishing.slices(name, policy.tables[name])[-1].counts.sum()
+                document["records"] = int(counted)
+                lines += [_CONFIDENTIAL, f"  records of the new days that are counted: {counted:,}"]
+            yield Output(document, lines)
+
+
+def _day(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:
+        raise InvalidParameterValue(
+            f"--through {text}: expected a day, such as 2026-11-20"
+        ) from None
