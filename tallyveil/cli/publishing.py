@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from tallyveil.accountant import VersionLog, publish_version
+from tallyveil.accountant import VersionLog, check_tables, publish_version
 from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, with_values
 from tallyveil.errors import InvalidParameterValue
@@ -36,6 +36,8 @@ def publish(path: Path, through: str | None, *, report: bool) -> Iterator[Output
     with connected(policy, None) as given, closing(ledger_of(policy)) as ledger:
         policy = with_values(policy, given)
         every = accounts(policy, relations_read(policy, None))
+        with ledger.snapshot() as view:
+            check_tables(ledger, view, every)
         publishing = Publishing(
             policy,
             sealed_slices(policy.ledger, ledger.key("cubes")),

@@ -20,6 +20,7 @@ from tallyveil.accountant import (
     Ledger,
     Share,
     VersionLog,
+    check_tables,
     invariants_of,
     publish_version,
 )
@@ -232,6 +233,9 @@ class Gate(Shared):
     def _grown(self, policy: Policy, given: Passed) -> dict[str, Cube]:
         """The counts of the last versions of the tables that grow. The first version is published
         now, if none was."""
+        if self.versions.tables:
+            with self._ledger.snapshot() as view:
+                check_tables(self._ledger, view, self.accounts)
         known = VersionLog(self._ledger).of
         if any(not known(name) for name in self.versions.tables):
             record = partial(publish_version, self._ledger, self.accounts)

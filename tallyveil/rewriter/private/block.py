@@ -7,6 +7,7 @@ remains SQL over the noisy rows.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,7 +39,8 @@ class Block:
     """The record-level parts of one SELECT, with every column resolved to an attribute.
 
     ``select`` is the node in the statement's tree that will read the noisy rows instead.
-    ``cautions`` warn of constants that match no declared value.
+    ``cautions`` warn of constants that match no declared value. ``last`` is the last day that is
+    over, of a table that grows.
     """
 
     select: exp.Select
@@ -47,6 +49,7 @@ class Block:
     where: exp.Expr | None
     groups: Grouping
     cautions: tuple[Caution, ...] = ()
+    last: dt.date | None = None
 
 
 def read_block(
@@ -95,6 +98,7 @@ def read_block(
         conjunction([c.copy() for c in conditions]) if conditions else None,
         groups,
         tuple(dict.fromkeys(found)),
+        from_clause.last_day(records.domain.table),
     )
 
 

@@ -96,7 +96,7 @@ def plan_block(
     )
     joined = not block.source.plain
     cautions = block.cautions or empty_result_caution(
-        block.where, joined, outputs.coefficients, evaluated, outputs.cancelled
+        block.where, joined, outputs.coefficients, evaluated, outputs.cancelled, block.last
     )
     replaced = list(block.select.iter_expressions())
     block.select.set("from_", exp.From(this=_source(tables)))

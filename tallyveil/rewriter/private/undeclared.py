@@ -6,6 +6,7 @@ like a fact about the table. The cautions follow from the policy and the stateme
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -34,6 +35,11 @@ _NOTHING_MEETS: Final = Caution(
     "no declared value meets the conditions: the answer is 0 or empty for any records",
     hint="SELECT * FROM dp.attributes lists the declared attributes.",
 )
+
+
+def _not_yet(last: dt.date) -> Caution:
+    return Caution(_NOTHING_MEETS.message, hint=f"Days after {last} are not counted yet.")
+
 
 _ORDERS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CONNECTING: Final = (exp.Not, exp.Paren, exp.And, exp.Or)
@@ -83,22 +89,25 @@ def empty_result_caution(
     coefficients: Sequence[exp.Expr],
     evaluated: Sequence[Evaluated],
     cancelled: Container[int],
+    last: dt.date | None = None,
 ) -> tuple[Caution, ...]:
     """A caution if no cell meets the conditions, or an aggregate counts none.
 
     ``cancelled`` aggregates, whose terms add up to 0, are exempt, and conditions without an
-    attribute, such as a client's WHERE 1 = 0: these are intended.
+    attribute, such as a client's WHERE 1 = 0: these are intended. ``last`` is the last day that is
+    over, of a table that grows.
     """
+    nothing = (_NOTHING_MEETS if last is None else _not_yet(last),)
     conditional = joined or (where is not None and bool(attributes_of(where)))
     for one in evaluated:
         if conditional and not one.height:
-            return (_NOTHING_MEETS,)
+            return nothing
         for number, output in enumerate(one.outputs):
             if number in cancelled:
                 continue
             empty = any(not len(factor.coefficients) for factor in output.column.factors)
             if empty and (conditional or attributes_of(coefficients[number])):
-                return (_NOTHING_MEETS,)
+                return nothing
     return ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, zip_longest
@@ -49,6 +50,10 @@ class FromClause:
     def time_zone(self) -> str:
         """The session's time zone."""
         return self._cursor.time_zone
+
+    def last_day(self, table: str) -> dt.date | None:
+        """The last day that is over, of a table that grows."""
+        return self._catalog.shown[table][1] if table in self._catalog.shown else None
 
     def read(self, select: exp.Select) -> Records:
         """Return the rows of FROM and its joins.
@@ -203,9 +208,10 @@ class FromClause:
 
     def _over(self, table: str) -> list[exp.Expr]:
         """The condition that a record of a table that grows is of a day that is over."""
-        if table not in self._catalog.shown:
+        last = self.last_day(table)
+        if last is None:
             return []
-        name, last = self._catalog.shown[table]
+        name, _ = self._catalog.shown[table]
         day = exp.cast(exp.Literal.string(str(last)), "DATE")
         return [exp.LTE(this=exp.column(name, RECORD, quoted=True), expression=day)]
 

@@ -1,0 +1,424 @@
+"""Data that grows by days: what a version shows, what it costs, and what changes nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import multiprocessing
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallyveil
+from tallyveil.accountant.store.event_codec import decode_charge
+from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.errors import (
+    BudgetExceeded,
+    InvalidParameterValue,
+    LedgerMismatch,
+    PolicyError,
+    SourceError,
+)
+from tallyveil.workload.workload import Column
+from tests.gate.growing_visits import FIRST, Visits, day, random_rows
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    return Visits(tmp_path)
+
+
+def test_a_version_counts_the_days_that_are_over_of_rows_that_arrived_in_time(
+    visits: Visits,
+) -> None:
+    rows = random_rows(np.random.default_rng(1), 200)
+    visits.fill(rows)
+    for through in (3, 4, 8):
+        visits.publish(through)
+        counted = Counter((n, kind) for n, kind, _, late in rows if n <= through and late <= 2)
+        assert visits.counts() == counted
+
+
+def test_what_was_answered_stays_answered(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(2), 300))
+    by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
+    visits.publish(3)
+    with visits.open("SET dp.epsilon = 0.5") as connection:
+        before = connection.sql(by_day).fetchall()
+        assert [d for d, _ in before] == [day(n) for n in range(4)]
+        visits.publish(5)
+        after = connection.sql(by_day).fetchall()
+        assert after[:4] == before
+        assert len(after) == 6
+        assert "for 2 of the 6 different numbers" in connection.notices[0].message
+        assert "days through 2026-01-06 are counted (version 2)" in connection.notices[-1].message
+        ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+        assert spent == 0.5  # no day lost more than once
+    with visits.open() as connection:
+        assert connection.sql(by_day).fetchall() == after
+
+
+def test_days_that_are_not_over_are_exactly_0_and_free(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(3), 100))
+    visits.publish(3)
+    with visits.open() as connection:
+        later = f"SELECT count(*) FROM visits WHERE day > '{day(3)}'"
+        assert connection.sql(later).fetchall() == [(0,)]
+        warning, notice, *_ = connection.notices
+        assert warning.hint == f"Days after {day(3)} are not counted yet."
+        assert "free" in notice.message
+        ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+        assert spent == 0
+
+
+def test_late_and_corrected_rows_change_nothing_that_was_counted(visits: Visits) -> None:
+    """Neither where the rule is the rows' own, nor where what was counted is all that is known."""
+    for data in ('append = "day", late = 2, arrived = "loaded"', 'append = "day"'):
+        for left in visits.folder.glob("visits.ledger*"):
+            visits.folder.joinpath(left).unlink() if left.is_file() else _empty(left)
+        visits.declare(data=data)
+        visits.fill([(0, 0, 1, 0), (1, 1, 2, 0)])
+        visits.publish(1)
+        assert visits.counts() == {(0, 0): 1, (1, 1): 1}
+        # A row of day 0 comes late, one is deleted, one is dated anew, and day 2 is as usual.
+        visits.fill([(0, 0, 3, 9), (2, 1, 2, 0), (2, 2, 4, 1)])
+        visits.publish(2)
+        assert visits.counts() == {(0, 0): 1, (1, 1): 1, (2, 1): 1, (2, 2): 1}
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        each.unlink()
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("unit", "most", "each_day"),
+    [
+        ('{ column = "pid", max_rows = 2 }', 2, False),
+        ('{ column = "pid", max_rows = 1, per = "day", window = 3 }', 1, True),
+    ],
+)
+def test_rows_of_a_unit_are_kept_in_the_order_of_days(
+    visits: Visits, unit: str, most: int, each_day: bool, seed: int
+) -> None:
+    """However the days are published, the same rows are kept, and never more than declared."""
+    random = np.random.default_rng(seed)
+    rows = random_rows(random, 60)
+    in_time = [row for row in rows if row[3] <= 2]
+    visits.declare(unit=unit)
+    visits.fill(rows)
+    steps = sorted({*random.integers(0, 9, size=seed).tolist(), 9})
+    known: Counter[tuple[int, int]] = Counter()
+    for through in steps:
+        visits.publish(through)
+        counted = visits.counts()
+        before = {cell: n for cell, n in counted.items() if cell in known}
+        assert before == dict(known), "a day that was over has changed"
+        known = counted
+    left = Counter[Any]()
+    kept = Counter[int]()
+    for n, _, person, _ in sorted(in_time):
+        of = (person, n) if each_day else person
+        left[of] += 1
+        kept[n] += left[of] <= most
+    by_day = Counter[int]()
+    for (n, _), number in known.items():
+        by_day[n] += number
+    assert by_day == +kept
+
+
+def test_a_new_row_displaces_none_that_was_counted(visits: Visits) -> None:
+    """Rows in the order of cells, kind before day, would exchange one, and a unit lose twice."""
+    visits.declare(unit='{ column = "pid", max_rows = 1 }')
+    visits.fill([(0, 2, 1, 0)])
+    visits.publish(0)
+    assert visits.counts() == {(0, 2): 1}
+    visits.fill([(0, 2, 1, 0), (1, 0, 1, 0)])
+    visits.publish(1)
+    assert visits.counts() == {(0, 2): 1}
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("budget", ["epsilon = 40", "rho = 40, delta = 1e-6"])
+def test_what_is_spent_is_the_most_that_a_record_loses_over_all_versions(
+    visits: Visits, relation: str, budget: str
+) -> None:
+    """Brute force over all records: the rows of all versions, masked, with their scales."""
+    visits.declare(budget=budget, days=4, more=f'neighbours = "{relation}"')
+    visits.fill(random_rows(np.random.default_rng(5), 50, 4))
+    asked = (
+        "SELECT kind, count(*) FROM visits GROUP BY kind",
+        "SELECT count(*) FROM visits WHERE kind < 2",
+        "SELECT sum(kind) FROM visits",
+    )
+    losses: list[dict[tuple[int, int], float]] = []
+    spent = 0.0
+    unit = budget.split()[0]
+    for through in range(4):
+        visits.publish(through)
+        with visits.open("SET dp.source = fresh", f"SET dp.{unit} = {1 + through}") as connection:
+            for sql in asked:
+                connection.execute(sql)
+            ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+            losses = _rates(connection)
+    cells = [(kind, n) for kind in range(3) for n in range(4)]
+    absent: dict[tuple[int, int], float] = dict.fromkeys(cells, 0.0)
+    power = 1 if unit == "epsilon" else 2
+
+    def loss(one: tuple[int, int], other: tuple[int, int] | None) -> float:
+        moved = (row[one] - (absent if other is None else row)[other or one] for row in losses)
+        return sum(abs(move) ** power / power for move in moved)
+
+    pairs = [(a, None) for a in cells] if relation == "add_remove" else _pairs(cells)
+    assert spent == pytest.approx(max(loss(*pair) for pair in pairs), rel=1e-6)
+
+
+def _pairs(cells: list[Any]) -> list[Any]:
+    return [(a, b) for a in cells for b in cells if a != b]
+
+
+def _rates(connection: tallyveil.Connection) -> list[dict[tuple[int, int], float]]:
+    """Each released row by cell, in units of its noise: its scale, or its deviation."""
+    with connection._gate._ledger.snapshot() as view:
+        charges = [one for one, _ in view.after(ChargeRecord)]
+    found = []
+    for stored in charges:
+        charge = decode_charge(stored.table, stored.mechanism, stored.columns)
+        for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
+            for row in _dense(column):
+                found.append({(k, n): row[k, n] / scale for k in range(3) for n in range(4)})
+    return found
+
+
+def _dense(column: Column) -> np.ndarray[Any, Any]:
+    """Its rows by kind and day."""
+    rows = np.ones((column.product_height, 3, 4))
+    for kind in range(3):
+        for number in range(4):
+            at = np.ones(1)
+            for factor in column.factors:
+                code = 0
+                for axis, size in zip(factor.axes, factor.shape, strict=True):
+                    code = code * size + (kind if axis == "kind" else number)
+                own = np.zeros(factor.height)
+                own[factor.rows[factor.cells == code]] = factor.coefficients[factor.cells == code]
+                at = np.multiply.outer(at, own).ravel()
+            rows[:, kind, number] = at
+    return rows if column.selected is None else rows[column.selected]
+
+
+def test_processes_follow_what_another_publishes(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(6), 200))
+    visits.publish(2)
+    with visits.open() as one, visits.open() as other:
+        first = visits.counts(one)
+        assert visits.counts(other) == first
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=_publish, args=(visits.folder, 6))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert visits.counts(one) == visits.counts(other) != first
+        versions = "SELECT version, through FROM dp.versions ORDER BY version"
+        assert other.sql(versions).fetchall() == [(1, day(2)), (2, day(6))]
+
+
+def _publish(folder: Path, through: int) -> None:
+    Visits.publish(_at(folder), through)
+
+
+def _at(folder: Path) -> Visits:
+    visits = Visits.__new__(Visits)
+    visits.folder = folder
+    return visits
+
+
+def test_what_was_known_on_a_day_can_be_asked_again(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(7), 200))
+    visits.publish(2)
+    total = "SELECT count(*) FROM visits"
+    with visits.open() as connection:
+        before = connection.sql(total).fetchall()
+        visits.publish(5)
+        connection.execute(f"SET dp.as_of = '{day(2)}'")
+        assert connection.sql(total).fetchall() == before
+        assert "free" in connection.notices[0].message
+        assert f"days through {day(2)} are counted" in connection.notices[-1].message
+        connection.execute(f"SET dp.as_of = '{day(9)}'")
+        plan = connection.explain(total)
+        assert f"days through {day(5)} are counted" in plan
+        connection.execute("SET dp.as_of = '2025-01-01'")
+        assert connection.sql(total).fetchall() == [(0,)]
+        with pytest.raises(InvalidParameterValue, match=r"dp\.as_of"):
+            connection.execute("SET dp.as_of = 'soon'")
+
+
+def test_a_publication_that_is_killed_leaves_the_version_before(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits.fill(random_rows(np.random.default_rng(8), 200))
+    visits.publish(2)
+    before = visits.counts()
+    context = multiprocessing.get_context("spawn")
+    for moment in ("count_slice", "write_slice", "publish_version"):
+        process = context.Process(target=_killed_at, args=(visits.folder, moment))
+        process.start()
+        process.join()
+        assert process.exitcode == -9
+        assert visits.counts() == before
+    visits.publish(4)
+    after = visits.counts()
+    assert {cell: n for cell, n in after.items() if cell[0] <= 2} == before
+    assert len(after) > len(before)
+
+
+def _killed_at(folder: Path, moment: str) -> None:
+    """Publish, and die when this is done."""
+    import signal
+
+    from tallyveil.cli import publishing
+    from tallyveil.gate import versions
+
+    module: Any = publishing if moment == "publish_version" else versions
+    work = getattr(module, moment)
+
+    def then_die(*given: Any) -> None:
+        if moment != "publish_version":
+            work(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(module, moment, then_die)
+    _publish(folder, 4)
+
+
+def test_two_publishers_count_every_day_once(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(9), 300))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(visits.publish, [4] * 4))
+    with visits.open() as connection:
+        assert connection.sql("SELECT count(*) FROM dp.versions").fetchall() == [(1,)]
+        published = visits.counts(connection)
+    alone = Visits(visits.folder / "alone") if (visits.folder / "alone").mkdir() is None else visits
+    (alone.folder / "visits.parquet").write_bytes((visits.folder / "visits.parquet").read_bytes())
+    alone.publish(4)
+    assert alone.counts() == published
+
+
+def test_days_are_neither_published_early_nor_taken_back(visits: Visits) -> None:
+    visits.fill([(0, 0, 1, 0)])
+    today = dt.datetime.now(dt.UTC).date()
+    visits.declare(days=(today - FIRST).days + 10)
+    over = (today - FIRST).days - 3
+    with pytest.raises(InvalidParameterValue, match="is not over for table visits") as refused:
+        visits.publish(over + 1)
+    assert refused.value.hint == f"The last day that is over is {day(over)}, in UTC."
+    assert visits.publish(None) == [
+        f"visits: days through {day(over)} are counted (version 1), later ones not yet"
+    ]
+    with pytest.raises(InvalidParameterValue, match="days are never taken back"):
+        visits.publish(over - 1)
+    assert visits.publish(None)[0].endswith("nothing new to publish")
+
+
+def test_the_first_opening_publishes_what_is_over(visits: Visits) -> None:
+    rows = random_rows(np.random.default_rng(10), 100)
+    visits.fill(rows)
+    assert visits.counts() == Counter((n, k) for n, k, _, late in rows if late <= 2)
+
+
+def test_a_server_publishes_at_the_time_that_is_declared(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(13), 200))
+    visits.declare(data='append = "day", late = 2, arrived = "loaded", publish = 06:00:00')
+    visits.publish(2)
+    total = "SELECT day, count(*) FROM visits GROUP BY day"
+    with visits.open() as connection:
+        for hour, last in ((5, 4), (6, 5), (7, 5)):
+            connection._gate.publish_due(dt.datetime(2026, 1, 9, hour, tzinfo=dt.UTC))
+            assert max(connection.sql(total).fetchall())[0] == day(last)
+        versions = "SELECT version, through FROM dp.versions ORDER BY version"
+        assert connection.sql(versions).fetchall() == [(1, day(2)), (2, day(4)), (3, day(5))]
+
+
+def test_a_table_whose_days_are_to_come_is_empty(visits: Visits) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    first = today + dt.timedelta(days=5)
+    text = (visits.folder / "policy.toml").read_text().replace(str(FIRST), str(first))
+    text = text.replace(str(day(19)), str(first + dt.timedelta(days=365)))
+    (visits.folder / "policy.toml").write_text(text)
+    visits.fill([(0, 0, 1, 0)])
+    with visits.open() as connection:
+        assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(0,)]
+        assert connection.sql("SELECT through FROM dp.versions").fetchall() == [(None,)]
+
+
+def test_counts_that_are_lost_are_missed(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(11), 50))
+    visits.publish(2)
+    (kept,) = (visits.folder / "visits.ledger.slices").glob("*.slice")
+    content = kept.read_bytes()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.unlink()
+    with pytest.raises(SourceError, match="is missing") as refused:
+        visits.open()
+    assert "Restore it from its backup" in (refused.value.hint or "")
+    kept.touch(0o600)
+    kept.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(SourceError, match="was changed"):
+        visits.open()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": 'append = "month"'}, "data.append = .*: expected an attribute that is a range"),
+        ({"data": 'append = "kind"'}, "data.append = .*: expected an attribute that is a range"),
+        ({"data": "late = 3"}, "append missing"),
+        ({"data": 'append = "day", late = -1'}, "data.late = -1: expected a whole number of days"),
+        ({"data": 'append = "day", publish = "06:00"'}, "expected a time of day"),
+        ({"data": "replace = true"}, "data that is replaced is not supported"),
+        ({"unit": '{ column = "pid", max_rows = 1, window = 7 }'}, 'expected with per = "day"'),
+        ({"unit": '{ column = "pid", max_rows = 1, per = "hour" }'}, 'expected "day"'),
+        (
+            {"more": '[[tables.visits.invariants]]\nsql = "SELECT count(*) FROM visits"'},
+            "invariants: expected none in a table that grows",
+        ),
+    ],
+)
+def test_what_cannot_grow_is_refused(visits: Visits, change: dict[str, str], message: str) -> None:
+    visits.declare(**change)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match=message):
+        visits.open()
+
+
+def test_another_rule_of_growth_is_another_declaration(visits: Visits) -> None:
+    visits.fill([(0, 0, 1, 0)])
+    visits.publish(1)
+    visits.declare(data='append = "day", late = 3, arrived = "loaded"')
+    with pytest.raises(LedgerMismatch) as refused:
+        visits.open()
+    assert "tables.visits.data.late: 2 in the ledger, 3 here" in (refused.value.detail or "")
+
+
+def test_a_window_multiplies_what_a_unit_may_have_lost(visits: Visits) -> None:
+    """One row a day in 3 days is protected as 3 rows: the same noise costs three times as much."""
+    visits.declare(
+        unit='{ column = "pid", max_rows = 1, per = "day", window = 3 }', budget="epsilon = 1"
+    )
+    visits.fill(random_rows(np.random.default_rng(12), 50))
+    visits.publish(5)
+    with visits.open("SET dp.epsilon = 0.5") as connection:
+        plan = connection.explain("SELECT count(*) FROM visits")
+        assert "scale 6" in plan
+        connection.execute("SELECT count(*) FROM visits")
+        connection.execute("SET dp.source = fresh")
+        connection.execute("SELECT kind, count(*) FROM visits GROUP BY kind")
+        with pytest.raises(BudgetExceeded):
+            connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
+        ((words,),) = connection.sql("SELECT guarantee FROM dp.budget").fetchall()
+        assert "the records of one pid in 3 successive days" in words
