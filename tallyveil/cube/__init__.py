@@ -21,10 +21,10 @@ from tallyveil.cube.cube_loading import (
     undeclared,
 )
 from tallyveil.cube.declared_values import with_values
+from tallyveil.cube.kept.sealed_cubes import Kept, SealedCubes
+from tallyveil.cube.kept.sealed_files import FilesInMemory, SealedFiles
+from tallyveil.cube.kept.slices import Days, Slice, count_slice, cube_of, read_slice, write_slice
 from tallyveil.cube.public_tables import check_public, load_public
-from tallyveil.cube.sealed_cubes import Kept, SealedCubes
-from tallyveil.cube.sealed_files import FilesInMemory, SealedFiles
-from tallyveil.cube.slices import Days, Slice, count_slice, cube_of, read_slice, write_slice
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
 from tallyveil.cube.source_schema import source_schema

@@ -38,7 +38,9 @@ from tallyveil.errors import InvalidParameterValue, SourceError, TallyveilError
 from tallyveil.events import report
 from tallyveil.policy import Policy, Table
 
-__all__ = ["Publishing", "Version", "Versions", "growing", "sealed_slices"]
+__all__ = [
+    "Publishing", "Version", "Versions", "following_failed", "growing", "sealed_slices",
+]  # fmt: skip
 
 _REMEDY: Final = (
     "Restore it from its backup: what was counted of days that are over is counted only once."

@@ -16,7 +16,6 @@ from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
 from tallyveil.policy.domain import Attribute, Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query
-from tallyveil.policy.growth import Growth
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import written
 from tallyveil.policy.shared_units import joined_axes, per_unit_axes
@@ -25,6 +24,7 @@ from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
     Budget,
     CountRange,
+    Growth,
     InferenceControl,
     Invariant,
     PerUnit,

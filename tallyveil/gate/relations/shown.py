@@ -28,6 +28,7 @@ _TYPES: Final = {
     "bool": "BOOLEAN",
     "int64": "BIGINT",
     "double": "DOUBLE",
+    "date32[day]": "DATE",
     "timestamp[us]": "TIMESTAMP",
 }
 

@@ -26,8 +26,8 @@ from tallyveil.cube.cube_loading import (
     counted_rows,
     executed,
 )
-from tallyveil.cube.sealed_cubes import with_truncates
-from tallyveil.cube.sealed_files import SealedFiles
+from tallyveil.cube.kept.sealed_cubes import with_truncates
+from tallyveil.cube.kept.sealed_files import SealedFiles
 from tallyveil.cube.sources import Passed, Rows, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Table

@@ -17,7 +17,7 @@ import numpy as np
 
 from tallyveil.arrays import CodeArray
 from tallyveil.cube.cube import Cube
-from tallyveil.cube.sealed_files import SealedFiles
+from tallyveil.cube.kept.sealed_files import SealedFiles
 from tallyveil.policy import Domain, Policy, Table
 
 __all__ = ["Kept", "SealedCubes", "with_truncates"]

@@ -1,0 +1,1 @@
+"""What was counted, kept in sealed files."""
