@@ -332,8 +332,10 @@ class Gate(Shared):
 
     def follow(self) -> None:
         """Serve the versions that any process has published since, from the next statement on."""
+        if not self.versions.tables:
+            return
         position = self.accountant.position()
-        if not self.versions.tables or (position is not None and position == self._followed):
+        if position is not None and position == self._followed:
             return
         with self._following:
             try:
