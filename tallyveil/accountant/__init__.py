@@ -7,7 +7,7 @@ handles workloads, scales and noisy answers, never a true answer; the ledger fil
 
 from tallyveil.accountant.accountant import Accountant, Budgets
 from tallyveil.accountant.binding import check_data, check_tables
-from tallyveil.accountant.budgets.account import Account, Balance, Room, Share
+from tallyveil.accountant.budgets.account import Account, Balance, Room, Share, is_plan
 from tallyveil.accountant.budgets.quote import Quote, TableQuote, cost_text, listed, report_charge
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.checkpoint import Arrays
@@ -58,6 +58,7 @@ __all__ = [
     "decode_column",
     "encode_column",
     "invariants_of",
+    "is_plan",
     "listed",
     "publish_version",
     "report_charge",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tallyveil import deadline
-from tallyveil.accountant.budgets.account import Account, Balance, Room
+from tallyveil.accountant.budgets.account import OTHERS, Account, Balance, Room
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.filters import Filters, Whose
 from tallyveil.accountant.budgets.meter import Meter
@@ -43,7 +43,8 @@ class BudgetReports:
         self._account(table)
         with self._up_to_date() as state:
             own = state.filters
-        return own.account(table).balance(own.spent(table), own.exact(table))
+        unplanned = own.spent(table, OTHERS)
+        return own.account(table).balance(own.spent(table), own.exact(table), unplanned)
 
     def sharing(self, table: str) -> list[str]:
         """The tables that have the table's budget."""
@@ -87,7 +88,8 @@ class BudgetReports:
                 numbers[stored.table, stored.analyst] += 1
             known = self._state.filters.meters
             missing = [whose for whose in numbers if whose not in known]
-            meters = {**known, **self._added_up(charges, missing)}
+            own = {whose: meter for whose, meter in known.items() if whose[1] != OTHERS}
+            meters = {**own, **self._added_up(charges, missing)}
         found, filters = [], Filters(self._accounts, meters, {})
         for table, account in self._accounts.items():
             for analyst in sorted(who for name, who in meters if name == table and who is not None):

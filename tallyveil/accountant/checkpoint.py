@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import __version__
-from tallyveil.accountant.budgets.account import Account, Amount
+from tallyveil.accountant.budgets.account import OTHERS, Account, Amount
 from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.readings import Readings
@@ -81,7 +81,8 @@ def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> S
         return {
             (table, analyst): every[n]
             for table, analyst, n in about[name]
-            if table in keys and (analyst is None or analyst in (accounts[table].shares or ()))
+            if table in keys
+            and (analyst in (None, OTHERS) or analyst in (accounts[table].shares or ()))
         }
 
     charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])
@@ -147,6 +148,7 @@ def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
         name: repr(
             (
                 __version__, one.fingerprint, one.relation, one.measure, sorted(one.shares or ()),
+                bool(one.reserved),
                 [(axis.name, axis.size) for axis in one.domain.attributes],
             )
         )

@@ -20,7 +20,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
-from tallyveil.accountant.budgets.account import Account, Share
+from tallyveil.accountant.budgets.account import OTHERS, Account, Share
 from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_records import BudgetRecord, now
@@ -42,7 +42,8 @@ def declaration(account: Account) -> str:
     own = None if shares is None else {n: _amount(shares[n]) for n in sorted(shares)}
     found = {"measure": account.measure, "delta": _text(account.delta), **_amount(account)}
     head = {} if account.head is None else {"head": account.head}
-    return json.dumps(found | {"shares": own} | head)
+    kept = {"reserved": str(account.reserved)} if account.reserved else {}
+    return json.dumps(found | {"shares": own} | head | kept)
 
 
 def head_declared(declared: str) -> str | None:
@@ -102,13 +103,16 @@ def adopt(
     if (found["measure"], found["delta"]) != (account.measure, _text(account.delta)):
         _restart(table, "its budget has another unit")
         return
-    shares = found["shares"]
+    shares, reserved = found["shares"], Fraction(found.get("reserved", 0))
+    if reserved and (table, OTHERS) not in meters:
+        _restart(table, "its plans are new")
+        return
     own = None
     if shares is not None:
         own = {n: Share(**_numbers(one)) for n, one in shares.items() if (table, n) in meters}
         if len(own) < len(shares):
             _restart(table, f"new shares: {', '.join(sorted(shares.keys() - own.keys()))}")
-    accounts[table] = replace(account, **_numbers(found), shares=own)
+    accounts[table] = replace(account, **_numbers(found), shares=own, reserved=reserved)
     _report("budget changed", table, stored.declared)
 
 

@@ -11,6 +11,7 @@ from tallyveil.accountant import VersionLog, check_tables, publish_version
 from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, with_values
 from tallyveil.errors import InvalidParameterValue
+from tallyveil.gate import Gate
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.versions import Publishing, growing, sealed_slices
 from tallyveil.policy import load_policy
@@ -62,6 +63,9 @@ def publish(path: Path, through: str | None, *, report: bool) -> Iterator[Output
                 document["records"] = int(counted)
                 lines += [_CONFIDENTIAL, f"  records of the new days that are counted: {counted:,}"]
             yield Output(document, lines)
+    if any(table.plans for table in policy.tables.values()):
+        with closing(Gate(load_policy(path), budgets="recorded")) as gate:
+            gate.buy_plans()
 
 
 def _day(text: str) -> dt.date:

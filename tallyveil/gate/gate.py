@@ -22,6 +22,7 @@ from tallyveil.accountant import (
     VersionLog,
     check_tables,
     invariants_of,
+    is_plan,
     publish_version,
 )
 from tallyveil.cache import OBJECT, Cache, key_bytes
@@ -38,7 +39,7 @@ from tallyveil.cube import (
     relations_read,
     with_values,
 )
-from tallyveil.errors import PolicyError, TallyveilError
+from tallyveil.errors import InsufficientPrivilege, PolicyError, TallyveilError
 from tallyveil.gate.deciding.choice import Choice
 from tallyveil.gate.deciding.control import Control
 from tallyveil.gate.deciding.decision import Decision
@@ -49,6 +50,7 @@ from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.declared.ranges import Ranges
+from tallyveil.gate.plans import buy_plans
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Edition, Shared
@@ -125,6 +127,7 @@ def accounts(
             _together(reads.get(name, frozenset()), reads.get(table.payer, frozenset())),
             table.declaration(),
             None if table.head is None else table.head.name,
+            reserved=table.reserved,
         )
         for name, table in policy.tables.items()
     }
@@ -291,7 +294,10 @@ class Gate(Shared):
         policy = self.policy
         totals = {n: p.total for n, p in self.published.items() if p.total is not None}
         choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-        knowledge = {name: Knowledge(self.accountant, name) for name in policy.tables}
+        knowledge = {
+            name: Knowledge(self.accountant, name, planned=bool(table.plans))
+            for name, table in policy.tables.items()
+        }
         for name, exact in self.published.items():
             knowledge[name].declare(exact.declared.span, exact.values)
         for known in knowledge.values():
@@ -359,6 +365,11 @@ class Gate(Shared):
         publishing = Publishing(self.policy, files, key, known, record)
         publishing.publish(None, None, now, scheduled=True)
         self.follow()
+        self.buy_plans()
+
+    def buy_plans(self) -> None:
+        """Buy what the plans of tables that grow need of the days that are over."""
+        buy_plans(self, self.versions.files)
 
     def redeclare(self, policy: Policy) -> None:
         """Let the budgets and shares of another version of the policy hold, in all processes.
@@ -374,6 +385,9 @@ class Gate(Shared):
     def session(
         self, user: str = "", database: str = "", dialect: Dialect = "postgres"
     ) -> GateSession:
+        """Raises InsufficientPrivilege for a name that plans have."""
+        if is_plan(user):
+            raise InsufficientPrivilege(f'"{user}" is the name of a plan, and no user\'s')
         return GateSession(self, user, database, dialect)
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ _COLUMNS: Final = 512  # columns of a statement; with more, rows have their own 
 _WORK: Final = 100_000  # entries of a system
 _PART: Final = 20_000  # entries of one of several systems: few larger ones would be solved
 _EACH: Final = 30_000  # entries for each row: more narrow nothing by 0.1 % (`bench.sessions`)
+_PLANNED: Final = 10  # times as much work where a plan's rows, of up to a year of days, are known
 _NARROW: Final = 4  # choices of columns over few attributes to try if all are too much work
 _HALVES: Final = 3  # how often the columns are halved if all are too much work
 _SHARED: Final = 4  # a statement's columns share this many times the work of one system
@@ -55,19 +56,22 @@ class _Share(NamedTuple):
     kinds: int
 
     @classmethod
-    def of(cls, columns: int, every: int) -> _Share:
-        """The share of ``columns`` of the ``every`` columns that a statement asks."""
+    def of(cls, columns: int, every: int, more: int) -> _Share:
+        """The share of ``columns`` of the ``every`` columns that a statement asks. ``more``: how
+        many times the usual work it may be."""
         if columns == every:
-            return cls(_WORK, KINDS)
+            return cls(more * _WORK, KINDS)
         work = min(_PART, _WORK * _SHARED * columns // every)
-        return cls(work, max(1, KINDS * columns // every))
+        return cls(more * work, max(1, KINDS * columns // every))
 
 
 class Estimator:
-    """The estimates for one table. Threads may share it."""
+    """The estimates for one table. Threads may share it. ``planned``: the table has plans, whose
+    rows each count many days."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, planned: bool = False) -> None:
         self._state = state
+        self._more = _PLANNED if planned else 1
         self._estimates: Cache[Estimates] = Cache(1024, 1 << 27, lambda _, one: one.weight)
 
     def at(
@@ -81,7 +85,7 @@ class Estimator:
         if own and sums and len(which) <= _COLUMNS:
             some = [columns[n] for n in which]
             if not is_large(some):
-                one = self._look(some, tuple(which), seen, _Share.of(1, 1), len(own))
+                one = self._look(some, tuple(which), seen, _Share.of(1, 1, self._more), len(own))
                 if one is not None:
                     return (one,)
         return self._in_parts(columns, own, seen) + self._in_parts(columns, sums, seen)
@@ -98,7 +102,7 @@ class Estimator:
             height = sum(column.height for column in some)
             one = None
             if 0 < height <= min(left, _ROWS) and len(which) <= _COLUMNS:
-                share = _Share.of(len(part), len(which))
+                share = _Share.of(len(part), len(which), self._more)
                 one = self._look(some, part, seen, share, len(part))
             elif len(part) == 1:
                 one = Estimates.nothing(part, some, seen)
@@ -133,7 +137,7 @@ class Estimator:
         row, or are more work than a statement may take, or than making reported estimates again."""
         height, work = sum(column.height for column in columns), WRITTEN_OUT
         if len(columns) > _REMADE:  # reported estimates are made again column by column
-            work = min(_WORK, _EACH * height)
+            work = self._more * min(_WORK, _EACH * height)
         if height > _FOLLOWING:
             return None
         if not self._are_wide((*columns, *others)):
@@ -308,7 +312,7 @@ class Estimator:
         asked = sum(n < found.asked for n in joint.columns) if asks else len(columns)
         alike = [one for one in found.estimates if (one.columns[0] < found.asked) == asks]
         places = [n for n, number in enumerate(bought.columns) if number in joint.columns]
-        share = _Share.of(len(columns), sum(len(one.columns) for one in alike))
+        share = _Share.of(len(columns), sum(len(one.columns) for one in alike), self._more)
         if not places:
             return self._look(columns, joint.columns, seen, share, asked) or joint
         used = [state.of_charge(bought.charge_id, place) for place in places]
@@ -323,7 +327,9 @@ class Estimator:
                 if before is not None:
                     fresh = released(state, number, place, shared=shared)
                     mixed[of][row] = before.mixed(fresh, shared)
-        now = updated(state, joint, columns[:asked], columns[asked:], used, mine, rows, _WORK)
+        now = updated(
+            state, joint, columns[:asked], columns[asked:], used, mine, rows, self._more * _WORK
+        )
         if now is None and len(columns) > 1 and not joint.examined and not is_large(columns):
             # So far the rows had their own answers, without relations. Now they are estimated, and
             # rounded as they will be when the statement is asked again.

@@ -68,13 +68,13 @@ class Knowledge:
     is decoded, nor while estimates are computed.
     """
 
-    def __init__(self, accountant: Accountant, table: str) -> None:
+    def __init__(self, accountant: Accountant, table: str, *, planned: bool = False) -> None:
         self._accountant = accountant
         self._table = table
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State(accountant.seed)
         self._exact = ExactRows()
-        self._estimator = Estimator(self._state)
+        self._estimator = Estimator(self._state, planned=planned)
         self._reported = Reported(self._state)
         self._ends = EndsCache()
 

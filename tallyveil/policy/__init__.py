@@ -18,6 +18,7 @@ from tallyveil.policy.table_keys import (
     InferenceControl,
     Invariant,
     PerUnit,
+    PlanDeclaration,
     PrivacyUnit,
 )
 from tallyveil.policy.tables import PublicTable, Table
@@ -35,6 +36,7 @@ __all__ = [
     "Key",
     "Limits",
     "PerUnit",
+    "PlanDeclaration",
     "Policy",
     "PrivacyUnit",
     "PublicTable",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -24,6 +25,7 @@ from tallyveil.policy.value_checks import (
     Query,
     Rho,
     is_integer,
+    listed,
     whole_of,
 )
 
@@ -34,6 +36,7 @@ __all__ = [
     "InferenceControl",
     "Invariant",
     "PerUnit",
+    "PlanDeclaration",
     "PrivacyUnit",
     "Share",
 ]
@@ -149,6 +152,45 @@ class Growth(Declaration):
         return self.over(today)
 
 
+class Share(Declaration):
+    """A share of a table's budget, in the unit of that budget and at its ``delta``."""
+
+    _forms: ClassVar[str] = "the unit of its table's budget"
+
+    epsilon: Epsilon | None = None
+    rho: Rho | None = None
+    delta: Delta | None = None
+
+    def conflicts(self) -> Iterator[InitErrorDetails]:
+        if (self.epsilon is None) == (self.rho is None):
+            found = "neither is given" if self.epsilon is None else "both are given"
+            yield conflict(f"{found}, epsilon and rho; expected {self._forms}")
+
+
+def _tiles(value: Any) -> tuple[str, ...]:
+    expected = 'a list of tiles: "day", "week", "28 days" (or another number), "year"'
+    tiles = listed(value, expected)
+    for tile in tiles:
+        known = isinstance(tile, str) and (
+            tile in ("day", "week", "year") or re.fullmatch(r"[1-9][0-9]{0,2} days", tile)
+        )
+        if not known:
+            raise wrong(f"expected {expected}")
+    if not tiles or len({*tiles}) < len(tiles):
+        raise wrong(f"expected {expected}, each once")
+    return tuple(tiles)
+
+
+class PlanDeclaration(Declaration):
+    """A dashboard over a table that grows: counts ``by`` attributes for each of the ``tiles``. What
+    they need is bought when days are published, from a part of the table's budget that is kept from
+    all other questions."""
+
+    by: AttributeNames = ()
+    tiles: Annotated[Any, PlainValidator(_tiles)] = ("day", "week", "28 days", "year")
+    budget: Share = Field(description="a part of the table's budget such as { epsilon = 1.0 }")
+
+
 class PerUnit(Declaration):
     """An attribute that says how many rows of its unit the table ``count`` counts: all, or those
     that meet ``where``, a condition in the source's SQL on columns of that table. More than
@@ -218,21 +260,6 @@ class Invariant(Declaration):
     def source(self) -> str:
         """Where its counts come from, as the policy writes it."""
         return self.sql or ".".join(self.from_public or ())
-
-
-class Share(Declaration):
-    """A share of a table's budget, in the unit of that budget and at its ``delta``."""
-
-    _forms: ClassVar[str] = "the unit of its table's budget"
-
-    epsilon: Epsilon | None = None
-    rho: Rho | None = None
-    delta: Delta | None = None
-
-    def conflicts(self) -> Iterator[InitErrorDetails]:
-        if (self.epsilon is None) == (self.rho is None):
-            found = "neither is given" if self.epsilon is None else "both are given"
-            yield conflict(f"{found}, epsilon and rho; expected {self._forms}")
 
 
 class Budget(Share):

@@ -28,6 +28,7 @@ from tallyveil.policy.table_keys import (
     InferenceControl,
     Invariant,
     PerUnit,
+    PlanDeclaration,
     PrivacyUnit,
 )
 from tallyveil.policy.value_checks import (
@@ -123,6 +124,9 @@ class Table(_Relation):
         validate_default=True,
         description='"fixed" or { append = "day", late = 3 }',
     )
+    plans: Named[str, PlanDeclaration] = Field(
+        default_factory=dict, description="plans such as [tables.visits.plans.dashboard]"
+    )
     beside: TableNames = ()
     attributes: Named[_AttributeName, AttributeDeclaration] = Field(
         min_length=1, description="at least one attribute such as age = { range = [0, 115] }"
@@ -183,6 +187,7 @@ class Table(_Relation):
 
     def _growth_conflicts(self) -> Iterator[InitErrorDetails]:
         """Yield what a table that grows cannot have, and what needs one."""
+        yield from self._plan_conflicts()
         if not self.grows:
             if self.privacy_unit.per is not None:
                 text = 'expected with data = { append = "day" } only'
@@ -208,6 +213,27 @@ class Table(_Relation):
         }
         for key in (key for key, given in refused.items() if given):
             yield conflict("expected none in a table that grows", key)
+
+    def _plan_conflicts(self) -> Iterator[InitErrorDetails]:
+        if self.plans and not (self.grows and self.inference_control is None):
+            text = "expected in a table that grows, without inference_control, only"
+            yield conflict(text, "plans")
+        for name, plan in self.plans.items():
+            wrong = [
+                one for one in plan.by if one == self.data.append or one not in self.attributes
+            ]
+            if wrong:
+                text = f"expected attributes of the table but its days; {written(wrong[0])} is none"
+                yield conflict(text, "plans", name, "by")
+            if (plan.budget.rho is None) != self.budget.pure:
+                unit = "epsilon" if self.budget.pure else "rho"
+                yield conflict(f"expected {unit}, as its table counts", "plans", name, "budget")
+
+    @property
+    def reserved(self) -> Fraction:
+        """The part of the budget that its plans keep from all other questions."""
+        shares = (plan.budget for plan in self.plans.values())
+        return sum((one.epsilon or one.rho or Fraction(0) for one in shares), Fraction(0))
 
     def named(self, name: str, source: Source | None) -> Self:
         """Return the table with its name, which is its key, and the policy's source."""

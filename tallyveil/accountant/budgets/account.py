@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -17,10 +17,17 @@ from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.limits import Limits
 
-__all__ = ["ANSWER_BYTES", "Account", "Amount", "Balance", "Room", "Share"]
+__all__ = ["ANSWER_BYTES", "OTHERS", "Account", "Amount", "Balance", "Room", "Share", "is_plan"]
 
 ANSWER_BYTES: Final = 8
 _MEGABYTE: Final = 10**6
+OTHERS: Final = "\0others"
+"""Stands for everybody but a table's plans, among analysts."""
+
+
+def is_plan(analyst: str) -> bool:
+    """Whether it is a plan that charges, and nobody who could log in."""
+    return analyst.startswith("plan ")
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,8 @@ class Account:
 
     ``head`` names the table whose budget and shares hold for this one too, None if it has its own:
     both have rows of the same units. ``closed``: another process charges that budget for a table
-    that this one does not know, so nothing remains here.
+    that this one does not know, so nothing remains here. ``reserved`` is the part of the budget
+    that only its plans may charge (`is_plan`).
     """
 
     domain: Domain
@@ -112,6 +120,7 @@ class Account:
     declared: str = ""
     head: str | None = None
     closed: bool = False
+    reserved: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
@@ -142,6 +151,11 @@ class Account:
         return 0 if self.closed else math.floor(self.budget * UNIT)
 
     @property
+    def unreserved_units(self) -> int:
+        """The part of the budget that is not reserved, in whole units, rounded down."""
+        return 0 if self.closed else max(0, math.floor((self.budget - self.reserved) * UNIT))
+
+    @property
     def least_cost(self) -> Fraction:
         """The least cost of a statement that is charged, in ``measure``."""
         return self.limits.least(self.budget)
@@ -156,9 +170,14 @@ class Account:
         least = own.left_of(self.limits.analyst_rows, self.limits.analyst_megabytes)
         return Room(own, Amount(min(left.rows, least.rows), min(left.size, least.size)))
 
-    def balance(self, spent: int, exact: bool) -> Balance:
-        """The balance once ``spent`` units are spent."""
-        return self._balance(self.budget, self.epsilon, spent, exact)
+    def balance(self, spent: int, exact: bool, unplanned: int = 0) -> Balance:
+        """The balance once ``spent`` units are spent, ``unplanned`` of them by others than plans:
+        what remains is what remains to these."""
+        found = self._balance(self.budget, self.epsilon, spent, exact)
+        if not self.reserved:
+            return found
+        left = from_units(max(0, self.unreserved_units - unplanned))
+        return replace(found, remaining=min(found.remaining, left))
 
     def share_balance(self, analyst: str, spent: int, exact: bool) -> Balance | None:
         """The balance of an analyst whose charges have spent ``spent`` units. Without a share

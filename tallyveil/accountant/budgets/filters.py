@@ -25,11 +25,11 @@ by one cost n/2 as translates, and 1 as they were asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tallyveil.accountant.budgets.account import Account
+from tallyveil.accountant.budgets.account import OTHERS, Account, is_plan
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.accountant.budgets.quote import Quote, TableQuote
 from tallyveil.mechanisms import Loss
@@ -57,6 +57,7 @@ class Filters:
     @classmethod
     def unused(cls, accounts: dict[str, Account]) -> Filters:
         shares = [(name, one) for name, account in accounts.items() for one in account.shares or ()]
+        shares += [(name, OTHERS) for name, account in accounts.items() if account.reserved]
         return cls.counting(accounts, [*((name, None) for name in accounts), *shares])
 
     @classmethod
@@ -80,7 +81,7 @@ class Filters:
         asked = loss if as_asked is None else as_asked
         before = self.given_up(table) if plainly else self
         meters, other = {**before.meters}, {**before.as_asked}
-        for whose in ((table, None), (table, analyst)):
+        for whose in ((table, None), (table, analyst), (table, _unplanned(analyst))):
             own = meters.get(whose)
             if own is None:
                 continue
@@ -154,7 +155,12 @@ class Filters:
         for payer, cost in costs.items():
             table = next(name for name in alone if self.payer(name) == payer)
             account = self.account(table)
-            quotes.append(self._quote(after, table, cost, account.units))
+            whole = self._quote(after, table, cost, account.units)
+            if account.reserved and not is_plan(analyst):
+                left = self._quote(after, table, cost, account.unreserved_units, OTHERS)
+                left = replace(left, analyst=None)
+                whole = min(whole, left, key=lambda one: (one.allowed, one.remaining_before))
+            quotes.append(whole)
             if account.shares is None:
                 continue
             share = account.shares.get(analyst)
@@ -186,6 +192,10 @@ class Filters:
             has_share=budget is not None,
             tables=tuple(self.tables(table)),
         )
+
+
+def _unplanned(analyst: str) -> str:
+    return analyst if is_plan(analyst) else OTHERS
 
 
 def _empty(account: Account) -> Meter:

@@ -178,6 +178,7 @@ def _packed(header: Mapping[str, Any], arrays: Sequence[CodeArray]) -> Iterator[
 def _small(array: CodeArray) -> CodeArray:
     if array.dtype == np.uint64:
         return array
-    largest = int(array.max(initial=0))
-    kinds = ("<u1", "<u2", "<u4", "<i8")
-    return array.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
+    least, most = int(array.min(initial=0)), int(array.max(initial=0))
+    kinds = ("<u1", "<u2", "<u4", "<i8") if least >= 0 else ("<i1", "<i2", "<i4", "<i8")
+    fits = (kind for kind in kinds if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+    return array.astype(next(fits))

@@ -308,6 +308,12 @@ class Decision:
         drawn = [one.charge_id for offer, one, _ in each if isinstance(offer, StatisticOffer)]
         return _Settled(found, offers, sale.quote, bought, drawn)
 
+    def buy(self, offer: Offer, analyst: str) -> None:
+        """Buy rows as offered, for the custodian, whatever is known. Raises what `sell` raises."""
+        (receipt,) = self.accountant.charge([offer.charge], analyst, custodian=True)
+        with deadline.unlimited():
+            self.accountant.record(receipt, self._drawing([offer])(0, receipt))
+
     def _drawing(self, offers: Sequence[AnyOffer]) -> Draw:
         return lambda number, receipt: _releasing(offers[number])(
             self.cubes[offers[number].table].answer(

@@ -1,0 +1,133 @@
+"""What the plans of a table that grows buy: each row once, when the days it counts are over.
+
+A plan's rows for a year are chosen beforehand (`online`), kept in a sealed file, and bought at the
+publication after which their last day is over, for all groups at once. Together they cost each
+record at most the plan's budget, which is kept from all other questions. A row that was charged is
+never bought again, even if its answer was lost.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from tallyveil.accountant import Charge
+from tallyveil.cube import SealedFiles
+from tallyveil.errors import TallyveilError
+from tallyveil.events import report
+from tallyveil.gate.shared import Shared
+from tallyveil.gate.strategies.offer import Offer
+from tallyveil.inference.designs.online import Online, online_root, online_tree, tile_rows
+from tallyveil.mechanisms import mechanism
+from tallyveil.policy import PlanDeclaration, Table
+from tallyveil.workload.workload import Column, Factor, Workload
+
+__all__ = ["buy_plans"]
+
+_ABOVE: Final = 1 + 1e-9  # of a scale, which is a double
+
+
+def buy_plans(gate: Shared, files: SealedFiles) -> None:
+    """Buy all rows of all plans whose days are over and that were never bought. Where one cannot be
+    bought, such as for want of budget, that is reported, and the others are bought."""
+    for name, version in gate.edition.versions.items():
+        table = gate.policy.tables[name]
+        if not table.plans or version.through is None:
+            continue
+        with files.locked():
+            known = {entry.sql for entry in gate.accountant.history(name)}
+            for plan in table.plans:
+                for offer in _offers(table, plan, version.through, files, known):
+                    try:
+                        gate.decision.buy(offer, f"plan {plan}")
+                    except TallyveilError as error:
+                        row = offer.charge.sql
+                        report("not bought", level=logging.ERROR, row=row, reason=error.message)
+
+
+def _offers(
+    table: Table, plan: str, through: dt.date, files: SealedFiles, known: set[str]
+) -> Iterator[Offer]:
+    """The rows that are ready and were never charged, oldest first."""
+    first: dt.date = table.days.cells[0]  # type: ignore[assignment]
+    last: dt.date = table.days.cells[-1]  # type: ignore[assignment]
+    for year in range(first.year, through.year + 1):
+        start, end = max(first, dt.date(year, 1, 1)), min(last, dt.date(year, 12, 31))
+        named = f"plan {plan} of {table.name}, {year}, row "
+        over = (min(through, end) - start).days
+        if f"{named}of day {over + 1}" in known:
+            continue  # the last of all that are ready
+        online = _online(table, plan, start, (end - start).days + 1, files)
+        for number in np.lexsort((-online.rows.sum(axis=1), online.ready)).tolist():
+            ready = int(online.ready[number])
+            days = int((online.rows[number] != 0).sum())
+            words = f"{named}of day {ready + 1}"
+            if online.shares is not None and days > 1:
+                words = f"{named}of {days} days to day {ready + 1}"
+            if ready <= over and words not in known:
+                yield _offer(table, table.plans[plan], online, number, start, words)
+
+
+def _online(table: Table, plan: str, start: dt.date, days: int, files: SealedFiles) -> Online:
+    """The rows of a plan for one year, as they were chosen first."""
+    declared, pure = table.plans[plan], table.budget.pure
+    name = f"{table.name}.{plan}.{start.year}.plan"
+    about = {"tiles": list(declared.tiles), "start": str(start), "days": days, "pure": pure}
+    found = files.read(name)
+    if found is not None and {key: found[0].get(key) for key in about} == about:
+        shares, (rows, ready) = found[0]["shares"], found[1]
+        each = None if shares is None else tuple(map(Fraction, shares))
+        return Online(rows.astype(np.int64).reshape(-1, days), ready.astype(np.int64), each)
+    tiles = [tile_rows(tile, start, days) for tile in declared.tiles]
+    online = online_tree(tiles, start) if pure else online_root(tiles)
+    texts = None if online.shares is None else [str(share) for share in online.shares]
+    files.write(name, {**about, "shares": texts}, [online.rows.ravel(), online.ready])
+    return online
+
+
+def _offer(
+    table: Table, plan: PlanDeclaration, online: Online, number: int, start: dt.date, words: str
+) -> Offer:
+    """The row, for each group, at the noise that is its part of the plan's budget."""
+    days = table.days
+    cells = online.rows[number].nonzero()[0]
+    offset = days.cells.index(start)
+    zeros = np.zeros(len(cells), dtype=np.int64)
+    row = Factor((days.name,), (days.size,), 1, zeros, cells + offset, online.rows[number, cells])
+    factors = [
+        row if name == days.name else _each(table, name)
+        for name in table.domain.names
+        if name == days.name or name in plan.by
+    ]
+    workload = Workload(table.name, (Column(tuple(factors)),))
+    records = table.privacy_unit.protected_rows
+    if table.neighbours == "replace":
+        records *= 2
+    name, scale = _noise(online, number, plan, records)
+    charge = Charge(workload, name, (scale,), words)
+    rows = np.arange(workload.columns[0].height, dtype=np.int64)
+    return Offer(charge, charge, mechanism(name), (0,), (rows,))
+
+
+def _noise(online: Online, number: int, plan: PlanDeclaration, records: int) -> tuple[str, float]:
+    """The mechanism and its scale, where a neighbour differs in at most so many ``records``.
+
+    Laplace: b = r/(share ε), since a day is in at most one sum of each level. Gaussian: all rows
+    have σ² = r² max_j Σ_i L_ij²/(2ρ).
+    """
+    if online.shares is not None:
+        epsilon = plan.budget.epsilon or Fraction(1)
+        return "laplace", float(records / (online.shares[number] * epsilon)) * _ABOVE
+    most = int((online.rows**2).sum(axis=0).max()) * records**2
+    return "gaussian", math.sqrt(most / (2 * float(plan.budget.rho or 1))) * _ABOVE
+
+
+def _each(table: Table, name: str) -> Factor:
+    cells = np.arange(table.domain[name].size, dtype=np.int64)
+    return Factor((name,), (len(cells),), len(cells), cells, cells, np.ones_like(cells))

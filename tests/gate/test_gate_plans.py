@@ -1,0 +1,152 @@
+"""The plans of a table that grows: what they buy, and what is kept for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallyveil
+from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, PolicyError
+from tests.gate.growing_visits import Visits, day, random_rows
+
+PLAN = """
+[tables.visits.plans.board]
+by = ["kind"]
+tiles = ["day", "week", "year"]
+budget = {{ {} }}
+"""
+BY_DAY = "SELECT day, kind, count(*) FROM visits GROUP BY day, kind"
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Visits:
+    made = Visits(tmp_path)
+    made.fill(random_rows(np.random.default_rng(1), 400, 16))
+    return made
+
+
+def declare(visits: Visits, budget: str = "epsilon = 3", plan: str = "epsilon = 1") -> None:
+    visits.declare(budget=budget)
+    policy = visits.folder / "policy.toml"
+    policy.write_text(policy.read_text() + PLAN.format(plan))
+
+
+def numbers(connection: tallyveil.Connection) -> tuple[float, float]:
+    ((spent, remaining),) = connection.sql("SELECT spent, remaining FROM dp.budget").fetchall()
+    return spent, remaining
+
+
+@pytest.mark.parametrize(
+    ("budget", "plan", "most"),
+    [("epsilon = 3", "epsilon = 1", 1), ("rho = 3, delta = 1e-6", "rho = 1", 1)],
+)
+def test_each_row_is_bought_once_when_its_days_are_over(
+    visits: Visits, budget: str, plan: str, most: float
+) -> None:
+    declare(visits, budget, plan)
+    for through in (0, 1, 7, 15):
+        visits.publish(through)
+        visits.publish(through)
+        with visits.open() as connection:
+            rows = connection.sql("SELECT sql, analyst FROM dp.history").fetchall()
+            ends = [int(sql.rpartition(" ")[2]) for sql, _ in rows]
+            assert {analyst for _, analyst in rows} == {"plan board"}
+            assert len({sql for sql, _ in rows}) == len(rows)
+            assert max(ends) == through + 1
+            assert {*range(1, through + 2)} == {*ends}
+            spent, remaining = numbers(connection)
+            assert spent <= most
+            assert remaining == 2  # is kept from nobody
+            connection.execute("SET dp.source = history")
+            found = connection.sql(BY_DAY).fetchall()
+            assert len(found) == 3 * (through + 1)
+            assert all(n is not None for *_, n in found)
+
+
+def test_what_is_kept_for_a_plan_cannot_be_spent_by_others(visits: Visits) -> None:
+    declare(visits)
+    visits.publish(1)
+    ask = "SELECT kind, count(*) FROM visits GROUP BY kind"
+    with visits.open("SET dp.source = fresh", "SET dp.epsilon = 1") as connection:
+        for left in (1, 0):
+            connection.execute(ask)
+            assert numbers(connection)[1] == left
+        with pytest.raises(BudgetExceeded) as refused:
+            connection.execute(ask)
+        assert refused.value.remaining == 0
+    visits.publish(15)
+    with visits.open("SET dp.source = history") as connection:
+        assert len(connection.sql(BY_DAY).fetchall()) == 3 * 16
+        assert numbers(connection)[0] <= 3
+        rows = connection.sql("SELECT count(*) FROM dp.history WHERE analyst = 'plan board'")
+        assert rows.fetchall() == [(16,)]
+
+
+def test_the_same_is_kept_after_a_restart(visits: Visits) -> None:
+    """Also where a summary of the ledger is read, and where plans are declared later."""
+    visits.declare(budget="epsilon = 3")
+    visits.publish(1)
+    ask = "SELECT count(*) FROM visits"
+    with visits.open("SET dp.source = fresh", "SET dp.epsilon = 1.5") as connection:
+        connection.execute(ask)
+        connection._gate.accountant.summarise(0)
+    declare(visits)
+    for _ in range(2):
+        with visits.open("SET dp.source = fresh", "SET dp.epsilon = 1") as connection:
+            assert numbers(connection)[1] == 0.5
+            with pytest.raises(BudgetExceeded):
+                connection.execute(ask)
+            connection._gate.accountant.summarise(0)
+
+
+def test_a_row_whose_answer_was_lost_is_not_bought_again(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tallyveil.accountant import Accountant
+
+    declare(visits)
+    record = Accountant.record
+
+    def lost(self: Accountant, *given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Accountant, "record", lost)
+    with pytest.raises(KeyboardInterrupt):
+        visits.publish(0)
+    monkeypatch.setattr(Accountant, "record", record)
+    visits.publish(1)
+    with visits.open("SET dp.source = history") as connection:
+        bought = connection.sql("SELECT sql FROM dp.history").fetchall()
+        assert len(bought) == 2
+        first = f"SELECT count(*) FROM visits WHERE kind = 0 AND day = '{day(0)}'"
+        second = f"SELECT count(*) FROM visits WHERE kind = 0 AND day = '{day(1)}'"
+        assert connection.sql(first).fetchall() == [(None,)]
+        assert connection.sql(second).fetchall() != [(None,)]
+
+
+def test_nobody_can_act_as_a_plan(visits: Visits) -> None:
+    declare(visits)
+    with pytest.raises(InsufficientPrivilege, match='"plan board" is the name of a plan'):
+        tallyveil.connect(visits.folder / "policy.toml", user="plan board")
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ('by = ["day"]\nbudget = { epsilon = 1 }', "attributes of the table but its days"),
+        ('by = ["sex"]\nbudget = { epsilon = 1 }', "attributes of the table but its days"),
+        ("budget = { rho = 1 }", "expected epsilon, as its table counts"),
+        ('tiles = ["month"]\nbudget = { epsilon = 1 }', "expected a list of tiles"),
+        ('tiles = ["day", "day"]\nbudget = { epsilon = 1 }', "each once"),
+        ("", "budget"),
+    ],
+)
+def test_mistaken_plans_are_refused(visits: Visits, plan: str, message: str) -> None:
+    visits.declare()
+    policy = visits.folder / "policy.toml"
+    policy.write_text(policy.read_text() + f"[tables.visits.plans.board]\n{plan}\n")
+    with pytest.raises(PolicyError, match=message):
+        visits.open()
