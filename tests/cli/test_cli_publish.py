@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import psycopg
+import pytest
 from typer.testing import CliRunner
 
 from tallyveil.cli.app import app
+from tallyveil.cli.publishing import publish
 from tests.cli.test_cli_serve import serving
 from tests.gate.growing_visits import Visits, day, random_rows
 
@@ -66,3 +70,61 @@ def test_what_cannot_be_published_is_said(tmp_path: Path) -> None:
         assert message in result.stderr
     with visits.open() as connection:  # which publishes the first version itself
         assert connection.sql("SELECT count(*) FROM dp.versions").fetchall() == [(1,)]
+
+
+@pytest.mark.slow
+def test_a_year_of_days_is_answered_on_one_budget(tmp_path: Path) -> None:
+    """The counts of each day, bought once, give the week, the last 28 days and the year so far."""
+    first = dt.date(2025, 1, 1)
+    (tmp_path / "days").mkdir()
+    (tmp_path / "policy.toml").write_text(
+        f"""
+        ledger = "visits.ledger"
+        [source]
+        url = "days/*.parquet"
+        [tables.visits]
+        budget = {{ epsilon = 1.0 }}
+        data = {{ append = "day", late = 3 }}
+        [tables.visits.attributes]
+        day = {{ range = [{first}, 2034-12-31] }}
+        age = {{ range = [0, 6] }}
+        """
+    )
+
+    def arrives(number: int) -> str:
+        """The file of a day is there before it is published."""
+        day = first + dt.timedelta(days=number)
+        duckdb.sql(
+            f"COPY (SELECT DATE '{day}' AS day, i % 7 AS age FROM range({140 + number}) t(i))"
+            f" TO '{tmp_path}/days/{number:03}.parquet'"
+        )
+        list(publish(tmp_path / "policy.toml", str(day), report=False))
+        return str(day)
+
+    arrives(0)
+    with (
+        serving(tmp_path / "policy.toml") as (_, address),
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
+        widths = "age, count(*), dp_stddev(count(*)) FROM visits WHERE day"
+        for number in range(1, 365):
+            day = arrives(number)
+            connection.execute("SET dp.source = auto; SET dp.epsilon = 1")
+            bought = connection.execute(f"SELECT {widths} = '{day}' GROUP BY age").fetchall()
+            assert [sd for *_, sd in bought] == pytest.approx([1.3569625] * 7, rel=1e-5)
+            connection.execute("SET dp.source = history")
+            if number % 28 and number < 364:
+                continue
+            for days in (7, 28, 364):
+                days = min(days, number)  # the first day was not asked
+                expected = 1.3569625 * math.sqrt(days)
+                least = f"> DATE '{day}' - {days}"
+                known = connection.execute(f"SELECT {widths} {least} GROUP BY age").fetchall()
+                assert [sd for *_, sd in known] == pytest.approx([expected] * 7, rel=1e-5)
+                counted = range(number + 1 - days, number + 1)
+                true = sum(140 + n for n in counted) / 7
+                assert all(abs(n - true) < len(counted) + 6 * expected for _, n, _ in known)
+        ((spent, versions),) = connection.execute(
+            "SELECT spent, (SELECT count(*) FROM dp.versions) FROM dp.budget"
+        ).fetchall()
+        assert (spent, versions) == (1, 365)
