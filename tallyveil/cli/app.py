@@ -100,12 +100,17 @@ def publish(
     report: Annotated[
         bool, typer.Option("--report", help="Say what was counted, for the custodian alone.")
     ] = False,
+    recount: Literal["deleted"] | None = option(
+        "Count published days once more: you vouch that all rows of some persons were deleted, and"
+        " nothing else.",
+        metavar="deleted",
+    ),
     json: Json = False,
 ) -> Iterator[Output]:
     """Count the days that are over, of tables that grow. A running server serves them at once."""
     from tallyveil.cli.publishing import publish as work
 
-    yield from work(policy, through, report=report)
+    yield from work(policy, through, report=report, recount=recount is not None)
 
 
 _For = Annotated[

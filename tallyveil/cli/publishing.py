@@ -21,9 +21,11 @@ __all__ = ["publish"]
 _CONFIDENTIAL = "Exact numbers, for the custodian alone: they are not protected."
 
 
-def publish(path: Path, through: str | None, *, report: bool) -> Iterator[Output]:
+def publish(
+    path: Path, through: str | None, *, report: bool, recount: bool = False
+) -> Iterator[Output]:
     """Publish the days through ``through``, by default all that are over. With ``report``, say how
-    many records were counted.
+    many records were counted. ``recount`` is as `Publishing.publish` has it.
 
     Raises InvalidParameterValue for a day that cannot be published, and what `Gate` raises.
     """
@@ -47,7 +49,8 @@ def publish(path: Path, through: str | None, *, report: bool) -> Iterator[Output
             lambda record: publish_version(ledger, every, record),
         )
         before = {name: publishing.last(name) for name in growing(policy)}
-        found = publishing.publish(given, day, dt.datetime.now(dt.UTC))
+        now = dt.datetime.now(dt.UTC)
+        found = publishing.publish(given, day, now, recount=recount)
         for name, version in found.items():
             new = version != before[name]
             line = f"{name}: {version.words}" + ("" if new else "; nothing new to publish")

@@ -348,7 +348,7 @@ class Gate(Shared):
                 cubes = self.versions.follow(self.accountant.versions)
             except TallyveilError as error:
                 following_failed(error)
-                cubes = {}
+                return
             if cubes:
                 # The counts first: they answer what was planned in an earlier version alike.
                 self.decision.cubes = {**self.decision.cubes, **cubes}

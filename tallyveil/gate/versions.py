@@ -100,9 +100,12 @@ class Publishing:
         now: dt.datetime,
         *,
         scheduled: bool = False,
+        recount: bool = False,
     ) -> dict[str, Version]:
         """Publish the days up to ``through``, by default all that are over; by table the version
-        that is the last one now. If ``scheduled``, of the tables with a time of publication.
+        that is the last one now. If ``scheduled``, of the tables with a time of publication. If
+        ``recount``, count the days that are published once more instead: the custodian vouches that
+        nothing happened to them but that all rows of some units were deleted.
 
         Raises InvalidParameterValue for a day that is not over, or before the last one published;
         SourceError and OutputError. Then the versions before it are the last ones.
@@ -114,9 +117,15 @@ class Publishing:
         }
         for name, table in tables.items() if through is not None else ():
             self._check(name, table, through or dt.date.max, now)
+        for name, table in tables.items() if recount else ():
+            if table.neighbours == "replace":
+                raise InvalidParameterValue(
+                    f"table {name} cannot be counted once more: where one record is exchanged for"
+                    " another, none may be deleted"
+                )
         with self.files.locked():
             return {
-                name: self._publish(name, table, source, through or table.data.due(now))
+                name: self._publish(name, table, source, through or table.data.due(now), recount)
                 for name, table in tables.items()
             }
 
@@ -135,33 +144,45 @@ class Publishing:
                 " taken back"
             )
 
-    def _publish(self, name: str, table: Table, source: Passed, through: dt.date) -> Version:
-        """Publish the days of one table, if any is new."""
+    def _publish(
+        self, name: str, table: Table, source: Passed, through: dt.date, recount: bool
+    ) -> Version:
+        """Publish the days of one table, if any is new or they are to be counted once more."""
         while True:
             last = self.last(name)
-            ends: tuple[dt.date, dt.date] = table.days.ends or (dt.date.max, dt.date.min)
-            through = min(through, ends[1])
-            first = ends[0]
-            if last is not None:
+            first, end = _ends(table)
+            through = min(through, end)
+            if recount and last is not None and last.through is not None:
+                through = last.through
+            elif last is not None:
                 first = first if last.through is None else last.through + _DAY
                 if through < first:
                     return last
             record = VersionRecord(
                 name,
                 1 if last is None else last.number + 1,
+                str(first),
                 str(through) if through >= first else "",
                 secrets.token_hex(8),
                 dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
             )
+            self._tidy(name, table)
             if record.through:
-                before = self.slices(name, table) if table.privacy_unit.column else []
+                again = recount or not table.privacy_unit.column
+                before = [] if again else self.slices(name, table)
                 days = Days(first, through)
                 own = count_slice(self.policy, name, source, days, before, self.key)
                 write_slice(self.files, _file(record), _about(record, table), own)
             if self.record(record):
                 report("version published", table=name, version=record.number)
+                self._tidy(name, table)
                 return _version(record)
             self.files.remove(_file(record))
+
+    def _tidy(self, name: str, table: Table) -> None:
+        """Remove what was counted by a publication that was killed, or before a recount."""
+        kept = _since_recount(self.known(name), table)
+        self.files.keep(f"{name}.*.slice", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
         known = self.known(name)
@@ -173,9 +194,10 @@ class Publishing:
 
 
 def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table) -> list[Slice]:
-    """The slices of these versions. Raises SourceError if one is missing or damaged."""
-    found = []
-    for record in known:
+    """The slices of these versions; of those since the days were counted once more, if they were.
+    Raises SourceError if one is missing or damaged."""
+    found: list[Slice] = []
+    for record in _since_recount(known, table):
         if record.through:
             own = read_slice(files, _file(record), _about(record, table))
             if own is None:
@@ -186,6 +208,19 @@ def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table
                 )
             found.append(own)
     return found
+
+
+def _since_recount(known: Sequence[VersionRecord], table: Table) -> Sequence[VersionRecord]:
+    """The last versions that count every day once."""
+    first = str(_ends(table)[0])
+    whole = [n for n, one in enumerate(known) if one.since == first]
+    return known[whole[-1] :] if whole else known
+
+
+def _ends(table: Table) -> tuple[dt.date, dt.date]:
+    """The first and the last day of a table that grows."""
+    ends: tuple[dt.date, dt.date] = table.days.ends or (dt.date.max, dt.date.min)
+    return ends
 
 
 def _file(record: VersionRecord) -> str:
@@ -227,8 +262,10 @@ class Versions:
             records = known(name)
             seen = len(self.every.get(name, ()))
             if len(records) > seen:
-                slices = read_slices(self.files, records[seen:], table)
-                found[name] = self._cubes[name] = cube_of(table, slices, self._cubes.get(name))
+                fresh = _since_recount(records[seen:], table)
+                earlier = self._cubes.get(name) if fresh[0].since > str(_ends(table)[0]) else None
+                slices = read_slices(self.files, fresh, table)
+                found[name] = self._cubes[name] = cube_of(table, slices, earlier)
                 self.every[name] = [_version(one) for one in records]
         return found
 
@@ -237,8 +274,7 @@ class Versions:
         all days of its attribute, that attribute and the last day."""
         last, shown = {}, {}
         for name, every in self.every.items():
-            days = self.tables[name].days
-            first, end = days.ends or (dt.date.max, dt.date.min)
+            days, (first, end) = self.tables[name].days, _ends(self.tables[name])
             own = every[-1]
             if day is not None and (own.through or first) > day:
                 own = own._replace(through=day if day >= first else None)

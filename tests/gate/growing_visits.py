@@ -68,9 +68,9 @@ class Visits:
                 f" TO '{self.folder / 'visits.parquet'}'"
             )
 
-    def publish(self, through: int | None) -> list[str]:
+    def publish(self, through: int | None, *, recount: bool = False) -> list[str]:
         given = None if through is None else str(day(through))
-        found = publish(self.folder / "policy.toml", given, report=False)
+        found = publish(self.folder / "policy.toml", given, report=False, recount=recount)
         return [line for one in found for line in one.lines]
 
     def open(self, *settings: str) -> tallyveil.Connection:

@@ -297,6 +297,39 @@ def _killed_at(folder: Path, moment: str) -> None:
     _publish(folder, 4)
 
 
+def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
+    """All rows of one are deleted from the source, and the days counted once more."""
+    visits.declare(unit='{ column = "pid", max_rows = 3 }')
+    rows = [(n, n % 3, person, 0) for n in range(6) for person in range(3)]
+    visits.fill(rows)
+    visits.publish(2)
+    visits.publish(3)
+    with visits.open() as connection:
+        before = visits.counts(connection)
+        assert sum(before.values()) == 9
+        left = [row for row in rows if row[2] != 1]
+        visits.fill(left)
+        visits.publish(None, recount=True)
+        connection.execute("SET dp.source = fresh")
+        assert visits.counts(connection) == {c: n * 2 // 3 for c, n in before.items()}
+    files = (visits.folder / "visits.ledger.slices").glob("*.slice")
+    assert [one.name.split(".")[1] for one in files] == ["3"]  # nothing else has counted them
+    visits.publish(4)
+    with visits.open("SET dp.source = fresh") as connection:
+        assert visits.counts(connection) == {c: n * 2 // 3 for c, n in before.items()}
+        versions = "SELECT version, through FROM dp.versions ORDER BY version"
+        found = connection.sql(versions).fetchall()
+        assert found == [(1, day(2)), (2, day(3)), (3, day(3)), (4, day(4))]
+
+
+def test_nothing_is_deleted_where_records_are_exchanged(visits: Visits) -> None:
+    visits.declare(more='neighbours = "replace"')
+    visits.fill([(0, 0, 1, 0)])
+    visits.publish(2)
+    with pytest.raises(InvalidParameterValue, match="none may be deleted"):
+        visits.publish(None, recount=True)
+
+
 def test_two_publishers_count_every_day_once(visits: Visits) -> None:
     visits.fill(random_rows(np.random.default_rng(9), 300))
     with ThreadPoolExecutor() as pool:

@@ -51,10 +51,12 @@ class DataRecord(NamedTuple):
 
 class VersionRecord(NamedTuple):
     """A version of a table that grows: all days up to ``through``, written as ISO, are over; empty
-    if none is. ``snapshot`` is a random name of what was counted, and never shown."""
+    if none is. Those from ``since`` on were counted for it. ``snapshot`` is a random name of what
+    was counted, and never shown."""
 
     table: str
     number: int
+    since: str
     through: str
     snapshot: str
     published: str

@@ -64,6 +64,7 @@ CREATE TABLE version (                            -- of a table that grows by da
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     table_name TEXT NOT NULL REFERENCES protected_table (name),
     number INTEGER NOT NULL,
+    since TEXT NOT NULL,                          -- the first day that was counted for it
     through TEXT NOT NULL,                        -- the last day that is over
     snapshot TEXT NOT NULL,                       -- a random name of what was counted
     published TEXT NOT NULL,

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +90,13 @@ class SealedFiles:
         """Remove a file, if it is there."""
         (self.folder / name).unlink(missing_ok=True)
 
+    def keep(self, pattern: str, names: Iterable[str]) -> None:
+        """Remove all files of a pattern but these: those that were never recorded."""
+        kept = set(names)
+        for path in self.folder.glob(pattern):
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold a lock that one process has at a time.
@@ -159,6 +166,9 @@ class FilesInMemory(SealedFiles):
 
     def remove(self, name: str) -> None:
         self._held.pop(name, None)
+
+    def keep(self, pattern: str, names: Iterable[str]) -> None:
+        pass  # nothing is left by a process that ended
 
     @contextmanager
     def locked(self) -> Iterator[None]:
