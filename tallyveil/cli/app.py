@@ -116,6 +116,12 @@ def publish(
 _For = Annotated[
     Path, typer.Option("--for", help="SQL statements, such as a dashboard's.", metavar="FILE")
 ]
+_ForPast = Annotated[
+    Path | None,
+    typer.Option(
+        "--for", help="SQL statements; by default those that were charged.", metavar="FILE"
+    ),
+]
 _Dialect = Annotated[Literal["postgres", "duckdb"], typer.Option(help="SQL dialect.")]
 
 
@@ -136,7 +142,7 @@ def plan(
 @app.command(cls=Command)
 def warm(
     policy: PolicyPath,
-    statements: _For,
+    statements: _ForPast = None,
     epsilon: str | None = option("What each table may cost, in ε.", metavar="ε"),
     rho: str | None = option("What each table may cost, in ρ instead.", metavar="ρ"),
     user: str | None = option("The analyst's name; by default your login name.", metavar="NAME"),

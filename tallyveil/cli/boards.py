@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 from tallyveil.accountant import Quote
 from tallyveil.cli.asking import opened
 from tallyveil.cli.text import Output, table, up_text
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, TallyveilError
 from tallyveil.gate import GateSession
 from tallyveil.gate.boards import Board
 from tallyveil.gate.deciding.request import Request
@@ -47,16 +48,20 @@ def plan(policy: Path, statements: Path, dialect: Dialect, output: Path | None) 
 
 
 def warm(
-    policy: Path, statements: Path, dialect: Dialect, user: str | None, cost: Mapping[str, str]
+    policy: Path,
+    statements: Path | None,
+    dialect: Dialect,
+    user: str | None,
+    cost: Mapping[str, str],
 ) -> Iterator[Output]:
-    """Buy the rows of all statements together, so that each of them is free afterwards: at the
+    """Buy the rows of all statements, by default those that the ledger has, together, so that each of them is free afterwards: at the
     least cost at which no row is less precise than if it were asked alone, or at the ``cost``
     given, by its setting. Yields what was bought, table by table.
 
     Raises what a statement that is refused raises; earlier tables stay bought.
     """
     with opened(policy, dialect, user, {}) as session:
-        asked = _requests(session, statements)
+        asked = _past(session) if statements is None else _requests(session, statements)
         for board in session.boards(asked):
             yield _warmed(session, board, asked, cost)
 
@@ -88,6 +93,22 @@ def _requests(session: GateSession, path: Path) -> list[Request]:
     if not any(one.workloads for one in found):
         raise InvalidParameterValue(
             f"{path} asks nothing about a protected table", hint="Name a file of SQL statements."
+        )
+    return found
+
+
+def _past(session: GateSession) -> list[Request]:
+    """What the statements ask that were charged before, as far as they can be asked again: those
+    with parameters cannot."""
+    found = list[Request]()
+    for text in session.charged():
+        with suppress(TallyveilError):
+            (statement,) = session.parse(text)
+            found.append(session.request(statement))
+    if not found:
+        raise InvalidParameterValue(
+            "the ledger has no statement that can be asked again",
+            hint="Name a file of SQL statements with --for.",
         )
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallyveil import deadline
-from tallyveil.accountant import Quote, TableQuote
+from tallyveil.accountant import Quote, TableQuote, is_plan
 from tallyveil.blas import one_thread
 from tallyveil.deadline import Deadline
 from tallyveil.errors import (
@@ -169,6 +169,11 @@ class GateSession:
                     hint="Leave it out of the file, and ask it by itself.",
                 )
             return self._planner.request(first.plan, query)
+
+    def charged(self) -> list[str]:
+        """The texts of the statements that were ever charged, oldest first. For the shell."""
+        every = self._gate.accountant.history()
+        return list(dict.fromkeys(one.sql for one in every if not is_plan(one.analyst)))
 
     def forecast(self, request: Request) -> Forecast:
         """What a request would cost now. Free."""

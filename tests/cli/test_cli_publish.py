@@ -72,6 +72,30 @@ def test_what_cannot_be_published_is_said(tmp_path: Path) -> None:
         assert connection.sql("SELECT count(*) FROM dp.versions").fetchall() == [(1,)]
 
 
+def test_what_was_asked_before_is_bought_of_a_new_day_together(tmp_path: Path) -> None:
+    visits = Visits(tmp_path)
+    visits.declare(budget="epsilon = 3")
+    visits.fill(random_rows(np.random.default_rng(3), 300))
+    visits.publish(2)
+    asked = (BY_DAY, "SELECT day, kind, count(*) FROM visits GROUP BY day, kind")
+    policy = tmp_path / "policy.toml"
+    nothing = CliRunner().invoke(app, ["warm", str(policy)])
+    assert "no statement that can be asked again" in nothing.stderr
+    with visits.open() as connection:
+        for sql in asked:
+            connection.execute(sql)
+        connection.execute("SELECT count(*) FROM visits WHERE kind = $1", [1])  # is left out
+    visits.publish(4)
+    warmed = CliRunner().invoke(app, ["warm", str(policy), "--json"])
+    assert warmed.exit_code == 0, warmed.output
+    found = json.loads(warmed.output)
+    assert (found["statements"], found["rows"]) == (2, 20)
+    with visits.open() as connection:
+        for sql in asked:
+            connection.execute(sql)
+            assert "free" in connection.notices[0].message
+
+
 @pytest.mark.slow
 def test_a_year_of_days_is_answered_on_one_budget(tmp_path: Path) -> None:
     """The counts of each day, bought once, give the week, the last 28 days and the year so far."""
