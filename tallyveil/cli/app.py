@@ -118,9 +118,7 @@ _For = Annotated[
 ]
 _ForPast = Annotated[
     Path | None,
-    typer.Option(
-        "--for", help="SQL statements; by default those that were charged.", metavar="FILE"
-    ),
+    typer.Option("--for", help="SQL statements; by default those charged before.", metavar="FILE"),
 ]
 _Dialect = Annotated[Literal["postgres", "duckdb"], typer.Option(help="SQL dialect.")]
 

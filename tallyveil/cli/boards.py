@@ -54,9 +54,9 @@ def warm(
     user: str | None,
     cost: Mapping[str, str],
 ) -> Iterator[Output]:
-    """Buy the rows of all statements, by default those that the ledger has, together, so that each of them is free afterwards: at the
-    least cost at which no row is less precise than if it were asked alone, or at the ``cost``
-    given, by its setting. Yields what was bought, table by table.
+    """Buy the rows of all statements together, by default of those that the ledger has, so that
+    each is free afterwards: at the least cost at which no row is less precise than if it were asked
+    alone, or at the ``cost`` given, by its setting. Yields what was bought, table by table.
 
     Raises what a statement that is refused raises; earlier tables stay bought.
     """
