@@ -75,6 +75,11 @@ class Charge:
         return self.workload.table
 
     @property
+    def counts_units(self) -> bool:
+        """Whether it asks for numbers of units, not of records."""
+        return self.histogram is not None and self.histogram.units
+
+    @property
     def heights(self) -> list[int]:
         """The number of answers about each column."""
         if self.histogram is not None:

@@ -63,7 +63,8 @@ def counting(
     """SQL and parameters that return one row (code per axis…, number of records n) per cell in use.
     Where rows stand for several records, they also return whether some number of records is
     ``missing``, ``negative`` or ``excessive``; where there are privacy units, a number ``units``
-    that depends on which units the cell's rows are of.
+    that depends on which units the cell's rows are of, and where these may have several rows, of
+    each row a number of its ``unit``.
 
     ``columns`` and ``rows`` are those of all tables that are read, by table.
 
@@ -98,6 +99,8 @@ def by_cells(table: Table, columns: Mapping[str, str], rows: Rows, coded: str) -
     if table.privacy_unit.column is not None:
         identity = unit_number(columns[table.privacy_unit.column.lower()])
         counted += f", coalesce(CAST(sum({identity}) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
+        if not table.privacy_unit.alone and not table.grows:
+            counted += f", list({identity}) AS unit"
     grouped = f"SELECT {', '.join(cells)}, {counted} FROM ({coded}) GROUP BY ALL"
     # A condition on groups takes less time than one on rows.
     return f"SELECT * FROM ({grouped}) WHERE {_has_cells(table)}"

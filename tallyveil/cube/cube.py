@@ -11,6 +11,7 @@ from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.boundary import TrueAnswer, refusing
 from tallyveil.cube.cube_product import Grids, exact_product, kronecker_product
 from tallyveil.cube.marginals import DENSE_CELLS, Marginal, flat_index, marginal, marginal_cache
+from tallyveil.cube.members import Members
 from tallyveil.errors import StatementTooComplex
 from tallyveil.policy import Domain
 from tallyveil.workload.workload import Column, Workload
@@ -24,17 +25,22 @@ _LARGEST: Final = 2**63 - 1  # largest number of a cell
 
 
 class _Counts:
-    """Codes per axis and counts of the cells in use, and numbers of the units in them, if there are
-    units. Its repr is an address."""
+    """Codes per axis and counts of the cells in use, numbers of the units in them, if there are
+    units, and which are in which, if they may have several records. Its repr is an address."""
 
-    __slots__ = ("codes", "counts", "marginals", "units")
+    __slots__ = ("codes", "counts", "marginals", "members", "units")
 
     def __init__(
-        self, codes: tuple[CodeArray, ...], counts: IntArray, units: IntArray | None
+        self,
+        codes: tuple[CodeArray, ...],
+        counts: IntArray,
+        units: IntArray | None,
+        members: Members | None,
     ) -> None:
         self.codes = codes
         self.counts = counts
         self.units = units
+        self.members = members
         self.marginals = marginal_cache()
 
 
@@ -53,13 +59,15 @@ class Cube:
         codes: tuple[CodeArray, ...],
         counts: IntArray,
         units: IntArray | None = None,
+        members: Members | None = None,
     ) -> None:
         """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records of
-        privacy units from which the number ``units[t]`` follows, if there are any."""
+        privacy units from which the number ``units[t]`` follows, if there are any, and which are
+        the ``members`` of cells, if these are to be counted."""
         if len(codes) != len(domain.attributes):
             raise ValueError("every axis needs its codes")
         self.domain = domain
-        self._counts = _Counts(codes, counts, units)
+        self._counts = _Counts(codes, counts, units, members)
 
     def __repr__(self) -> str:
         axes = ", ".join(self.domain.names)
@@ -68,18 +76,24 @@ class Cube:
     __copy__ = __deepcopy__ = refusing(TypeError, "a Cube is confidential and cannot be copied")
     __reduce_ex__ = refusing(TypeError, "a Cube is confidential and cannot be pickled")
 
-    def answer(self, workload: Workload, key: bytes | None = None) -> TrueAnswer:
+    def answer(
+        self, workload: Workload, key: bytes | None = None, *, units: bool = False
+    ) -> TrueAnswer:
         """Wx exactly, as integers in units of each column's multiplier. It is sealed under ``key``,
         by default the workload's.
 
         values[c][i] = Σ_j C[i, j] · x_axes[j], where x_axes is the marginal of x over the column's
-        axes.
+        axes; or if ``units``, the number of units with a record in a cell j with C[i, j] ≠ 0.
 
-        Raises ValueError if the workload was made for another domain.
+        Raises ValueError if the workload was made for another domain, and for units that are not
+        known or of too many cells.
         """
         self._check(workload)
-        grids = Grids(workload.columns)
-        values = [self._column(c, grids) for c in workload.columns]
+        if units:
+            values = [self._units(c) for c in workload.columns]
+        else:
+            grids = Grids(workload.columns)
+            values = [self._column(c, grids) for c in workload.columns]
         return TrueAnswer(workload.key if key is None else key, values)
 
     def has_ready(self, workload: Workload) -> bool:
@@ -149,6 +163,13 @@ class Cube:
             return grids.product(column, counts.reshape(sizes))
         codes = tuple(flat_index(self._codes(f.axes), f.shape) for f in column.factors)
         return kronecker_product(column, codes, self._counts.counts)
+
+    def _units(self, column: Column) -> list[int]:
+        whole, members = column.multiplied_out(DENSE_CELLS), self._counts.members
+        if whole is None or members is None:
+            raise ValueError("the units of these rows cannot be counted")
+        places = flat_index(self._codes(whole.axes), whole.shape)
+        return members.count(whole, np.broadcast_to(places, self._counts.counts.shape))
 
     def _codes(self, axes: tuple[str, ...]) -> tuple[CodeArray, ...]:
         names = self.domain.names

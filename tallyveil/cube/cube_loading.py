@@ -24,6 +24,7 @@ from tallyveil.cube.counting import (
     mistaken_columns,
 )
 from tallyveil.cube.cube import MAX_RECORDS, Cube
+from tallyveil.cube.members import Members
 from tallyveil.cube.reading import truncates
 from tallyveil.cube.sources import OpenSource, Passed, Rows, failed, opened, words
 from tallyveil.errors import SourceError
@@ -156,7 +157,8 @@ def cells_in_use(cubes: Mapping[str, Cube]) -> dict[str, tuple[int, int]]:
     for name, cube in cubes.items():
         own = cube._counts
         arrays = (own.counts, *own.codes, *(() if own.units is None else (own.units,)))
-        found[name] = len(own.counts), sum(array.nbytes for array in arrays)
+        members = 0 if own.members is None else own.members.nbytes
+        found[name] = len(own.counts), sum(array.nbytes for array in arrays) + members
     return found
 
 
@@ -220,7 +222,8 @@ def _load(table: Table, source: OpenSource, columns: Columns, key: bytes) -> Cub
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     units = np.asarray(found["units"], dtype=np.int64) if "units" in found else None
-    return Cube(cells_read(table, columns), codes, counts, units)
+    members = Members.of_cells([*found["unit"]]) if "unit" in found else None
+    return Cube(cells_read(table, columns), codes, counts, units, members)
 
 
 @contextmanager

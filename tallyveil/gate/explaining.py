@@ -242,10 +242,13 @@ def _statistic(table: str, one: FoundStatistic, confidence: Fraction) -> str:
     if histogram.q is not None:
         what = f"Quantile of rank {histogram.q}"
         expected = f"at most {half} records from its rank {percent(confidence)}"
+    values, axes = histogram.column.height, ", ".join(histogram.column.axes)
+    asked = f"{_counted(values, 'value')} over {axes}"
+    if histogram.units:
+        what, asked = "Number of units", f"over {axes or 'no attribute'}"
     return (
-        f"{what} on {table}: {_counted(histogram.height, 'group')},"
-        f" {_counted(histogram.column.height, 'value')} over {', '.join(histogram.column.axes)}, by"
-        f" {one.wanted.name}, scale {number(one.scale)}, {expected}"
+        f"{what} on {table}: {_counted(histogram.height, 'group')}, {asked}, by {one.wanted.name},"
+        f" scale {number(one.scale)}, {expected}"
     )
 
 

@@ -1,10 +1,12 @@
-"""Statistics that are not linear in the counts: distinct values and quantiles, group by group.
+"""Statistics that are not linear in the counts: distinct values, units and quantiles, by group.
 
 Each is a function of a `Histogram`. It moves by at most m if a record of its group is added or
 removed, and by at most 1 if one moves to another row of the group (docs/guarantees.md has the
 proof):
 
 - Distinct values, #{rows with a count above 0}: m = 1. Noise of scale s is added to each number.
+- Units, those with a record in the group: noise as for values. What a unit moves is not what its
+  records do one after the other (`unit_loss`).
 - The q-quantile: m = max(q, 1 − q). By the exponential mechanism (McSherry & Talwar 2007,
   "Mechanism Design via Differential Privacy", Theorem 6) over the group's rows, in the order of
   their values, with L records below the row, E in it and n in all,
@@ -33,6 +35,7 @@ from tallyveil.inference import NoiseLaw
 from tallyveil.mechanisms.adjacency import Adjacency
 from tallyveil.mechanisms.losses.pair_loss import GroupLoss
 from tallyveil.mechanisms.losses.privacy_loss import Loss, privacy_loss
+from tallyveil.mechanisms.losses.unit_loss import unit_loss
 from tallyveil.mechanisms.measure import Measure, power
 from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
@@ -47,11 +50,12 @@ __all__ = ["STATISTICS", "Statistic", "rank_error"]
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mechanism for statistics; ``noise`` is added to distinct counts, None for quantiles. Its
-    name is in ledgers, and keeps its meaning for good."""
+    """A mechanism for statistics; ``noise`` is added to distinct counts, of values or of ``units``,
+    None for quantiles. Its name is in ledgers, and keeps its meaning for good."""
 
     name: str
     noise: Additive | None = None
+    units: bool = False
 
     def law(self, scale: float) -> NoiseLaw | None:
         """The law of its noise; None for quantiles."""
@@ -76,6 +80,8 @@ class Statistic:
         if self.noise is not None:
             self.noise._check(measure)
             most = Fraction(1)
+            if self.units:
+                return unit_loss(histogram.column, cost, relation, measure)
         else:
             q = Fraction(histogram.q or 0)
             most = max(q, 1 - q) ** power(measure)
@@ -95,6 +101,8 @@ class Statistic:
         Raises InvalidParameterValue if the cost is too small, and as `loss`.
         """
         budget = math.floor(positive(cost, measure) * UNIT)
+        if self.units and relation.neighbours == "replace":
+            budget -= budget % 2  # two cells' losses are rounded up
         if not budget:
             raise InvalidParameterValue(f"{measure} {float(cost):g} is too small for any noise")
         alone = power(measure) * self.loss(histogram, 1.0, relation, measure).bound
@@ -103,8 +111,8 @@ class Statistic:
     def release(
         self, answer: TrueAnswer, receipt: Receipt, histogram: Histogram
     ) -> tuple[tuple[int, ...], ...]:
-        """Open the histogram's counts, and draw for each group a noisy number of distinct values,
-        or the place of the quantile among the group's rows.
+        """Open the histogram's counts, of units or of records, and draw for each group a noisy
+        number of units or distinct values, or the place of the quantile among the group's rows.
 
         Raises ReceiptError unless the receipt is unused and was issued for this answer.
         """
@@ -114,6 +122,8 @@ class Statistic:
         each = [
             [counts[row] for row in order[start:end]] for start, end in itertools.pairwise(ends)
         ]
+        if self.noise is not None and self.units:
+            return (self.noise._perturbed(counts, receipt.scales[0]),)
         if self.noise is not None:
             exact = [sum(count > 0 for count in own) for own in each]
             return (self.noise._perturbed(exact, receipt.scales[0]),)
@@ -127,6 +137,8 @@ STATISTICS: Final = {
         Statistic("distinct_laplace", DiscreteLaplace()),
         Statistic("distinct_gaussian", DiscreteGaussian()),
         Statistic("quantile"),
+        Statistic("units_laplace", DiscreteLaplace(), units=True),
+        Statistic("units_gaussian", DiscreteGaussian(), units=True),
     )
 }
 """By name."""

@@ -60,8 +60,8 @@ from tallyveil.rewriter.resolve.record_queries import (
     is_listing,
     reads_records,
     refuse_counted_listings,
-    sources,
 )
+from tallyveil.rewriter.resolve.unit_counts import count_units
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.check import check, refuse_type_lookups
 from tallyveil.rewriter.sql.naming import check_references, name_columns
@@ -221,28 +221,6 @@ def _resolve_tables(planning: Planning) -> None:
         resolve_tables(tree, catalog)
 
 
-def _count_units(planning: Planning) -> None:
-    """Where a unit has one row, count(DISTINCT unit) counts the rows. Raises FeatureNotSupported
-    where it may have several: they are counted without their units."""
-    for column in planning.tree.find_all(exp.Column):
-        distinct, select = column.parent, column.parent_select
-        if not isinstance(distinct, exp.Distinct) or select is None or select.args.get("joins"):
-            continue
-        (table, *_) = [*sources(select), None]
-        unit, rows = planning.catalog.units.get("" if table is None else table.name, ("", 0))
-        if table is None or column.name != unit or unit in planning.catalog.domains[table.name]:
-            continue
-        if rows > 1:
-            raise FeatureNotSupported(
-                f"count(DISTINCT {unit}) is not answered: a unit may have {rows} rows, and the"
-                " counts do not tell whose they are",
-                hint="count(*) counts the rows.",
-                position=position(column),
-            )
-        if isinstance(distinct.parent, exp.Count) and len(distinct.expressions) == 1:
-            distinct.replace(exp.Star())
-
-
 def _bind(planning: Planning) -> None:
     """Find what each column of the result is, of those that DuckDB's types do not show."""
     tree, bound = planning.tree, planning.bound
@@ -361,10 +339,10 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: parameters.bind(planning.tree, planning.types, planning.values),
     _replace_session_functions,
     _resolve_tables,
-    _count_units,
     lambda planning: refuse_reserved_names(planning.tree),
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
+    lambda planning: count_units(planning.tree, planning.catalog),
     _bind,
     lambda planning: fold_timestamps(
         planning.tree, planning.now, planning.bound.declared_type_of, planning.dialect

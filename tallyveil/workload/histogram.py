@@ -25,7 +25,8 @@ class Histogram:
     """The rows of ``column``, in ``height`` groups: ``rows`` are their numbers, by group and in the
     order of their values, and ``groups`` has the group of each.
 
-    ``q`` if the q-quantile of each group is asked, None for the number of distinct values. Raises
+    ``q`` if the q-quantile of each group is asked, None for the number of distinct values; or if
+    ``units``, each row is a group, and asked is in how many privacy units it has a record. Raises
     ValueError unless each row is listed once, each group has one, and q is between 0 and 1.
     """
 
@@ -34,6 +35,7 @@ class Histogram:
     groups: IntArray
     height: int
     q: Fraction | None = None
+    units: bool = False
 
     def __post_init__(self) -> None:
         if self.q is not None and not 0 < self.q < 1:
@@ -43,6 +45,19 @@ class Histogram:
         every = np.unique(self.groups).tolist() == list(range(self.height))
         if len(self.groups) != len(self.rows) or not every or (np.diff(self.groups) < 0).any():
             raise ValueError("each group has a row, and groups are in order")
+        if self.units and (self.q is not None or self.column.height != self.height):
+            raise ValueError("each row is a group of units")
+
+    @classmethod
+    def of_units(cls, column: Column) -> Histogram:
+        """Of the units with a record in each row of a column of counts, however often it counts.
+
+        Raises StatementTooComplex if there are too many cells to tell.
+        """
+        _multiplied_out(column)
+        ones = [replace(f, coefficients=np.ones_like(f.coefficients)) for f in column.factors]
+        rows, groups = np.arange(column.height, dtype=np.int64), tuple(ones)
+        return cls(Column(groups, selected=column.selected), rows, rows, column.height, units=True)
 
     @cached_property
     def counts(self) -> Column:
@@ -51,12 +66,7 @@ class Histogram:
         Raises FeatureNotSupported if a record counts in several rows or more than once, and
         StatementTooComplex if there are too many cells to tell.
         """
-        whole = self.column.multiplied_out(_MOST_CELLS)
-        if whole is None:
-            raise StatementTooComplex(
-                "the values of this aggregate combine too many cells",
-                hint="Ask about fewer attributes at once, or group by fewer.",
-            )
+        whole = _multiplied_out(self.column)
         if self.column.multiplier != 1 or whole.largest > 1 or not whole.disjoint:
             raise FeatureNotSupported(
                 "a distinct count or quantile takes one value of each record, and here a record"
@@ -77,7 +87,7 @@ class Histogram:
     def keys(self) -> tuple[bytes, ...]:
         """A digest of each group: of what is asked about which cells, however it was written."""
         names, order = self.column.row_keys, self.rows.tolist()
-        head, found = str(self.q).encode() + b"\0", []
+        head, found = (b"units" if self.units else str(self.q).encode()) + b"\0", []
         for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             own = [names[row] for row in order[start:end]]
             body = b"".join(sorted(own) if self.q is None else own)
@@ -97,3 +107,13 @@ class Histogram:
             groups=np.searchsorted(chosen, self.groups[inside]).astype(np.int64),
             height=len(chosen),
         )
+
+
+def _multiplied_out(column: Column) -> Factor:
+    whole = column.multiplied_out(_MOST_CELLS)
+    if whole is None:
+        raise StatementTooComplex(
+            "the values of this aggregate combine too many cells",
+            hint="Ask about fewer attributes at once, or group by fewer.",
+        )
+    return whole

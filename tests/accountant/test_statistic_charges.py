@@ -19,12 +19,16 @@ from tallyveil.workload.workload import Workload
 
 
 def statistic(cubes: Any, name: str, scale: float = 20.0) -> Charge:
-    """Of the three ages of each hue, the second hue's in another order."""
+    """Of the three ages of each hue, the second hue's in another order, or of the units in two of
+    them."""
     rows = np.eye(6, dtype=int).tolist()
     order = np.array([0, 1, 2, 5, 4, 3], dtype=np.int64)
     groups = np.array([0, 0, 0, 1, 1, 1], dtype=np.int64)
     q = Fraction(1, 4) if name == "quantile" else None
     histogram = Histogram(cubes.column(["hue", "age"], rows), order, groups, 2, q)
+    if STATISTICS[name].units:
+        rows = [[1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0]]
+        histogram = Histogram.of_units(cubes.column(["hue", "age"], rows))
     workload = Workload("person", (histogram.column,))
     return Charge(workload, name, (scale,), "SELECT 1", histogram=histogram)
 

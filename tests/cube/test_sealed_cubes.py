@@ -61,6 +61,24 @@ def test_a_restart_needs_no_source(tmp_path: Path, unit: Any) -> None:
     assert found == sum(n for _, _, n in first)
 
 
+def test_units_are_kept_too(tmp_path: Path) -> None:
+    """A file of an earlier version, which has none, is replaced."""
+    write(tmp_path)
+    given = policy(tmp_path, privacy_unit={"column": "pid", "max_rows": 2})
+    sql = "SELECT a, count(DISTINCT pid) FROM person GROUP BY a ORDER BY a"
+
+    def units() -> list[tuple[Any, ...]]:
+        with tallyveil.connect(given) as connection:
+            connection.execute("SET dp.epsilon = 1000")
+            connection.execute("SET dp.source = fresh")
+            return connection.execute(sql).fetchall()
+
+    first = units()
+    assert [n for _, n in first] == [300, 300, 300]
+    (tmp_path / "people.parquet").unlink()
+    assert units() == first
+
+
 def test_files_that_were_changed_are_refused(tmp_path: Path) -> None:
     write(tmp_path)
     given = policy(tmp_path)

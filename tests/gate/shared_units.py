@@ -129,7 +129,9 @@ def losses(
     / b for Laplace noise in ε, Σ Δ² / (2 σ²) for Gaussian noise in ρ."""
     charge, total = release.decoded(), np.zeros((len(cubes), len(cubes)))
     for scale, *sides in zip(
-        charge.scales, *(answers(one[charge.table], charge.workload) for one in cubes), strict=True
+        charge.scales,
+        *(answers(one[charge.table], charge.workload, charge.counts_units) for one in cubes),
+        strict=True,
     ):
         values = np.array(sides, dtype=np.float64) / scale
         moved = np.abs(values[:, None] - values[None, :])
@@ -137,10 +139,10 @@ def losses(
     return total
 
 
-def answers(cube: Cube, workload: Workload) -> list[list[int]]:
-    """Wx, in lattice units by column."""
+def answers(cube: Cube, workload: Workload, units: bool = False) -> list[list[int]]:
+    """Wx, in lattice units by column, or the numbers of units."""
     receipt = issue_receipt(1, workload.key, [1.0] * len(workload.columns))
-    return [list(column) for column in open_answer(cube.answer(workload), receipt)]
+    return [list(column) for column in open_answer(cube.answer(workload, units=units), receipt)]
 
 
 _VISITS = ["kind = 'a'", "day > 1", "kind = 'b' OR day = 2", "true"]

@@ -47,8 +47,8 @@ def test_failing_is_not_free(
     ask(connection, asked.format(70), source="fresh")
     real = getattr(owner, step)
 
-    def failing(self: Any, *arguments: Any) -> Any:
-        real(self, *arguments)
+    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+        real(self, *arguments, **named)
         raise MemoryError
 
     with monkeypatch.context() as patch:

@@ -101,8 +101,8 @@ def test_failing_is_not_free(connect: Connect, monkeypatch: pytest.MonkeyPatch, 
     connection = connect(budget={"epsilon": 10.0})
     real = Cube.answer
 
-    def failing(self: Cube, *arguments: Any) -> Any:
-        real(self, *arguments)
+    def failing(self: Cube, *arguments: Any, **named: Any) -> Any:
+        real(self, *arguments, **named)
         raise MemoryError
 
     with monkeypatch.context() as patch:

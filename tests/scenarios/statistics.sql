@@ -183,18 +183,55 @@ SELECT sex, count(DISTINCT pid), count(*) FILTER (WHERE age < 100) FROM person G
  other | 0 | 0
  SPENT 0.1
 
---- Where a unit may have several rows, its number is not known.
+--- Where a unit may have several rows, units are counted once, and cost once: in all, or by group.
 --@ world = "people"
---@ records = "SELECT i // 2 AS pid, 'AL' AS state, i % 80 AS age, 'F' AS sex FROM range(300) t(i)"
+--@ records = "SELECT i // 2 AS pid, ['AL', 'AK', 'WY'][1 + i % 3] AS state, i % 80 AS age, 'F' AS sex FROM range(300) t(i)"
 --@ privacy_unit = { column = "pid", max_rows = 2 }
 
-SELECT count(DISTINCT pid) FROM person;
-                      ^
- ERROR 0A000: count(DISTINCT pid) is not answered: a unit may have 2 rows, and the counts do not tell whose they are
- HINT: count(*) counts the rows.
+SELECT count(DISTINCT pid), dp_stddev(count(DISTINCT pid)) FROM person;
+ 150 | 14.13
+ SPENT 0.1
+SELECT count(DISTINCT person.pid) AS people FROM person WHERE sex = sex HAVING people > 1;
+ 150
+ FREE
+SELECT state, count(DISTINCT pid) AS people, dp_stddev(people) FROM person WHERE state IN ('AL', 'AK', 'WY') GROUP BY state ORDER BY state;
+ AK | 100 | 28.28
+ AL | 100 | 28.28
+ WY | 100 | 28.28
+ SPENT 0.2
+SELECT count(DISTINCT pid) FILTER (WHERE state = 'AL'), count(DISTINCT CASE WHEN state = 'AK' THEN pid END) FROM person;
+ 100 | 100
+ FREE
+SELECT count(DISTINCT pid) FROM (SELECT pid, age FROM person WHERE state = 'WY') AS t WHERE age < 0;
+ 0
+ FREE
+EXPLAIN SELECT count(DISTINCT pid) FROM person WHERE age < 10;
+ …
+ Number of units on person: 1 group, over age, by units_laplace, scale 10, interval ±30 at 95 %
+ …
 SELECT count(DISTINCT age), dp_stddev(count(DISTINCT age)) FROM person;
  80 | 28.28
- SPENT 0.1
+ SPENT 0.3
+SELECT pid, count(*) FROM person GROUP BY pid;
+ ERROR 42703: column "pid" does not exist
+ HINT: The attributes of person are state, age, sex.
+SELECT count(DISTINCT a.pid) FROM person AS a JOIN person AS b ON a.pid = b.pid;
+ ERROR 0A000: joining records with records is not answered: one record could change many rows
+
+--- A unit is charged for what moves, and others are replaced by moves of two.
+--@ world = "people"
+--@ records = "SELECT i // 2 AS pid, ['AL', 'AK', 'WY'][1 + i % 3] AS state, i % 80 AS age, 'F' AS sex FROM range(300) t(i)"
+--@ privacy_unit = { column = "pid", max_rows = 2 }
+--@ neighbours = "replace"
+--@ budget = { rho = 1.0, delta = 1e-6 }
+--@ defaults = { rho = 0.02 }
+
+SELECT count(DISTINCT pid), dp_stddev(count(DISTINCT pid)) FROM person;
+ 150 | 5.0
+ SPENT 0.02
+SELECT state, count(DISTINCT pid) AS people, dp_stddev(people) FROM person GROUP BY state ORDER BY state NULLS LAST LIMIT 1;
+ AK | 100 | 10.0
+ SPENT 0.04
 
 --- Over the wire they are PostgreSQL's.
 --@ only = "over the wire"

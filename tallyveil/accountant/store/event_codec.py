@@ -157,7 +157,10 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
             columns.append(_column(about, rest))
             scales.append(float.fromhex(about["scale"]))
         translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
-        histogram = _histogram(columns[0], whole["strategy"], rest) if named else None
+        histogram = None
+        if named:
+            units = STATISTICS[mechanism].units
+            histogram = _histogram(columns[0], whole["strategy"], rest, units)
         joint = _joint(whole.get("joint"), rest)
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
@@ -197,10 +200,10 @@ def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:
     return Joint(about["law"], about["rows"], tuple(parents.tolist()))
 
 
-def _histogram(column: Column, about: dict[str, Any], body: _Body) -> Histogram:
+def _histogram(column: Column, about: dict[str, Any], body: _Body, units: bool) -> Histogram:
     rows, groups = _arrays(*body.next(about))
     q = None if about["q"] is None else _fraction(about["q"])
-    return Histogram(column, rows, groups, about["height"], q)
+    return Histogram(column, rows, groups, about["height"], q, units)
 
 
 def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:

@@ -18,6 +18,7 @@ import numpy as np
 from tallyveil.arrays import CodeArray
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.kept.sealed_files import SealedFiles
+from tallyveil.cube.members import Members
 from tallyveil.policy import Domain, Policy, Table
 
 __all__ = ["Kept", "SealedCubes", "with_truncates"]
@@ -54,13 +55,15 @@ class SealedCubes:
         if found is None or found[0]["declaration"] != table.fingerprint:
             return None
         header, (counts, *codes) = found
-        units = None
-        if len(codes) > len(table.cells.attributes):
-            units = codes.pop().astype(np.int64)
+        codes, rest = codes[: len(table.cells.attributes)], codes[len(table.cells.attributes) :]
+        units = rest[0].astype(np.int64) if rest else None
+        members = Members(*rest[1:]) if rest[1:] else None
+        if members is None and table.privacy_unit.max_rows > 1:
+            return None  # of a version that kept none
         domain = with_truncates(table.cells, header["truncates"])
         reads = header["reads"]
         return Kept(
-            Cube(domain, tuple(codes), counts.astype(np.int64), units),
+            Cube(domain, tuple(codes), counts.astype(np.int64), units, members),
             None if reads is None else frozenset(reads),
         )
 
@@ -68,13 +71,15 @@ class SealedCubes:
         """Keep it. Raises OutputError if the file cannot be written."""
         cube, reads = kept
         counts = cube._counts
-        units: Sequence[CodeArray] = () if counts.units is None else (counts.units,)
+        units = [] if counts.units is None else [counts.units]
+        members = [] if counts.members is None else [counts.members.lengths, counts.members.cells]
         header: dict[str, Any] = {
             "declaration": table.fingerprint,
             "reads": None if reads is None else sorted(reads),
             "truncates": [attribute.truncates for attribute in cube.domain.attributes],
         }
-        self._files.write(f"{table.name}.cube", header, [counts.counts, *counts.codes, *units])
+        arrays = [counts.counts, *counts.codes, *units, *members]
+        self._files.write(f"{table.name}.cube", header, arrays)
 
 
 def with_truncates(cells: Domain, truncates: Sequence[str | None]) -> Domain:

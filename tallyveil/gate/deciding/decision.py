@@ -317,7 +317,9 @@ class Decision:
     def _drawing(self, offers: Sequence[AnyOffer]) -> Draw:
         return lambda number, receipt: _releasing(offers[number])(
             self.cubes[offers[number].table].answer(
-                offers[number].charge.workload, offers[number].charge.key
+                offers[number].charge.workload,
+                offers[number].charge.key,
+                units=offers[number].charge.counts_units,
             ),
             receipt,
         )

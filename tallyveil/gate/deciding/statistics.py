@@ -177,7 +177,8 @@ class Statistics:
             raise FeatureNotSupported(refused, hint=hint)
         rows, relation = Workload(table, (histogram.column,)), limits.account.relation
         name = limits.choice.noise(rows, share, asked, additive=True).mechanism.name
-        name = "quantile" if quantile else f"distinct_{_SAME_LAW.get(name, name)}"
+        what = "units" if histogram.units else "distinct"
+        name = "quantile" if quantile else f"{what}_{_SAME_LAW.get(name, name)}"
         if name not in STATISTICS:
             raise FeatureNotSupported(
                 f"a distinct count takes other noise than {asked}", hint="SET dp.mechanism = auto."

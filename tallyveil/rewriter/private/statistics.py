@@ -34,9 +34,11 @@ from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.outputs import Outputs
 from tallyveil.rewriter.query_plan import NoisyTable, StatisticOutput
+from tallyveil.rewriter.resolve.unit_counts import is_unit_count
 from tallyveil.rewriter.sql.nodes import conjunction, function_name, is_constant, unfiltered, visit
 from tallyveil.rewriter.sql.vocabulary import QUANTILES
 from tallyveil.workload.histogram import Histogram
+from tallyveil.workload.workload import Column
 
 __all__ = ["Statistics"]
 
@@ -77,11 +79,15 @@ class Statistics:
         inner, table = unfiltered(node), self.block.domain.table
         quantile = isinstance(inner, QUANTILES)
         arguments, present = _arguments(inner)
-        found, groups, (first, *_) = self._found(node, arguments, present)
+        found, groups, values_of = self._found(node, arguments, present)
         q = self._rank(inner) if quantile else None
         column, rows = found.outputs[0].column, found.outputs[0].rows
         own = np.arange(found.height) if rows is None else rows
-        sort = {"group": pa.array(groups)} | ({"value": _answers(inner, first)} if quantile else {})
+        if is_unit_count(node):
+            return self._units(number, column, own, groups, collected)
+        sort = {"group": pa.array(groups)} | (
+            {"value": _answers(inner, values_of[0])} if quantile else {}
+        )
         by = [(name, "ascending") for name in sort]
         order = np.asarray(pc.sort_indices(pa.table(sort), sort_keys=by), dtype=np.int64)
         order = order[np.isin(own[order], column.zeros, invert=True)]
@@ -98,6 +104,20 @@ class Statistics:
         collected.count(histogram.column.height)
         place = collected.histogram(table, histogram)
         return StatisticOutput(number, table, place, kind, places, values)
+
+    def _units(
+        self, number: int, column: Column, own: IntArray, groups: IntArray, collected: Collected
+    ) -> StatisticOutput:
+        """The number of units of each of the set's ``groups``, whose row is ``own``."""
+        table, places = self.block.domain.table, np.full(self.evaluated.height, -1, dtype=np.int64)
+        some = np.flatnonzero(np.isin(own, column.zeros, invert=True))
+        kept, place = np.unique(own[some], return_inverse=True), -1
+        places[groups[some]] = kept[1]
+        if len(some):
+            histogram = Histogram.of_units(column.take(kept[0]))
+            collected.count(histogram.height)
+            place = collected.histogram(table, histogram)
+        return StatisticOutput(number, table, place, pa.int64(), places, None)
 
     def _fixed(self, node: exp.Expr) -> pa.Array:
         """The value of a MIN or MAX for each group."""
