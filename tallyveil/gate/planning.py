@@ -88,6 +88,7 @@ class Planner:
                 values=tuple(values),
                 session=self._session_function,
                 share=shares,
+                extremes=self.settings.extremes,
                 now=now,
                 shape=None if alone else query.shape,
             )
@@ -99,6 +100,7 @@ class Planner:
             exact_key(values),
             self._session_key(query),
             shares,
+            self.settings.extremes,
         )
         if query.assigns:
             before = self.settings.snapshot()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from tallyveil.rewriter.intervals.quotients import Quotients
 from tallyveil.rewriter.postgres import translate
 from tallyveil.rewriter.private.above import check_above
 from tallyveil.rewriter.private.block import Block, read_block
+from tallyveil.rewriter.private.doubtful import decide_by_intervals
 from tallyveil.rewriter.private.empty_groups import empty_groups_first
 from tallyveil.rewriter.private.linear import null_on_zero
 from tallyveil.rewriter.private.noisy_projection import projection
@@ -109,6 +110,7 @@ class Planning(Draft):
     session: Callable[[str, list[str | None]], Any]
     share: bool
     now: dt.datetime
+    extremes: bool = False
     names: frozenset[int] = frozenset()
     used: frozenset[str] = frozenset()
     collected: Collected = field(default_factory=Collected)
@@ -128,7 +130,7 @@ class Planning(Draft):
         """The plan, after the last pass."""
         noisy = tuple(table for part in self.planned for table in part.tables) + self.beside
         below = (c for part in self.planned for c in part.cautions)
-        cautions = dict.fromkeys([*self.cautions, *below, *self.first])
+        cautions = dict.fromkeys([*self.cautions, *below, *self.first, *self.collected.cautions])
         return Plan(
             self.collected.workloads(),
             noisy,
@@ -221,6 +223,11 @@ def _resolve_tables(planning: Planning) -> None:
         resolve_tables(tree, catalog)
 
 
+def _decide_by_intervals(planning: Planning) -> None:
+    if planning.extremes:
+        planning.collected.cautions += decide_by_intervals(planning.tree)
+
+
 def _bind(planning: Planning) -> None:
     """Find what each column of the result is, of those that DuckDB's types do not show."""
     tree, bound = planning.tree, planning.bound
@@ -300,9 +307,10 @@ def _blocks(planning: Planning) -> list[Block]:
             hint="GROUP BY the values in which they differ, or use several statements.",
         )
     catalog, cursor, bound = planning.catalog, planning.cursor, planning.bound
-    return [
+    blocks = [
         read_block(s, FromClause(catalog, cursor, bound), cursor.constant, bound) for s in found
     ]
+    return [replace(block, extremes=planning.extremes) for block in blocks]
 
 
 def _private_selects(tree: exp.Expr) -> Iterator[exp.Select]:
@@ -343,6 +351,7 @@ PLANNING: Final[tuple[Callable[[Planning], None], ...]] = (
     lambda planning: inline_common_tables(planning.tree),
     lambda planning: name_columns(planning.tree, planning.dialect, planning.sql),
     lambda planning: count_units(planning.tree, planning.catalog),
+    _decide_by_intervals,
     _bind,
     lambda planning: fold_timestamps(
         planning.tree, planning.now, planning.bound.declared_type_of, planning.dialect

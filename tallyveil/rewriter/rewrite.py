@@ -85,6 +85,7 @@ class Rewriter:
         values: Sequence[Any] = (),
         session: Callable[[str, list[str | None]], Any] = lambda name, arguments: None,
         share: bool = True,
+        extremes: bool = False,
         now: dt.datetime | None = None,
         shape: Shape | None = None,
     ) -> Plan:
@@ -92,12 +93,14 @@ class Rewriter:
 
         ``session`` gives the value of a session function (version, current_user, …). ``share``
         allows grouping sets to be summed up from finer ones; their intervals are then wider than
-        those of a release. ``now`` is the value of now() as local time in the cursor's time zone,
-        by default the current time. ``shape`` is the query's, if it depends on no session or time.
+        those of a release. ``extremes`` allows MIN, MAX, bool_or and bool_and of records, which
+        noisy answers stand for. ``now`` is the value of now() as local time in the cursor's time
+        zone, by default the current time. ``shape`` is the query's, if it depends on no session or
+        time.
 
         Raises StatementError, whose position counts from the start of ``sql``.
         """
-        setting = (cursor.time_zone, share)
+        setting = (cursor.time_zone, share, extremes)
         if shape is not None and values:
             shape = shape.given(types, values)
         with cursor.limited(), _bounded_depth():
@@ -116,6 +119,7 @@ class Rewriter:
                 session=session,
                 share=share,
                 now=now or local_now(cursor.time_zone),
+                extremes=extremes,
             )
             try:
                 plan = _run(PLANNING, planning).plan()

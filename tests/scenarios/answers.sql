@@ -114,7 +114,7 @@ SELECT sum(DISTINCT age) FROM person;
 SELECT max(age) FROM person;
        ^
  ERROR 0A000: max of several values is decided by single records
- HINT: Ask for percentile_disc(0.99) WITHIN GROUP (ORDER BY attribute). max is answered of what WHERE or GROUP BY fixes.
+ HINT: Ask for percentile_disc(0.99) WITHIN GROUP (ORDER BY attribute), or SET dp.extremes = on. max is answered of what WHERE or GROUP BY fixes.
 SELECT count(*) FROM person WHERE random() < 0.5;
                                   ^
  ERROR 0A000: random() is not answered

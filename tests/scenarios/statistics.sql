@@ -128,7 +128,55 @@ SELECT max(state), min(age) FROM person WHERE state = 'AL' AND age = 115;
 SELECT max(age) FROM person;
            ^
  ERROR 0A000: max of several values is decided by single records
- HINT: Ask for percentile_disc(0.99) WITHIN GROUP (ORDER BY attribute). max is answered of what WHERE or GROUP BY fixes.
+ HINT: Ask for percentile_disc(0.99) WITHIN GROUP (ORDER BY attribute), or SET dp.extremes = on. max is answered of what WHERE or GROUP BY fixes.
+
+--- MIN and MAX of several values are quantiles if the session asks for that, and say so each time.
+--@ defaults.epsilon = 1
+
+SET dp.extremes = on;
+SELECT sex, min(sex), max(age), count(*) FROM person WHERE sex IS NOT NULL GROUP BY sex ORDER BY sex;
+ F | F | 88 | 4090
+ M | M | 89 | 4091
+ WARNING: max is the quantile of rank 0.99 here, not the greatest value
+ HINT: SET dp.extremes = off answers it only where WHERE or GROUP BY leave one value.
+ NOTICE: cost epsilon 1; interval ±6 at 95 %; quantiles are values at most 31 records from their rank at 95 %, by the exponential mechanism; where a group has fewer, they may be any value; 2 of 3 remains for person
+ SPENT 1
+SELECT max(age) - min(age) AS range, max(age) FILTER (WHERE age < 10) AS young FROM person;
+ 89 | 9
+ SPENT 2
+SET dp.epsilon = 0.3;
+SELECT percentile_disc(0.99) WITHIN GROUP (ORDER BY age) FROM person WHERE age < 10;
+ 9
+ FREE
+SELECT age, max(age) FROM person WHERE age IN (3, 4) GROUP BY age;
+ 3 | 3
+ 4 | 4
+ FREE
+SELECT max(n) FROM (SELECT sex, count(*) AS n FROM person GROUP BY sex) AS t;
+ 4091
+SELECT max(sex) FROM person;
+ ERROR 42804: max over records takes numbers, dates and timestamps only
+RESET dp.extremes;
+SELECT max(age) FROM person;
+ ERROR 0A000: max of several values is decided by single records
+
+--- bool_or and bool_and are decided by the interval of a count, and NULL where it leaves doubt.
+--@ defaults.epsilon = 0.5
+
+SELECT bool_or(age > 80) FROM person;
+ ERROR 0A000: bool_or over records is not answered
+SET dp.extremes = on;
+SELECT sex, bool_or(age > 80), bool_or(age > 100), bool_and(age < 90), every(age <> 3) FROM person WHERE sex IS NOT NULL GROUP BY sex ORDER BY sex;
+ F | true | NULL | NULL | NULL
+ M | true | NULL | NULL | false
+ WARNING: bool_or and bool_and are decided by the interval of a count, and NULL where it leaves doubt
+ HINT: Ask for count(*) FILTER (WHERE …) itself. SET dp.extremes = off refuses them.
+ NOTICE: cost epsilon 0.5; interval ±6 to ±10 at 95 %; 2.5 of 3 remains for person
+ SPENT 0.5
+SELECT bool_or(age > 120), bool_and(age >= 0), bool_and(age < 50) FILTER (WHERE state = 'AL') FROM person HAVING bool_or(age < 70);
+ false | true | false
+SELECT bool_or(n > 1), bool_and(n > 9000) FROM (SELECT sex, count(*) AS n FROM person GROUP BY sex) AS t;
+ true | false
 
 --- A count that is too small takes what is beside it along.
 

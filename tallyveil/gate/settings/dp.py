@@ -112,6 +112,10 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "dp.minimum_count": Setting(
             "", _positive,
             "report counts below this as NULL, and the other aggregates beside them"),
+        "dp.extremes": Setting(
+            "off", switch,
+            "answer min and max of several values as quantiles of rank 0.01 and 0.99, and bool_or"
+            " and bool_and by the interval of a count"),
         "dp.notices": Setting(
             "on", switch, "report with each answer its cost, its interval and what remains"),
     }

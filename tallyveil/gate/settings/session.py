@@ -110,6 +110,11 @@ class Settings:
         return self._now["dp.simultaneous"] == "on"
 
     @property
+    def extremes(self) -> bool:
+        """Whether aggregates that single records decide are answered by noisy numbers."""
+        return self._now["dp.extremes"] == "on"
+
+    @property
     def source(self) -> Answers:
         return cast(Answers, self._now["dp.source"])
 

@@ -40,7 +40,8 @@ class Block:
 
     ``select`` is the node in the statement's tree that will read the noisy rows instead.
     ``cautions`` warn of constants that match no declared value. ``last`` is the last day that is
-    over, of a table that grows.
+    over, of a table that grows. ``extremes``: whether MIN and MAX of several values are answered,
+    as quantiles.
     """
 
     select: exp.Select
@@ -50,6 +51,7 @@ class Block:
     groups: Grouping
     cautions: tuple[Caution, ...] = ()
     last: dt.date | None = None
+    extremes: bool = False
 
 
 def read_block(

@@ -16,7 +16,7 @@ from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.private.grouping import Grouping, choose_sources, coarser_rows
 from tallyveil.rewriter.private.outputs import Outputs
-from tallyveil.rewriter.query_plan import NoisyTable, Output
+from tallyveil.rewriter.query_plan import Caution, NoisyTable, Output
 from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
@@ -38,6 +38,7 @@ class Collected:
         self._numbers: dict[object, int] = {}
         self._summed: dict[str, list[Summed]] = {}
         self._histograms: dict[str, dict[tuple[bytes, ...], Histogram]] = {}
+        self.cautions: tuple[Caution, ...] = ()
 
     def count(self, rows: int) -> None:
         deadline.check()

@@ -126,7 +126,10 @@ class Outputs:
         if is_statistic(node):
             return _noisy(f"__c{self._statistic(node)}")
         if isinstance(unfiltered(node), exp.Min | exp.Max) and is_aggregate(node):
-            return _noisy(f"__v{self.extremes.setdefault(node, len(self.extremes))}")
+            fixed = _noisy(f"__v{self.extremes.setdefault(node, len(self.extremes))}")
+            if not self._block.extremes:
+                return fixed
+            return exp.func("coalesce", fixed, _noisy(f"__c{self._statistic(node)}"))
         if is_aggregate(node):
             return self._counted(node)
         form = linear(node)

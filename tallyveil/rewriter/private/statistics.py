@@ -5,13 +5,13 @@ the values of the argument, of the records that meet WHERE and FILTER and have a
 are in the plan, so that an answer of the gate, a place in the histogram, becomes a value again.
 
 MIN and MAX of an argument that has one value in all cells of each group are that value, whatever
-the records are.
+the records are. Otherwise they are quantiles, if the session allows that (`Block.extremes`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -33,7 +33,7 @@ from tallyveil.rewriter.private.grouping import coarser_rows
 from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.noisy_tables import Collected
 from tallyveil.rewriter.private.outputs import Outputs
-from tallyveil.rewriter.query_plan import NoisyTable, StatisticOutput
+from tallyveil.rewriter.query_plan import Caution, NoisyTable, StatisticOutput
 from tallyveil.rewriter.resolve.unit_counts import is_unit_count
 from tallyveil.rewriter.sql.nodes import conjunction, function_name, is_constant, unfiltered, visit
 from tallyveil.rewriter.sql.vocabulary import QUANTILES
@@ -43,6 +43,12 @@ from tallyveil.workload.workload import Column
 __all__ = ["Statistics"]
 
 _CONTINUOUS: Final = (exp.Median, exp.PercentileCont)
+_EXTREMES: Final[Mapping[type[exp.Expr], Fraction]] = {
+    exp.Min: Fraction(1, 100),
+    exp.Max: Fraction(99, 100),
+}
+"""The ranks of the quantiles that take their place. Those of 0 and 1 would be anywhere between the
+outermost record and the end of the domain."""
 _MOST_DIGITS: Final = 9  # of a rank, so that it has a short denominator
 
 
@@ -59,25 +65,37 @@ class Statistics:
     def added(self, table: NoisyTable, wanted: Outputs, collected: Collected) -> NoisyTable:
         """The set's table with what is ``wanted``, and the values of MIN and MAX among its keys.
 
-        Raises FeatureNotSupported unless MIN and MAX are fixed in each group and a record has one
-        value, InvalidParameterValue for a rank that is no constant between 0 and 1, and
-        DatatypeMismatch for a quantile of other than numbers, dates and timestamps.
+        Raises FeatureNotSupported unless MIN and MAX are fixed in each group, or extremes are
+        answered, and a record has one value, InvalidParameterValue for a rank that is no constant
+        between 0 and 1, and DatatypeMismatch for a quantile of other than numbers, dates and
+        timestamps.
         """
         outputs = list[StatisticOutput]()
         columns = {name: table.keys.column(name) for name in table.keys.column_names}
 
         def add(node: exp.Expr) -> None:
-            if node in wanted.statistics:
-                outputs.append(self._output(node, wanted.statistics[node], collected))
-            else:
-                columns[f"__v{wanted.extremes[node]}"] = self._fixed(node)
+            number, fixed = wanted.statistics.get(node), None
+            if node in wanted.extremes:
+                fixed = self._fixed(node)
+            if number is not None and fixed is not None:
+                nothing = np.full(self.evaluated.height, -1), pa.nulls(0, fixed.type)
+                outputs.append(
+                    StatisticOutput(number, self.block.domain.table, -1, fixed.type, *nothing)
+                )
+            elif number is not None:
+                outputs.append(self._output(node, number, collected))
+            if node in wanted.extremes:
+                if fixed is None:
+                    collected.cautions += (_caution(node),)
+                    fixed = pa.nulls(self.evaluated.height, outputs[-1].type)
+                columns[f"__v{wanted.extremes[node]}"] = fixed
 
-        visit([*wanted.statistics, *wanted.extremes], add)
+        visit(dict.fromkeys([*wanted.statistics, *wanted.extremes]), add)
         return replace(table, keys=pa.table(columns), statistics=tuple(outputs))
 
     def _output(self, node: exp.Expr, number: int, collected: Collected) -> StatisticOutput:
         inner, table = unfiltered(node), self.block.domain.table
-        quantile = isinstance(inner, QUANTILES)
+        quantile = isinstance(inner, (*QUANTILES, *_EXTREMES))
         arguments, present = _arguments(inner)
         found, groups, values_of = self._found(node, arguments, present)
         q = self._rank(inner) if quantile else None
@@ -119,16 +137,19 @@ class Statistics:
             place = collected.histogram(table, histogram)
         return StatisticOutput(number, table, place, pa.int64(), places, None)
 
-    def _fixed(self, node: exp.Expr) -> pa.Array:
-        """The value of a MIN or MAX for each group."""
+    def _fixed(self, node: exp.Expr) -> pa.Array | None:
+        """The value of a MIN or MAX for each group; None if some has several, and extremes are
+        answered."""
         inner = unfiltered(node)
         _, groups, (values,) = self._found(node, [inner.this], present=False)
         if len(np.unique(groups)) < len(groups):
-            name, rank = function_name(inner), "0.99" if isinstance(inner, exp.Max) else "0.01"
+            if self.block.extremes:
+                return None
+            name, rank = function_name(inner), float(_EXTREMES[type(inner)])
             raise FeatureNotSupported(
                 f"{name} of several values is decided by single records",
-                hint=f"Ask for percentile_disc({rank}) WITHIN GROUP (ORDER BY attribute). {name} is"
-                " answered of what WHERE or GROUP BY fixes.",
+                hint=f"Ask for percentile_disc({rank}) WITHIN GROUP (ORDER BY attribute), or SET"
+                f" dp.extremes = on. {name} is answered of what WHERE or GROUP BY fixes.",
             )
         rows = np.full(self.evaluated.height, -1, dtype=np.int64)
         rows[groups] = np.arange(len(groups))
@@ -169,6 +190,8 @@ class Statistics:
         known."""
         if isinstance(aggregate, exp.Median):
             return Fraction(1, 2)
+        if type(aggregate) in _EXTREMES:
+            return _EXTREMES[type(aggregate)]
         node = aggregate.args.get("quantile") or aggregate.expression
         value = self.cursor.constant(node) if is_constant(node) else ""
         if value is None:
@@ -187,6 +210,16 @@ class Statistics:
                 " statement.",
             )
         return exact
+
+
+def _caution(node: exp.Expr) -> Caution:
+    inner = unfiltered(node)
+    end = "greatest" if isinstance(inner, exp.Max) else "least"
+    return Caution(
+        f"{function_name(inner)} is the quantile of rank {float(_EXTREMES[type(inner)])} here, not"
+        f" the {end} value",
+        hint="SET dp.extremes = off answers it only where WHERE or GROUP BY leave one value.",
+    )
 
 
 def _arguments(aggregate: exp.Expr) -> tuple[list[exp.Expr], bool]:

@@ -226,9 +226,9 @@ WINDOW_FUNCTIONS: Final[Mapping[type[exp.Expr], Function]] = {
 # Aggregates that would reveal single records, with what to ask instead.
 REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     exp.LogicalOr: "A single record decides it. Ask whether there surely is one: "
-    "dp_interval_low(count(*) FILTER (WHERE …)) > 0.",
+    "dp_interval_low(count(*) FILTER (WHERE …)) > 0. SET dp.extremes = on does so for it.",
     exp.LogicalAnd: "A single record decides it. Ask whether there surely is an exception: "
-    "dp_interval_low(count(*) FILTER (WHERE NOT (…))) > 0.",
+    "dp_interval_low(count(*) FILTER (WHERE NOT (…))) > 0. SET dp.extremes = on does so for it.",
     exp.Mode: "Ask SELECT attribute, count(*) … GROUP BY attribute ORDER BY count(*) DESC LIMIT 1.",
 }
 
