@@ -269,7 +269,7 @@ class Gate(Shared):
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
         units = {
-            name: (own.column, 1 if own.alone else max(own.max_rows, 2))
+            name: (own.column, 1 if own.alone else 0 if table.grows else own.max_rows)
             for name, table in policy.tables.items()
             if (own := table.privacy_unit).column
         }

@@ -16,8 +16,9 @@ import pytest
 
 import tallyveil
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, TallyveilError
+from tallyveil.errors import BudgetExceeded, FeatureNotSupported, TallyveilError
 from tallyveil.gate import Gate
+from tests.gate.growing_visits import Visits
 from tests.gate.many_sessions import PATIENCE
 from tests.gate.shared_units import Unit, cubes_of, losses, policy_of, statement, tables, units
 from tests.programs import start
@@ -106,6 +107,17 @@ def test_nothing_else_is_said_of_units(
         with pytest.raises(TallyveilError):
             connection.execute(sql)
         assert [row["spent"] for row in connection.budget()] == [0, 0]
+
+
+def test_tables_that_grow_do_not_tell_whose_rows_are_whose(tmp_path: Path) -> None:
+    visits = Visits(tmp_path)
+    visits.declare(unit='{ column = "pid", max_rows = 2 }')
+    visits.fill([(0, 0, 1, 0), (1, 1, 1, 0)])
+    with (
+        visits.open() as connection,
+        pytest.raises(FeatureNotSupported, match="grows"),
+    ):
+        connection.execute("SELECT count(DISTINCT pid) FROM visits")
 
 
 def _of_units(rolled: random.Random) -> str:

@@ -99,7 +99,7 @@ SHOW dp.mechanism;
  auto
 SET dp.noise = off;
  ERROR 42704: unrecognized configuration parameter "dp.noise"
- HINT: Known: dp.epsilon, dp.rho, dp.half_width, dp.confidence, dp.coverage, dp.simultaneous, dp.mechanism, dp.delta, dp.calibration, dp.objective, dp.strategy, dp.source, dp.nonnegative, dp.minimum_count, dp.extremes, dp.notices.
+ HINT: Known: dp.epsilon, dp.rho, dp.half_width, dp.confidence, dp.coverage, dp.simultaneous, dp.mechanism, dp.delta, dp.calibration, dp.objective, dp.strategy, dp.as_of, dp.source, dp.nonnegative, dp.minimum_count, dp.extremes, dp.notices.
 SET noise = off;
  ERROR 42704: unrecognized configuration parameter "noise"
 SET client_encoding = 'LATIN1';

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tallyveil.arrays import CodeArray
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.kept.sealed_files import SealedFiles
 from tallyveil.cube.members import Members

@@ -25,8 +25,9 @@ __all__ = [
 class Catalog:
     """``public`` maps each public table to its columns and their DuckDB types; ``views`` maps
     each view to its syntax tree, which is shared: copy before changing it; ``keys`` maps each keyed
-    table to its key, ``units`` those with a column of units to it and to the most rows of one;
-    ``shown`` maps each table that grows to its attribute of days and the last one that is over."""
+    table to its key, ``units`` those with a column of units to it and to the most rows of one, 0 if
+    it is not known which rows are one's; ``shown`` maps each table that grows to its attribute of
+    days and the last one that is over."""
 
     domains: Mapping[str, Domain]
     relations: frozenset[str] = frozenset()

@@ -78,7 +78,7 @@ def _counting(column: exp.Column) -> tuple[exp.Expr, list[exp.Expr]] | None:
 def _rows_of_a_unit(column: exp.Column, select: exp.Select, catalog: Catalog) -> int | None:
     """The most rows that a unit has of the records of FROM; None unless the column may name the
     units of one of its tables."""
-    name, joins, found = column.name, select.args.get("joins") or (), dict[str, int]()
+    name, joins, found = column.name, select.args.get("joins") or (), dict[str, bool]()
     sides = ["", *((join.side or "").upper() for join in joins)]
     merged = all(name in [one.name for one in join.args.get("using") or ()] for join in joins)
     rows = list[int]()
@@ -93,11 +93,18 @@ def _rows_of_a_unit(column: exp.Column, select: exp.Select, catalog: Catalog) ->
         unit, most = catalog.units.get(table, ("", 0))
         rows.append(most)
         if unit == name and unit not in catalog.domains[table] and column.table in ("", alias):
-            found[alias] = 0 if side else most
+            found[alias] = not side
     if not found:
         return None
+    if not all(rows):
+        raise FeatureNotSupported(
+            f"count(DISTINCT {name}) is not answered of a table that grows, where a unit may have"
+            " several rows",
+            hint="count(*) counts the rows.",
+            position=position(column),
+        )
     hint = None
-    if (len(found) > 1 and not merged) or 0 in found.values() or {"RIGHT", "FULL"} & {*sides}:
+    if (len(found) > 1 and not merged) or not all(found.values()) or {"RIGHT", "FULL"} & {*sides}:
         hint = f"Name the table whose record each row of FROM has, as in count(DISTINCT t.{name})."
         hint += " It may be joined with others by JOIN, and by LEFT JOIN if it comes first."
     elif joins and max(rows) == 1:
