@@ -242,6 +242,9 @@ def _statistic(table: str, one: FoundStatistic, confidence: Fraction) -> str:
     if histogram.q is not None:
         what = f"Quantile of rank {histogram.q}"
         expected = f"at most {half} records from its rank {percent(confidence)}"
+    elif histogram.picks:
+        what = "Mode"
+        expected = f"at most {half} records fewer than the largest count {percent(confidence)}"
     values, axes = histogram.column.height, ", ".join(histogram.column.axes)
     asked = f"{_counted(values, 'value')} over {axes}"
     if histogram.units:

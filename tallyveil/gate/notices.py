@@ -53,7 +53,7 @@ def notice(
         for answers in answered.noise[table].different(answered.columns[table])
     ]
     statistics = [one for each in answered.statistics.values() for one in each]
-    distinct, ranks = _of_statistics(statistics, confidence)
+    distinct, ranks, modes = _of_statistics(statistics, confidence)
     if distinct:
         halves.setdefault(Fraction(1), set()).update(map(Fraction, distinct))
     height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
@@ -83,6 +83,11 @@ def notice(
             f" {percent(confidence)}, by the exponential mechanism; where a group has fewer, they"
             " may be any value"
         )
+    if modes:
+        parts.append(
+            f"modes are values with at most {max(modes)} records fewer than the largest count"
+            f" {percent(confidence)}, by the exponential mechanism"
+        )
     left = (remaining(accountant, table, request.analyst) for table in request.tables)
     parts += dict.fromkeys(left)
     hints = [_unknown(missing, height)] if missing else []
@@ -109,14 +114,16 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
 
 def _of_statistics(
     statistics: Collection[FoundStatistic], confidence: Fraction
-) -> tuple[set[int], set[int]]:
-    """The half-widths of distinct counts, and the bounds of the rank errors of quantiles."""
-    distinct, ranks = set[int](), set[int]()
+) -> tuple[set[int], set[int], set[int]]:
+    """The half-widths of distinct counts, and the bounds of the errors of quantiles, in ranks, and
+    of modes, in records."""
+    distinct, ranks, modes = set[int](), set[int](), set[int]()
     for one in statistics:
         drawn = {(own.mechanism, own.scale) for own in one.drawn}
-        found = distinct if one.histogram.q is None else ranks
+        found = modes if one.histogram.picks else distinct
+        found = found if one.histogram.q is None else ranks
         found |= {one.half(STATISTICS[name], scale, confidence) for name, scale in drawn}
-    return distinct, ranks
+    return distinct, ranks, modes
 
 
 def together_text(request: Request) -> Iterator[str]:

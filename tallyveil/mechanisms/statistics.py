@@ -13,6 +13,10 @@ proof):
 
       u(row) = −max(0, L − q n, q n − L − E),      P(row) ∝ e^{u(row) / 2s}.
 
+- The mode, the value of most records: by the exponential mechanism with u(row) = E − max E. Only
+  differences of E count. One record more raises one of them by 1, one that moves within the group
+  changes them by at most 2, as it does twice u: m = 1/2, as for a median.
+
 At scale s a move by d costs d/s in ε. In ρ noise costs d²/(2s²) as in `measure`; the quantile is
 ε-DP with ε = d/s and of bounded range, and costs ε²/8 (Cesar & Rogers 2021, "Bounding,
 Concentrating, and Truncating", Lemma 3.4). Groups add up, and a unit of r records moves one after
@@ -41,21 +45,21 @@ from tallyveil.mechanisms.noise import calibrate
 from tallyveil.mechanisms.noise.additive import Additive
 from tallyveil.mechanisms.noise.gaussian import DiscreteGaussian
 from tallyveil.mechanisms.noise.laplace import DiscreteLaplace
-from tallyveil.mechanisms.noise.quantile_draw import draw_quantile
+from tallyveil.mechanisms.noise.quantile_draw import draw_mode, draw_quantile
 from tallyveil.mechanisms.units import UNIT, positive
-from tallyveil.workload.histogram import Histogram
+from tallyveil.workload.histogram import Histogram, Kind
 
 __all__ = ["STATISTICS", "Statistic", "rank_error"]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mechanism for statistics; ``noise`` is added to distinct counts, of values or of ``units``,
-    None for quantiles. Its name is in ledgers, and keeps its meaning for good."""
+    """A mechanism for statistics; ``noise`` is added to distinct counts, None for quantiles and
+    modes; ``kind`` is that of the histograms. Its name is in ledgers, and keeps its meaning."""
 
     name: str
     noise: Additive | None = None
-    units: bool = False
+    kind: Kind = "values"
 
     def law(self, scale: float) -> NoiseLaw | None:
         """The law of its noise; None for quantiles."""
@@ -80,10 +84,10 @@ class Statistic:
         if self.noise is not None:
             self.noise._check(measure)
             most = Fraction(1)
-            if self.units:
+            if histogram.units:
                 return unit_loss(histogram.column, cost, relation, measure)
         else:
-            q = Fraction(histogram.q or 0)
+            q = Fraction(1, 2) if histogram.q is None else histogram.q
             most = max(q, 1 - q) ** power(measure)
             cost /= 4 ** (power(measure) - 1)  # ε²/8 for ε²/2
         if relation.neighbours == "add_remove":
@@ -101,7 +105,7 @@ class Statistic:
         Raises InvalidParameterValue if the cost is too small, and as `loss`.
         """
         budget = math.floor(positive(cost, measure) * UNIT)
-        if self.units and relation.neighbours == "replace":
+        if histogram.units and relation.neighbours == "replace":
             budget -= budget % 2  # two cells' losses are rounded up
         if not budget:
             raise InvalidParameterValue(f"{measure} {float(cost):g} is too small for any noise")
@@ -122,13 +126,15 @@ class Statistic:
         each = [
             [counts[row] for row in order[start:end]] for start, end in itertools.pairwise(ends)
         ]
-        if self.noise is not None and self.units:
+        if self.noise is not None and histogram.units:
             return (self.noise._perturbed(counts, receipt.scales[0]),)
         if self.noise is not None:
             exact = [sum(count > 0 for count in own) for own in each]
             return (self.noise._perturbed(exact, receipt.scales[0]),)
-        q = Fraction(histogram.q or 0)
-        return (tuple(draw_quantile(own, q, receipt.scales[0]) for own in each),)
+        scale, q = receipt.scales[0], histogram.q
+        if q is None:
+            return (tuple(draw_mode(own, scale) for own in each),)
+        return (tuple(draw_quantile(own, q, scale) for own in each),)
 
 
 STATISTICS: Final = {
@@ -137,17 +143,19 @@ STATISTICS: Final = {
         Statistic("distinct_laplace", DiscreteLaplace()),
         Statistic("distinct_gaussian", DiscreteGaussian()),
         Statistic("quantile"),
-        Statistic("units_laplace", DiscreteLaplace(), units=True),
-        Statistic("units_gaussian", DiscreteGaussian(), units=True),
+        Statistic("mode", kind="mode"),
+        Statistic("units_laplace", DiscreteLaplace(), "units"),
+        Statistic("units_gaussian", DiscreteGaussian(), "units"),
     )
 }
 """By name."""
 
 
 def rank_error(histogram: Histogram, scale: float, confidence: Fraction) -> int:
-    """The k of quantiles with P(−u > k) ≤ 1 − confidence in each group, whatever the data.
+    """The k of quantiles and modes with P(−u > k) ≤ 1 − confidence in each group, whatever the
+    data.
 
-    The row of the quantile itself has u = 0. So with D rows, P(−u > k) ≤ (D − 1) e^{−k/2s}.
+    The row of the quantile or mode itself has u = 0. So with D rows, P(−u > k) ≤ (D − 1) e^{−k/2s}.
     """
     others = int(np.diff(histogram.starts).max(initial=1)) - 1
     return math.ceil(2 * scale * math.log(max(1.0, others / float(1 - confidence))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.workload.factor import Factor
 from tallyveil.workload.workload import Column
 
-__all__ = ["Histogram"]
+__all__ = ["Histogram", "Kind"]
+
+Kind: TypeAlias = Literal["values", "units", "mode"]
 
 _MOST_CELLS: Final = 4_000_000
 
@@ -25,9 +27,9 @@ class Histogram:
     """The rows of ``column``, in ``height`` groups: ``rows`` are their numbers, by group and in the
     order of their values, and ``groups`` has the group of each.
 
-    ``q`` if the q-quantile of each group is asked, None for the number of distinct values; or if
-    ``units``, each row is a group, and asked is in how many privacy units it has a record. Raises
-    ValueError unless each row is listed once, each group has one, and q is between 0 and 1.
+    ``q`` if the q-quantile of each group is asked; otherwise by ``kind`` the number of distinct
+    values, the mode, or the number of privacy units with a record, where each row is a group.
+    Raises ValueError unless each row is listed once, each group has one, and q is between 0 and 1.
     """
 
     column: Column
@@ -35,7 +37,7 @@ class Histogram:
     groups: IntArray
     height: int
     q: Fraction | None = None
-    units: bool = False
+    kind: Kind = "values"
 
     def __post_init__(self) -> None:
         if self.q is not None and not 0 < self.q < 1:
@@ -45,8 +47,18 @@ class Histogram:
         every = np.unique(self.groups).tolist() == list(range(self.height))
         if len(self.groups) != len(self.rows) or not every or (np.diff(self.groups) < 0).any():
             raise ValueError("each group has a row, and groups are in order")
-        if self.units and (self.q is not None or self.column.height != self.height):
-            raise ValueError("each row is a group of units")
+        alone = self.kind == "values" or self.q is None
+        if not alone or (self.units and self.column.height != self.height):
+            raise ValueError("each row is a group of units, and a quantile is of values")
+
+    @property
+    def units(self) -> bool:
+        return self.kind == "units"
+
+    @property
+    def picks(self) -> bool:
+        """Whether one of the values is asked, not a number."""
+        return self.q is not None or self.kind == "mode"
 
     @classmethod
     def of_units(cls, column: Column) -> Histogram:
@@ -57,7 +69,8 @@ class Histogram:
         _multiplied_out(column)
         ones = [replace(f, coefficients=np.ones_like(f.coefficients)) for f in column.factors]
         rows, groups = np.arange(column.height, dtype=np.int64), tuple(ones)
-        return cls(Column(groups, selected=column.selected), rows, rows, column.height, units=True)
+        own = Column(groups, selected=column.selected)
+        return cls(own, rows, rows, column.height, kind="units")
 
     @cached_property
     def counts(self) -> Column:
@@ -87,10 +100,11 @@ class Histogram:
     def keys(self) -> tuple[bytes, ...]:
         """A digest of each group: of what is asked about which cells, however it was written."""
         names, order = self.column.row_keys, self.rows.tolist()
-        head, found = (b"units" if self.units else str(self.q).encode()) + b"\0", []
+        asked = str(self.q) if self.kind == "values" else self.kind
+        head, found = asked.encode() + b"\0", []
         for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             own = [names[row] for row in order[start:end]]
-            body = b"".join(sorted(own) if self.q is None else own)
+            body = b"".join(own if self.picks else sorted(own))
             found.append(hashlib.blake2b(head + body, digest_size=16).digest())
         return tuple(found)
 

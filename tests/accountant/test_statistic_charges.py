@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def statistic(cubes: Any, name: str, scale: float = 20.0) -> Charge:
     groups = np.array([0, 0, 0, 1, 1, 1], dtype=np.int64)
     q = Fraction(1, 4) if name == "quantile" else None
     histogram = Histogram(cubes.column(["hue", "age"], rows), order, groups, 2, q)
-    if STATISTICS[name].units:
+    if name == "mode":
+        histogram = replace(histogram, kind="mode")
+    if STATISTICS[name].kind == "units":
         rows = [[1, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0]]
         histogram = Histogram.of_units(cubes.column(["hue", "age"], rows))
     workload = Workload("person", (histogram.column,))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, Receipt
 from tallyveil.mechanisms import STATISTICS, Adjacency, Measure, Neighbours, rank_error
 from tallyveil.mechanisms.losses.cell_loss import CellLoss
 from tallyveil.mechanisms.losses.pair_loss import PairLoss
-from tallyveil.mechanisms.noise.quantile_draw import distances, draw_quantile
+from tallyveil.mechanisms.noise.quantile_draw import distances, draw_mode, draw_quantile
 from tallyveil.workload.histogram import Histogram
 from tests import matrices
 from tests.goodness import surprise
@@ -30,7 +31,11 @@ HALF, FIFTH = Fraction(1, 2), Fraction(1, 5)
 ROWS = [*itertools.product(range(2), range(3))]
 
 
-def histogram(groups: int, q: Fraction | None = None) -> Histogram:
+Asked: TypeAlias = Fraction | Literal["mode"]
+"""A rank, or the mode."""
+
+
+def histogram(groups: int, q: Asked | None = None) -> Histogram:
     """By the first axis, or of all; its column has the values in another order."""
     cells = [*itertools.product(*map(range, SHAPE))]
     rows = ROWS if groups == 2 else [(0, value) for value in range(3)]
@@ -40,22 +45,28 @@ def histogram(groups: int, q: Fraction | None = None) -> Histogram:
     ]
     column = matrices.column(dense, ["group", "kept", "value"], SHAPE)
     order = np.arange(len(rows), dtype=np.int64)[::-1].copy()
-    return Histogram(column, order, np.array([g for g, _ in rows], dtype=np.int64), groups, q)
+    of = np.array([g for g, _ in rows], dtype=np.int64)
+    if q == "mode":
+        return Histogram(column, order, of, groups, kind="mode")
+    return Histogram(column, order, of, groups, q)
 
 
-def law(counts: Sequence[int], q: Fraction, scale: float) -> list[float]:
+def law(counts: Sequence[int], q: Asked, scale: float) -> list[float]:
     """P(row) of the exponential mechanism, straight from its definition."""
     n, weights = sum(counts), []
     for row, own in enumerate(counts):
         below = sum(counts[:row])
-        u = -max(Fraction(0), below - q * n, q * n - below - own)
+        if q == "mode":
+            u = Fraction(own - max(counts))
+        else:
+            u = -max(Fraction(0), below - q * n, q * n - below - own)
         weights.append(math.exp(float(u) / (2 * scale)))
     return [weight / math.fsum(weights) for weight in weights]
 
 
 @cache
 def divergence(
-    one: tuple[int, ...], other: tuple[int, ...], name: str, q: Fraction | None, measure: Measure
+    one: tuple[int, ...], other: tuple[int, ...], name: str, q: Asked | None, measure: Measure
 ) -> float:
     """What the answer about one group reveals of which counts it has."""
     if q is None:
@@ -84,6 +95,7 @@ def truth(
     asked: Histogram,
     name: str,
     measure: Measure,
+    q: Asked | None,
 ) -> float:
     """The most that a unit with records in these rows, or in those, can lose, over all counts of
     the others."""
@@ -93,7 +105,7 @@ def truth(
         if groups == 2 and (one[:3] == other[:3]) and others[:3] != (0, 0, 0):
             continue  # the first group is not moved, whatever is in it
         lost = sum(
-            divergence(one[3 * g : 3 * g + 3], other[3 * g : 3 * g + 3], name, asked.q, measure)
+            divergence(one[3 * g : 3 * g + 3], other[3 * g : 3 * g + 3], name, q, measure)
             for g in range(groups)
         )
         most = max(most, lost)
@@ -130,6 +142,7 @@ CASES = [
     ("distinct_laplace", None, "epsilon"),
     ("distinct_gaussian", None, "rho"),
     *(("quantile", q, measure) for q in (HALF, FIFTH) for measure in ("epsilon", "rho")),
+    *(("mode", "mode", measure) for measure in ("epsilon", "rho")),
 ]
 
 
@@ -151,7 +164,7 @@ def units(groups: int, neighbours: str, rows: int) -> Iterator[tuple[tuple[int |
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_no_unit_loses_more_than_is_charged(
-    name: str, q: Fraction | None, measure: Measure, neighbours: Neighbours, groups: int, rows: int
+    name: str, q: Asked | None, measure: Measure, neighbours: Neighbours, groups: int, rows: int
 ) -> None:
     """A unit of r records is charged what its records are on average, each r times or r² times:
     this is what a ledger adds up over releases. Who loses most pays no more than that, but for
@@ -161,7 +174,7 @@ def test_no_unit_loses_more_than_is_charged(
     loss = STATISTICS[name].loss(asked, SCALE, relation, measure)
     tight = 0.0
     for before, after in units(groups, neighbours, rows):
-        lost = truth(before, after, asked, name, measure)
+        lost = truth(before, after, asked, name, measure, q)
         pairs = zip(before, after, strict=True)
         paid = sum(charged(loss, *pair, groups) for pair in pairs) / rows
         assert lost <= paid + 1e-9, (before, after)
@@ -184,7 +197,7 @@ def test_a_record_outside_the_histogram_pays_nothing() -> None:
 
 @pytest.mark.parametrize(("name", "q", "measure"), CASES)
 def test_what_bounds_pairs_of_too_many_groups_is_no_less(
-    name: str, q: Fraction | None, measure: Measure
+    name: str, q: Asked | None, measure: Measure
 ) -> None:
     asked = histogram(2, q)
     loss = STATISTICS[name].loss(asked, SCALE, Adjacency("replace"), measure)
@@ -205,7 +218,8 @@ def test_what_bounds_pairs_of_too_many_groups_is_no_less(
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("name", STATISTICS)
 def test_the_scale_for_a_cost_costs_it(name: str, neighbours: Neighbours, measure: Measure) -> None:
-    asked = histogram(2, FIFTH if name == "quantile" else None)
+    ranks: dict[str, Asked] = {"quantile": FIFTH, "mode": "mode"}
+    asked = histogram(2, ranks.get(name))
     if name.startswith("units"):
         asked = Histogram.of_units(asked.column)
     statistic, relation = STATISTICS[name], Adjacency(neighbours, 3)
@@ -227,6 +241,19 @@ def test_quantiles_are_drawn_by_their_law(counts: tuple[int, ...], q: Fraction) 
     """5,000 draws, false alarms 10⁻⁷ each."""
     drawn = [draw_quantile(counts, q, 1.7) for _ in range(5_000)]
     assert surprise(drawn, dict(enumerate(law(counts, q, 1.7)))) > 1e-7
+
+
+@pytest.mark.parametrize("counts", [(3, 0, 5, 2, 5, 7), (0, 0, 0), (1,), (40, 0, 1, 39)])
+def test_modes_are_drawn_by_their_law(counts: tuple[int, ...]) -> None:
+    """5,000 draws, false alarms 10⁻⁷ each; and the bound of the error holds, by the law."""
+    drawn = [draw_mode(counts, 1.7) for _ in range(5_000)]
+    chances = law(counts, "mode", 1.7)
+    assert surprise(drawn, dict(enumerate(chances))) > 1e-7
+    column = matrices.column(np.eye(len(counts), dtype=int).tolist(), ["v"], [len(counts)])
+    rows = np.arange(len(counts), dtype=np.int64)
+    asked = Histogram(column, rows, rows * 0, 1, kind="mode")
+    bound = rank_error(asked, 1.7, Fraction(95, 100))
+    assert sum(p for p, n in zip(chances, counts, strict=True) if max(counts) - n > bound) <= 0.05
 
 
 def test_distances_are_those_of_ranks() -> None:

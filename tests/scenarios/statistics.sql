@@ -160,6 +160,28 @@ RESET dp.extremes;
 SELECT max(age) FROM person;
  ERROR 0A000: max of several values is decided by single records
 
+--- A mode is a declared value that is among the most frequent, by the exponential mechanism.
+--@ defaults.epsilon = 1
+
+SELECT mode(state), mode(age) FILTER (WHERE age < 4 AND sex = 'M') FROM person WHERE state <> 'AL' OR age < 10;
+ AK | 1
+ NOTICE: cost epsilon 1; modes are values with at most 9 records fewer than the largest count at 95 %, by the exponential mechanism; 2 of 3 remains for person
+ SPENT 1
+SELECT sex, mode(state), count(*) FROM person GROUP BY sex ORDER BY sex NULLS LAST;
+ F | WY | 4090
+ M | AK | 4091
+ NULL | AK | 819
+ SPENT 2
+\restart
+SET dp.source = history;
+SELECT mode(state) AS most FROM person WHERE sex = 'F';
+ WY
+ FREE
+EXPLAIN SELECT mode(age) FROM person;
+ …
+ Mode on person: 1 group, 116 values over age, by mode, scale 0.5, at most 8 records fewer than the largest count at 95 %
+ …
+
 --- bool_or and bool_and are decided by the interval of a count, and NULL where it leaves doubt.
 --@ defaults.epsilon = 0.5
 

@@ -33,7 +33,7 @@ from tallyveil.errors import LedgerError
 from tallyveil.invariants import Translate
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.mechanisms.adjacency import Adjacency
-from tallyveil.workload.histogram import Histogram
+from tallyveil.workload.histogram import Histogram, Kind
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = [
@@ -159,8 +159,8 @@ def decode_charge(table: str, mechanism: str, blob: bytes) -> Charge:
         translates = [_translate(about.get("translate"), rest) for about in whole["columns"]]
         histogram = None
         if named:
-            units = STATISTICS[mechanism].units
-            histogram = _histogram(columns[0], whole["strategy"], rest, units)
+            kind = STATISTICS[mechanism].kind
+            histogram = _histogram(columns[0], whole["strategy"], rest, kind)
         joint = _joint(whole.get("joint"), rest)
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerError("a charge in the ledger cannot be read") from error
@@ -200,10 +200,10 @@ def _joint(about: dict[str, Any] | None, body: _Body) -> Joint | None:
     return Joint(about["law"], about["rows"], tuple(parents.tolist()))
 
 
-def _histogram(column: Column, about: dict[str, Any], body: _Body, units: bool) -> Histogram:
+def _histogram(column: Column, about: dict[str, Any], body: _Body, kind: Kind) -> Histogram:
     rows, groups = _arrays(*body.next(about))
     q = None if about["q"] is None else _fraction(about["q"])
-    return Histogram(column, rows, groups, about["height"], q, units)
+    return Histogram(column, rows, groups, about["height"], q, kind)
 
 
 def _translate(about: dict[str, Any] | None, body: _Body) -> Translate | None:

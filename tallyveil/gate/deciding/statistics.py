@@ -155,7 +155,7 @@ class Statistics:
         self, request: Request, table: str, histogram: Histogram, share: Target
     ) -> tuple[Statistic, float]:
         """The mechanism and its scale. Noise is chosen as for the histogram's own rows."""
-        limits, quantile = self.limits[table], histogram.q is not None
+        limits, picks = self.limits[table], histogram.picks
         asked = request.by_invariants or request.mechanism
         allowed = limits.choice.allowed(table) is None
         refused, hint = None, "Ask for counts: SELECT attribute, count(*) … GROUP BY attribute."
@@ -164,13 +164,13 @@ class Statistics:
         elif request.all_looks:
             refused = "dp.coverage = always is for counts and sums only"
             hint = "SET dp.coverage = once."
-        elif request.by_invariants or (quantile and asked != AUTO):
-            what = "a quantile takes the exponential mechanism"
-            what = what if quantile else "a distinct count takes independent noise"
+        elif request.by_invariants or (picks and asked != AUTO):
+            what = "a quantile or mode takes the exponential mechanism"
+            what = what if picks else "a distinct count takes independent noise"
             refused, hint = f"{what}, and dp.mechanism is {asked}", "SET dp.mechanism = auto."
-        elif quantile and not allowed:
+        elif picks and not allowed:
             refused = f'the policy of table "{table}" does not allow the mechanism of quantiles'
-        elif quantile and request.target.half_width is not None:
+        elif picks and request.target.half_width is not None:
             refused = "dp.half_width is for counts and sums: a quantile has no such interval"
             hint = "SET dp.epsilon or dp.rho to what the statement may cost."
         if refused is not None:
@@ -178,7 +178,8 @@ class Statistics:
         rows, relation = Workload(table, (histogram.column,)), limits.account.relation
         name = limits.choice.noise(rows, share, asked, additive=True).mechanism.name
         what = "units" if histogram.units else "distinct"
-        name = "quantile" if quantile else f"{what}_{_SAME_LAW.get(name, name)}"
+        alone = "quantile" if histogram.q is not None else "mode"
+        name = alone if picks else f"{what}_{_SAME_LAW.get(name, name)}"
         if name not in STATISTICS:
             raise FeatureNotSupported(
                 f"a distinct count takes other noise than {asked}", hint="SET dp.mechanism = auto."

@@ -1,10 +1,11 @@
-"""Drawing a quantile by the exponential mechanism, exactly (`statistics` has its law and cost).
+"""Drawing a quantile or mode by the exponential mechanism, exactly (`statistics` has its law and
+cost).
 
 Row j has the weight e^{−d_j/2s} with d_j = max(0, L_j − q n, q n − L_j − E_j), here in units of
-1/denominator(q). The row is drawn by inversion, as in `exact_draws`: bounds of the cumulative
-probabilities are computed to more bits until they decide. A weight is the product of a tabled
-factor for each digit that d_j may have, to the base 16. So the number of steps depends on the
-public number of rows alone, but where more bits are drawn.
+1/denominator(q); for a mode d_j = max E − E_j. The row is drawn by inversion, as in `exact_draws`:
+bounds of the cumulative probabilities are computed to more bits until they decide. A weight is the
+product of a tabled factor for each digit that d_j may have, to the base 16. So the number of steps
+depends on the public number of rows alone, but where more bits are drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 from tallyveil.mechanisms.noise.exact_draws import QuantileBounds, decided, exp_bits
 
-__all__ = ["distances", "draw_quantile"]
+__all__ = ["distances", "draw_mode", "draw_quantile"]
 
 _GUARD: Final = 16
 _RECORDS: Final = 31  # bits of the largest number of records
@@ -27,10 +28,20 @@ _DIGIT: Final = 4  # bits of a digit
 
 def draw_quantile(counts: Sequence[int], q: Fraction, scale: float) -> int:
     """Draw the place of the q-quantile among rows with these counts, in order of their values."""
-    far = distances(counts, q)
+    return _draw(distances(counts, q), q.denominator, scale)
+
+
+def draw_mode(counts: Sequence[int], scale: float) -> int:
+    """Draw the place of the row with the largest count."""
+    most = max(counts)
+    return _draw([most - count for count in counts], 1, scale)
+
+
+def _draw(far: Sequence[int], parts: int, scale: float) -> int:
+    """Draw a place by distances in units of 1 / ``parts``."""
     least = min(far)
-    rate = 1 / (2 * Fraction(scale) * q.denominator)
-    width = -(-(_RECORDS + q.denominator.bit_length()) // _DIGIT)
+    rate = 1 / (2 * Fraction(scale) * parts)
+    width = -(-(_RECORDS + parts.bit_length()) // _DIGIT)
 
     def bounds(bits: int) -> QuantileBounds:
         """As `decided` needs them. A product of w factors, each with an error of at most 1, has one

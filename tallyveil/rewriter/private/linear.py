@@ -86,10 +86,10 @@ def number_of(node: exp.Expr) -> Fraction | None:
 
 
 def is_statistic(node: exp.Expr) -> bool:
-    """Whether it is a distinct count or a quantile, which are not linear."""
+    """Whether it is a distinct count, a quantile or a mode, which are not linear."""
     inner = unfiltered(node)
     distinct = isinstance(inner, exp.Count) and isinstance(inner.this, exp.Distinct)
-    return distinct or isinstance(inner, (exp.ApproxDistinct, *QUANTILES))
+    return distinct or isinstance(inner, (exp.ApproxDistinct, exp.Mode, *QUANTILES))
 
 
 def _is_total(node: exp.Expr) -> bool:

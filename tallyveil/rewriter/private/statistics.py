@@ -37,7 +37,7 @@ from tallyveil.rewriter.query_plan import Caution, NoisyTable, StatisticOutput
 from tallyveil.rewriter.resolve.unit_counts import is_unit_count
 from tallyveil.rewriter.sql.nodes import conjunction, function_name, is_constant, unfiltered, visit
 from tallyveil.rewriter.sql.vocabulary import QUANTILES
-from tallyveil.workload.histogram import Histogram
+from tallyveil.workload.histogram import Histogram, Kind
 from tallyveil.workload.workload import Column
 
 __all__ = ["Statistics"]
@@ -96,6 +96,7 @@ class Statistics:
     def _output(self, node: exp.Expr, number: int, collected: Collected) -> StatisticOutput:
         inner, table = unfiltered(node), self.block.domain.table
         quantile = isinstance(inner, (*QUANTILES, *_EXTREMES))
+        asked: Kind = "mode" if isinstance(inner, exp.Mode) else "values"
         arguments, present = _arguments(inner)
         found, groups, values_of = self._found(node, arguments, present)
         q = self._rank(inner) if quantile else None
@@ -103,13 +104,13 @@ class Statistics:
         own = np.arange(found.height) if rows is None else rows
         if is_unit_count(node):
             return self._units(number, column, own, groups, collected)
-        sort = {"group": pa.array(groups)} | (
-            {"value": _answers(inner, values_of[0])} if quantile else {}
-        )
+        sort = {"group": pa.array(groups)}
+        if quantile or asked == "mode":
+            sort["value"] = _answers(inner, values_of[0])
         by = [(name, "ascending") for name in sort]
         order = np.asarray(pc.sort_indices(pa.table(sort), sort_keys=by), dtype=np.int64)
         order = order[np.isin(own[order], column.zeros, invert=True)]
-        values = sort["value"].take(pa.array(order)) if quantile else None
+        values = sort["value"].take(pa.array(order)) if "value" in sort else None
         kind = pa.int64() if values is None else values.type
         places = np.full(self.evaluated.height, -1, dtype=np.int64)
         if not len(order) or (quantile and q is None):
@@ -117,7 +118,8 @@ class Statistics:
         kept, those = np.sort(own[order]), np.unique(groups[order])
         places[those] = np.arange(len(those))
         numbers = np.searchsorted(kept, own[order]).astype(np.int64)
-        histogram = Histogram(column.take(kept), numbers, places[groups[order]], len(those), q)
+        of, height = places[groups[order]], len(those)
+        histogram = Histogram(column.take(kept), numbers, of, height, q, asked)
         _ = histogram.counts  # refused if a record has several values
         collected.count(histogram.column.height)
         place = collected.histogram(table, histogram)
@@ -236,6 +238,8 @@ def _arguments(aggregate: exp.Expr) -> tuple[list[exp.Expr], bool]:
 def _answers(aggregate: exp.Expr, values: pa.Array) -> pa.Array:
     """The values, of the type that the aggregate has in DuckDB."""
     kind = values.type
+    if isinstance(aggregate, exp.Mode):
+        return values
     numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (numbers or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         raise DatatypeMismatch(

@@ -98,12 +98,16 @@ def spell_out_quantifiers(tree: exp.Expr) -> None:
 
 
 def spell_out_percentile(within: exp.WithinGroup) -> None:
-    """percentile_disc(q) WITHIN GROUP (ORDER BY x) becomes percentile_disc(x, q), in place.
+    """percentile_disc(q) WITHIN GROUP (ORDER BY x) becomes percentile_disc(x, q), in place, and
+    mode() WITHIN GROUP (ORDER BY x) becomes mode(x).
 
     Raises FeatureNotSupported for percentile_disc in descending order: of two values it takes the
     other.
     """
     function, order = within.this, within.expression
+    if isinstance(function, exp.Mode) and len(order.expressions) == 1 and function.this is None:
+        within.replace(exp.Mode(this=order.expressions[0].this))
+        return
     known = isinstance(function, exp.PercentileCont | exp.PercentileDisc)
     if not known or len(order.expressions) != 1 or function.expression is not None:
         return

@@ -207,7 +207,7 @@ AGGREGATES: Final[Mapping[type[exp.Expr], Function]] = {
     exp.PercentileCont: _function("this expression", types.middle),
     exp.PercentileDisc: _function("this expression", types.same),
     **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), _function("this quantile", types.same)),
-    **dict.fromkeys((exp.Min, exp.Max), _function("this", types.same)),
+    **dict.fromkeys((exp.Min, exp.Max, exp.Mode), _function("this", types.same)),
 }
 QUANTILES: Final = (
     exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile,
@@ -229,14 +229,13 @@ REFUSED_AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     "dp_interval_low(count(*) FILTER (WHERE …)) > 0. SET dp.extremes = on does so for it.",
     exp.LogicalAnd: "A single record decides it. Ask whether there surely is an exception: "
     "dp_interval_low(count(*) FILTER (WHERE NOT (…))) > 0. SET dp.extremes = on does so for it.",
-    exp.Mode: "Ask SELECT attribute, count(*) … GROUP BY attribute ORDER BY count(*) DESC LIMIT 1.",
 }
 
 _FUNCTIONS: Final = {**FUNCTIONS, **AGGREGATES, **WINDOW_FUNCTIONS}
 ARGUMENTS: Final[ArgumentNames] = {
     **SYNTAX,
     **{kind: function.arguments for kind, function in _FUNCTIONS.items()},
-    **_taking("this", exp.LogicalOr, exp.LogicalAnd, exp.Mode),
+    **_taking("this", exp.LogicalOr, exp.LogicalAnd),
 }
 
 TYPES: Final = frozenset({
