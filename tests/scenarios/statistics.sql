@@ -283,8 +283,13 @@ SELECT count(DISTINCT age), dp_stddev(count(DISTINCT age)) FROM person;
  80 | 28.28
  SPENT 0.3
 SELECT pid, count(*) FROM person GROUP BY pid;
- ERROR 42703: column "pid" does not exist
- HINT: The attributes of person are state, age, sex.
+ ERROR 42703: column "pid" names the privacy units, which are only counted
+ HINT: count(DISTINCT pid) counts them, and count(*)::numeric / count(DISTINCT pid) is how many rows they have on average.
+SELECT avg(n) FROM (SELECT pid, count(*) AS n FROM person GROUP BY pid) AS t;
+ ERROR 42703: column "pid" names the privacy units, which are only counted
+ HINT: count(DISTINCT pid) counts them, and count(*)::numeric / count(DISTINCT pid) is how many rows they have on average.
+SELECT count(*)::numeric / count(DISTINCT pid) FROM person;
+ 2.0
 SELECT count(DISTINCT a.pid) FROM person AS a JOIN person AS b ON a.pid = b.pid;
  ERROR 0A000: joining records with records is not answered: one record could change many rows
 

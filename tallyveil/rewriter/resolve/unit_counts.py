@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tallyveil.errors import FeatureNotSupported
+from tallyveil.errors import FeatureNotSupported, UndefinedColumn
 from tallyveil.rewriter.resolve.catalog_names import Catalog
 from tallyveil.rewriter.resolve.record_queries import holds_records, sources
 from tallyveil.rewriter.sql.nodes import conjunction, filtered, is_star, position, unfiltered
@@ -25,11 +25,10 @@ def is_unit_count(node: exp.Expr) -> bool:
 
 
 def count_units(tree: exp.Expr, catalog: Catalog) -> None:
-    """Mark the aggregates that count units. A use of the column in anything else is left as it is,
-    and refused as that of a column that is not declared.
+    """Mark the aggregates that count units.
 
     Raises FeatureNotSupported where a row of FROM may be without a unit, or of units of tables that
-    are not told apart.
+    are not told apart, and UndefinedColumn if anything else is asked of the column.
     """
     named = dict[int, exp.Expr]()
     for column in list(tree.find_all(exp.Column)):
@@ -52,6 +51,33 @@ def count_units(tree: exp.Expr, catalog: Catalog) -> None:
     for item in named.values():
         alone = item.parent is not None and len(item.parent.expressions) == 1
         item.replace(exp.alias_(exp.true(), "__units")) if alone else item.pop()
+    for select in tree.find_all(exp.Select):
+        _refuse_units(select, catalog)
+
+
+def _refuse_units(select: exp.Select, catalog: Catalog) -> None:
+    """Refuse the column of the units of a table in FROM, but for conditions, which may join it."""
+    tables = [one for one in sources(select) if isinstance(one, exp.Table)]
+    units = {
+        one.alias_or_name: unit
+        for one in tables
+        if holds_records(one)
+        and (unit := catalog.units.get(one.name, ("", 0))[0])
+        and unit not in catalog.domains[one.name]
+    }
+    if not units:
+        return
+    shown = {name for one in tables for name in catalog.public.get(one.name, ())}
+    for column in select.find_all(exp.Column):
+        of = [units.get(column.table)] if column.table else set(units.values()) - shown
+        inside = column.find_ancestor(exp.Join, exp.Where, exp.Select)
+        if column.name in of and inside is select:
+            raise UndefinedColumn(
+                f'column "{column.name}" names the privacy units, which are only counted',
+                hint=f"count(DISTINCT {column.name}) counts them, and count(*)::numeric /"
+                f" count(DISTINCT {column.name}) is how many rows they have on average.",
+                position=position(column),
+            )
 
 
 def _counting(column: exp.Column) -> tuple[exp.Expr, list[exp.Expr]] | None:
