@@ -83,3 +83,17 @@ def test_all_rows_of_a_unit_are_those_of_a_set(
     assert [(a, n) for a, n in enumerate(found)] == rows.fetchall()
     nobody = matrices.column([[0, 1]], ["b"], [2])
     assert counted(cube, nobody) == [0]
+
+
+def test_a_table_may_be_empty(
+    database: duckdb.DuckDBPyConnection, make_policy: Callable[..., Any]
+) -> None:
+    """Or have no row with a unit and a cell."""
+    database.execute("CREATE TABLE t (unit INTEGER, a INTEGER, b VARCHAR)")
+    axes = {"a": {"range": [0, 2]}, "b": {"values": ["x", "y"]}}
+    policy = make_policy(axes, privacy_unit={"column": "unit", "max_rows": 2})
+    for rows in ("", "INSERT INTO t VALUES (NULL, 1, 'x'), (1, 7, 'x'), (2, 0, NULL)"):
+        database.execute(rows)
+        cube = load_cubes(policy, database, key=KEY)["t"]
+        assert counted(cube, Column()) == [0]
+        assert counted(cube, matrices.column([[1, 0], [0, 1]], ["b"], [2])) == [0, 0]
