@@ -26,7 +26,7 @@ HISTORY = [
     ('--posterior "SELECT 1"', "asks about no protected table"),
     (f'--posterior "{WOMEN}; {WOMEN}"', "expected one SELECT"),
     ('--posterior "SET dp.source = auto"', "expected one SELECT"),
-    ('--posterior "SELECT max(age) FROM person"', "max of several values"),
+    ('--posterior "SELECT sum(DISTINCT age) FROM person"', "sum(DISTINCT …) is not answered"),
     (f'--posterior "{WOMEN}" --confidence 2', "dp.confidence"),
     (f'person --posterior "{WOMEN}"', "cannot be combined with TABLE"),
     ("--confidence 0.9", "--confidence needs --posterior"),
