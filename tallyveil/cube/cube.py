@@ -76,6 +76,11 @@ class Cube:
     __copy__ = __deepcopy__ = refusing(TypeError, "a Cube is confidential and cannot be copied")
     __reduce_ex__ = refusing(TypeError, "a Cube is confidential and cannot be pickled")
 
+    @property
+    def counts_units(self) -> bool:
+        """Whether it knows which records are of one unit; this depends on the policy alone."""
+        return self._counts.members is not None
+
     def answer(
         self, workload: Workload, key: bytes | None = None, *, units: bool = False
     ) -> TrueAnswer:

@@ -302,7 +302,7 @@ def test_a_cube_shows_public_facts_only(counts: Callable[..., list[int]]) -> Non
     for doubled in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="confidential"):
             doubled(cube)
-    faces = ["answer", "digest", "domain", "has_ready", "records"]
+    faces = ["answer", "counts_units", "digest", "domain", "has_ready", "records"]
     assert [name for name in dir(cube) if not name.startswith("_")] == faces
 
 
