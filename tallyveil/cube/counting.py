@@ -99,7 +99,7 @@ def by_cells(table: Table, columns: Mapping[str, str], rows: Rows, coded: str) -
     if table.privacy_unit.column is not None:
         identity = unit_number(columns[table.privacy_unit.column.lower()])
         counted += f", coalesce(CAST(sum({identity}) % (1::HUGEINT << 63) AS BIGINT), 0) AS units"
-        if not table.privacy_unit.alone and not table.grows:
+        if not table.privacy_unit.alone:
             counted += f", list({identity}) AS unit"
     grouped = f"SELECT {', '.join(cells)}, {counted} FROM ({coded}) GROUP BY ALL"
     # A condition on groups takes less time than one on rows.

@@ -18,29 +18,46 @@ __all__ = ["Members"]
 
 class Members:
     """``cells`` are the numbers of the cells of unit 0, then of unit 1 and so on, ``lengths[u]`` of
-    unit u. Its repr is an address."""
+    unit u. Where data grows, ``numbers[u]`` identifies it. Its repr is an address."""
 
-    __slots__ = ("cells", "lengths")
+    __slots__ = ("cells", "lengths", "numbers")
 
-    def __init__(self, lengths: CodeArray, cells: CodeArray) -> None:
-        self.lengths, self.cells = lengths, cells
+    def __init__(
+        self, lengths: CodeArray, cells: CodeArray, numbers: IntArray | None = None
+    ) -> None:
+        self.lengths, self.cells, self.numbers = lengths, cells, numbers
 
     @classmethod
     def of_cells(cls, each: Sequence[IntArray]) -> Members:
         """From the units of the records in each cell. Any numbers identify them: they are put in
         order by these, and two units with one number are counted as one."""
         units = np.concatenate([np.zeros(0, dtype=np.int64), *each])
-        cells = np.repeat(np.arange(len(each), dtype=np.uint32), [len(own) for own in each])
-        order = np.argsort(units, kind="stable")
-        units, cells = units[order], cells[order]
-        starts = np.flatnonzero(_changes(units))
-        different = _changes(units) | _changes(cells)
+        found = cls._of(units, np.repeat(np.arange(len(each)), [len(own) for own in each]))
+        return cls(found.lengths, found.cells)
+
+    @classmethod
+    def _of(cls, units: IntArray, cells: IntArray) -> Members:
+        """From pairs of a unit's number and a cell."""
+        order = np.lexsort((cells, units))
+        units, cells = units[order], cells[order].astype(np.uint32)
+        first = _changes(units)
+        starts = np.flatnonzero(first)
+        different = first | _changes(cells)
         lengths = np.add.reduceat(different, starts) if len(starts) else starts
-        return cls(_small(lengths), cells[different])
+        return cls(_small(lengths), cells[different], units[first])
+
+    def joined(self, units: IntArray, cells: IntArray) -> Members:
+        """With further pairs of a unit's number and a cell."""
+        own = np.zeros(0, dtype=np.int64) if self.numbers is None else self.numbers
+        return Members._of(
+            np.concatenate([np.repeat(own, self.lengths), units]),
+            np.concatenate([self.cells.astype(np.int64), cells]),
+        )
 
     @property
     def nbytes(self) -> int:
-        return self.lengths.nbytes + self.cells.nbytes
+        numbers = 0 if self.numbers is None else self.numbers.nbytes
+        return self.lengths.nbytes + self.cells.nbytes + numbers
 
     def count(self, groups: Factor, places: IntArray) -> list[int]:
         """The number of units with a record in each group: in a cell on which its row is not 0, by

@@ -269,7 +269,7 @@ class Gate(Shared):
         opened.callback(self.database.close)
         columns = {name: self.database.columns(name) for name in public}
         units = {
-            name: (own.column, 1 if own.alone else own.max_rows if cubes[name].counts_units else 0)
+            name: (own.column, own.known_rows if own.alone or cubes[name].counts_units else 0)
             for name, table in policy.tables.items()
             if (own := table.privacy_unit).column
         }

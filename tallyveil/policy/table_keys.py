@@ -71,6 +71,11 @@ class PrivacyUnit(Declaration):
         return self.max_rows == 1 and self.per is None
 
     @property
+    def known_rows(self) -> int:
+        """The most rows of a unit, 2 standing for any number where they are bounded by the day."""
+        return self.max_rows if self.per is None else max(2, self.protected_rows)
+
+    @property
     def protected_rows(self) -> int:
         """The most rows that are protected together."""
         return self.max_rows * self.window

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 import tallyveil
 from tallyveil.cube import Cube
-from tallyveil.errors import BudgetExceeded, FeatureNotSupported, TallyveilError
+from tallyveil.errors import BudgetExceeded, TallyveilError
 from tallyveil.gate import Gate
 from tests.gate.growing_visits import Visits
 from tests.gate.many_sessions import PATIENCE
@@ -109,15 +110,42 @@ def test_nothing_else_is_said_of_units(
         assert [row["spent"] for row in connection.budget()] == [0, 0]
 
 
-def test_tables_that_grow_do_not_tell_whose_rows_are_whose(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("unit", "most", "each_day"),
+    [
+        ('{ column = "pid", max_rows = 3 }', 3, False),
+        ('{ column = "pid", max_rows = 1, per = "day", window = 2 }', 1, True),
+    ],
+)
+def test_units_are_found_again_on_other_days(
+    tmp_path: Path, unit: str, most: int, each_day: bool
+) -> None:
+    """Of a table that grows, in a process that followed and in one that was opened later."""
     visits = Visits(tmp_path)
-    visits.declare(unit='{ column = "pid", max_rows = 2 }')
-    visits.fill([(0, 0, 1, 0), (1, 1, 1, 0)])
-    with (
-        visits.open() as connection,
-        pytest.raises(FeatureNotSupported, match="grows"),
-    ):
-        connection.execute("SELECT count(DISTINCT pid) FROM visits")
+    visits.declare(unit=unit)
+    rows = [(n, n % 3, person, 0) for n in range(6) for person in range(5) if (n * person) % 4 < 2]
+    visits.fill([*rows, rows[-1]])  # once more on the last day
+    kept, number = list[tuple[int, int, int]](), Counter[Any]()
+    for n, kind, person, _ in rows:
+        of = (person, n) if each_day else person
+        number[of] += 1
+        if number[of] <= most:
+            kept.append((n, kind, person))
+    by_kind = "SELECT kind, count(DISTINCT pid) FROM visits GROUP BY kind"
+    in_all = "SELECT count(DISTINCT pid) FROM visits"
+    settings = "SET dp.epsilon = 10000", "SET dp.source = fresh"
+    visits.publish(0)
+    with visits.open(*settings) as followed:
+        for through in (0, 2, 5):
+            visits.publish(through)
+            with visits.open(*settings) as opened:
+                for connection in (followed, opened):
+                    assert dict(connection.sql(by_kind).fetchall()) == {
+                        kind: len({p for n, k, p in kept if k == kind and n <= through})
+                        for kind in range(3)
+                    }
+                    ((every,),) = connection.sql(in_all).fetchall()
+                    assert every == len({p for n, _, p in kept if n <= through})
 
 
 def _of_units(rolled: random.Random) -> str:

@@ -56,7 +56,7 @@ class SealedCubes:
         header, (counts, *codes) = found
         codes, rest = codes[: len(table.cells.attributes)], codes[len(table.cells.attributes) :]
         units = rest[0].astype(np.int64) if rest else None
-        members = Members(*rest[1:]) if rest[1:] else None
+        members = Members(rest[1], rest[2]) if rest[1:] else None
         if members is None and table.privacy_unit.max_rows > 1:
             return None  # of a version that kept none
         domain = with_truncates(table.cells, header["truncates"])

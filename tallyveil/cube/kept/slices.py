@@ -28,6 +28,7 @@ from tallyveil.cube.cube_loading import (
 )
 from tallyveil.cube.kept.sealed_cubes import with_truncates
 from tallyveil.cube.kept.sealed_files import SealedFiles
+from tallyveil.cube.members import Members
 from tallyveil.cube.sources import Passed, Rows, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Table
@@ -48,13 +49,16 @@ class Days(NamedTuple):
 class Slice(NamedTuple):
     """The t-th cell in use is ``codes[a][t]`` on axis a, with ``counts[t]`` records; ``units`` are
     as a `Cube` has them. ``kept`` says of how many units' rows: hashes, in two halves, and numbers,
-    where all rows of a unit count together. ``truncates`` are those of the attributes."""
+    where all rows of a unit count together. ``members`` are, of units that may have several rows,
+    the numbers of the units of the records of cell 0, then of cell 1 and so on, after how many
+    those of each are. ``truncates`` are those of the attributes."""
 
     codes: tuple[CodeArray, ...]
     counts: IntArray
     units: IntArray | None
     kept: tuple[CodeArray, ...]
     truncates: tuple[str | None, ...]
+    members: tuple[CodeArray, ...] = ()
 
 
 def count_slice(
@@ -94,7 +98,12 @@ def count_slice(
     codes = tuple(np.asarray(counts[f"c{axis}"]) for axis in range(len(domain.attributes)))
     units = np.asarray(counts["units"], dtype=np.int64) if "units" in counts else None
     truncates = tuple(attribute.truncates for attribute in domain.attributes)
-    return Slice(codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates)
+    members: tuple[CodeArray, ...] = ()
+    if "unit" in counts:
+        each = [np.asarray(own, dtype=np.int64) for own in counts["unit"]]
+        lengths = np.array([len(own) for own in each], dtype=np.int64)
+        members = lengths, _joined(each)
+    return Slice(codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates, members)
 
 
 def _kept(
@@ -131,9 +140,13 @@ def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) 
 
     Raises SourceError if there are more records than a cube can hold.
     """
+    members, start = None, 0
+    if not table.privacy_unit.alone:
+        members = Members.of_cells([])
     if earlier is not None:
         own = earlier._counts
         truncates = tuple(attribute.truncates for attribute in earlier.domain.attributes)
+        members, start = own.members, len(own.counts)
         slices = [Slice(own.codes, own.counts, own.units, (), truncates), *slices]
     domain = with_truncates(table.cells, slices[-1].truncates) if slices else table.cells
     axes = range(len(domain.attributes))
@@ -142,7 +155,13 @@ def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) 
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     units = [one.units for one in slices if one.units is not None]
-    return Cube(domain, codes, counts, _joined(units).astype(np.int64) if units else None)
+    if members is not None:
+        lengths = _joined([one.members[0] for one in slices if one.members])
+        cells = np.repeat(np.arange(start, start + len(lengths)), lengths)
+        numbers = _joined([one.members[1] for one in slices if one.members])
+        members = members.joined(numbers.astype(np.int64), cells)
+    joined = _joined(units).astype(np.int64) if units else None
+    return Cube(domain, codes, counts, joined, members)
 
 
 def _joined(arrays: Sequence[CodeArray]) -> CodeArray:
@@ -152,8 +171,9 @@ def _joined(arrays: Sequence[CodeArray]) -> CodeArray:
 def write_slice(files: SealedFiles, name: str, about: Mapping[str, Any], own: Slice) -> None:
     """Raises OutputError."""
     units = () if own.units is None else (own.units,)
-    header = {**about, "truncates": own.truncates, "axes": len(own.codes), "kept": len(own.kept)}
-    files.write(name, header, [own.counts, *own.codes, *units, *own.kept])
+    sizes = {"axes": len(own.codes), "kept": len(own.kept), "members": len(own.members)}
+    header = {**about, "truncates": own.truncates, **sizes}
+    files.write(name, header, [own.counts, *own.codes, *units, *own.kept, *own.members])
 
 
 def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice | None:
@@ -165,9 +185,8 @@ def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice
     if found is None or any(found[0].get(key) != value for key, value in about.items()):
         return None
     header, (counts, *arrays) = found
-    axes, kept = header["axes"], header["kept"]
-    units = arrays[axes] if len(arrays) > axes + kept else None
-    held = tuple(arrays[len(arrays) - kept :])
-    return Slice(
-        tuple(arrays[:axes]), counts.astype(np.int64), units, held, tuple(header["truncates"])
-    )
+    codes, arrays = tuple(arrays[: header["axes"]]), arrays[header["axes"] :]
+    held = len(arrays) - header["members"]
+    kept, members = tuple(arrays[held - header["kept"] : held]), tuple(arrays[held:])
+    units = arrays[0].astype(np.int64) if len(arrays) > len(kept) + len(members) else None
+    return Slice(codes, counts.astype(np.int64), units, kept, tuple(header["truncates"]), members)

@@ -124,8 +124,8 @@ def _rows_of_a_unit(column: exp.Column, select: exp.Select, catalog: Catalog) ->
         return None
     if not all(rows):
         raise FeatureNotSupported(
-            f"count(DISTINCT {name}) is not answered of this table, such as one that grows: which"
-            " rows are of one unit is not kept",
+            f"count(DISTINCT {name}) is not answered of this table: which rows are of one unit is"
+            " not kept",
             hint="count(*) counts the rows.",
             position=position(column),
         )
