@@ -62,6 +62,11 @@ def joined(n: int) -> Workload:
     return Workload((n,), sql, f"SELECT i AS k FROM range({n}) x(i)")
 
 
+def windows(n: int) -> Workload:
+    total = "sum(count(*)) OVER (ORDER BY a) AS n"
+    return Workload((n,), f"SELECT {total}, dp_stddev(n) FROM t GROUP BY a")
+
+
 RANGES = Workload(
     (64,),
     "SELECT count(*) AS n, dp_stddev(n) FROM t JOIN keys ON a BETWEEN low AND high"
@@ -75,8 +80,10 @@ WORKLOADS = {
     "nine attributes, 1- and 2-way": sets(NINE, marginals(9, 1, 2)),
     "prefixes 64, FILTER": filters(64),
     "prefixes 64, join": joined(64),
+    "prefixes 64, window": windows(64),
     "prefixes 256, FILTER": filters(256),
     "prefixes 256, join": joined(256),
+    "prefixes 256, window": windows(256),
     "ranges 64": RANGES,
     "GROUP BY 100": sets((100,), [(0,)]),
 }

@@ -157,8 +157,11 @@ def _check_alike(first: Request, other: Request) -> None:
 def _asked(request: Request, table: str, noise: Noise) -> Iterator[tuple[Column, float]]:
     """Each column of a request, with the variance of its rows. Columns that are summed up are added
     where they are no sums of what is bought; else they follow."""
-    columns = request.workloads[table].columns
-    yield from zip(columns, _variances(noise), strict=True)
+    workload = request.workloads[table]
+    columns = workload.columns
+    for number, own in enumerate(zip(columns, _variances(noise), strict=True)):
+        if noise.instead is None or number not in workload.hidden:
+            yield own
     if noise.instead is not None:
         summed = (one.column for one in request.summed.get(table, ()))
         yield from zip(summed, (d**2 for d in noise.deviations[len(columns) :]), strict=True)

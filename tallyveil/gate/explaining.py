@@ -75,8 +75,9 @@ def explanation(
         if table in versions:
             yield f"  of {table} {versions[table].words}"
         for index, column in enumerate(workload.columns):
+            hidden = ", for sums alone" if index in workload.hidden else ""
             yield (
-                f"  aggregate {index + 1}: {_rows(column.height)}, "
+                f"  aggregate {index + 1}: {_rows(column.height)}{hidden}, "
                 f"{_counted(column.entries, 'non-zero coefficient')}, "
                 f"{_sensitivity(column, noise, accounts[table])}, "
                 f"{_precision(table, index, request, forecast)}"

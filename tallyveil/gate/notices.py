@@ -104,10 +104,12 @@ def notice(
 
 
 def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, Answers]]:
-    """Each column that is asked or summed up, and its answers."""
+    """Each column that is shown or summed up, and its answers."""
     for table, workload in request.workloads.items():
-        for asked, answers in zip(workload.columns, answered.columns[table], strict=True):
-            yield asked, answers
+        pairs = zip(workload.columns, answered.columns[table], strict=True)
+        for number, (asked, answers) in enumerate(pairs):
+            if number not in workload.hidden:
+                yield asked, answers
         for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
             yield one.column, answers
 

@@ -22,7 +22,7 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.inference import Fieller, outward
-from tallyveil.knowledge import Estimate, Knowledge, joint_errors
+from tallyveil.knowledge import Estimate, Knowledge, joint_errors, sums_with_noises
 from tallyveil.rewriter import NoisyTable, Output, Plan
 from tallyveil.rewriter.query_plan import Quotient
 
@@ -145,6 +145,7 @@ class _Answers:
         self.output, self.column = output, of.plan.column(output)
         self.unit: Fraction = self.column.multiplier
         self._known = every[output.table][output.column]
+        self._plan, self._fine = of.plan, of.answered.columns[output.table]
         self._knowledge = of.knowledge[output.table]
 
     def _rows(self, numbers: Sequence[float | None] | IntArray) -> FloatArray:
@@ -178,9 +179,12 @@ class _Answers:
     @cached_property
     def estimates(self) -> list[Estimate | None]:
         """The answers with their noises; None where these are not known."""
-        if self.output.summed:
-            return [None] * len(self.values)
         found = self._knowledge.with_noises(self.column, self._known)
+        if self.output.summed:
+            summed = self._plan.summed[self.output.table][self.output.column]
+            column = self._plan.workloads[self.output.table].columns[summed.of]
+            parts = self._knowledge.with_noises(column, self._fine[summed.of])
+            found = sums_with_noises(self._known, found, summed, parts)
         return found if self.output.rows is None else [found[n] for n in self.output.rows.tolist()]
 
 

@@ -13,7 +13,7 @@ from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.known import EstimatedInterval, Known, total
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
 from tallyveil.knowledge.found import Bought, Found, Rows
-from tallyveil.knowledge.joint_errors import joint_errors
+from tallyveil.knowledge.joint_errors import joint_errors, sums_with_noises
 from tallyveil.knowledge.knowledge import Knowledge
 from tallyveil.knowledge.statistics import DrawnStatistic, StatisticHistory
 
@@ -36,6 +36,7 @@ __all__ = [
     "StatisticHistory",
     "interval_ends",
     "joint_errors",
+    "sums_with_noises",
     "too_complex",
     "total",
 ]

@@ -21,10 +21,11 @@ from tallyveil.knowledge.answers.errors import EstimateError, NoiseSum
 from tallyveil.knowledge.answers.estimate import Estimate, NoiseWeights
 from tallyveil.knowledge.answers.recorded_answer import content_at, place_of
 from tallyveil.knowledge.state import State
-from tallyveil.workload.workload import Column
+from tallyveil.workload.workload import Column, Summed
 
-__all__ = ["JointErrors", "joint_errors", "with_noises"]
+__all__ = ["JointErrors", "joint_errors", "sums_with_noises", "with_noises"]
 
+_SAME: Final = 1e-9  # relative difference of variances that count as equal
 _NO_NOISE: Final = NoiseWeights(np.zeros(0), Noises.concatenated([]))
 _EXACT: Final = Estimate(0.0, np.zeros(0, dtype=np.int64), _NO_NOISE)
 
@@ -53,6 +54,25 @@ def with_noises(state: State, column: Column, known: Answers) -> list[Estimate |
             continue
         for row, one in zip(rows, own, strict=True):
             found[row] = one
+    return found
+
+
+def sums_with_noises(
+    known: Answers,
+    own: Sequence[Estimate | None],
+    summed: Summed,
+    parts: Sequence[Estimate | None],
+) -> list[Estimate | None]:
+    """Each row's answer as its ``own`` estimate, or where it has none as the sum of those of its
+    ``parts``, if that has its variance."""
+    found, ends = [*own], np.bincount(summed.places, minlength=len(known)).cumsum()
+    of = np.split(summed.parts[np.argsort(summed.places, kind="stable")], ends[:-1])
+    for row in deadline.stoppable([row for row, one in enumerate(own) if one is None]):
+        each = [one for part in of[row].tolist() if (one := parts[part]) is not None]
+        if known.of[row] >= 0 and 0 < len(each) == len(of[row]):
+            whole, variance = Estimate.total(each), known.errors[known.of[row]].variance
+            if abs(whole.variance - variance) <= _SAME * variance:
+                found[row] = whole
     return found
 
 

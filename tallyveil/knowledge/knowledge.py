@@ -229,7 +229,7 @@ class Knowledge:
         so that every process moves them alike. Where these are too many, the finest counts alone
         are raised, and totals are their sums.
         """
-        columns, as_sums = found.columns, all(one.complete for one in totals)
+        columns, as_sums = found.columns, all(one.are_sums(rows[one.of]) for one in totals)
         counts = [n for n, one in enumerate(columns) if nonnegative and one.counts_up]
         together = self._together(found, estimates, as_sums=as_sums)
         if totals and any(rows[n].negative for n in counts):

@@ -168,7 +168,7 @@ def _template(planning: Planning, plan: Plan, shape: Shape) -> _Template | None:
     if len(planning.planned) != 1 or plan.domain_queries or plan.cautions:
         return None
     planned = planning.planned[0]
-    if planned.outputs.statistics or planned.outputs.extremes:
+    if planned.outputs.statistics or planned.outputs.extremes or planned.outputs.windows:
         return None
     if not planned.block.source.plain or planned.block.groups.several:
         return None

@@ -246,10 +246,12 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The distinct columns one statement asks of one protected table."""
+    """The distinct columns one statement asks of one protected table. Those numbered in ``hidden``
+    are asked for sums of their rows alone (`Summed`)."""
 
     table: str
     columns: tuple[Column, ...]
+    hidden: frozenset[int] = frozenset()
 
     @cached_property
     def axes(self) -> frozenset[str]:

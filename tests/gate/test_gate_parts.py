@@ -42,13 +42,13 @@ def plan(connection: tallyveil.Connection, sql: str) -> str:
     return "\n".join(row[0] for row in connection.execute(f"EXPLAIN {sql}").fetchall())
 
 
-def released(connection: tallyveil.Connection) -> Any:
+def released(connection: tallyveil.Connection, table: str = "person") -> Any:
     """By cell what a record in it adds to each answer released, over the answer's scale: brute
     force over all cells of the table."""
     accountant = connection._gate.accountant
-    domain = accountant._accounts["person"].domain
+    domain = accountant._accounts[table].domain
     found = []
-    for answer in (one for own in accountant.learned("person", 0, 0)[0] for one in own.answers):
+    for answer in (one for own in accountant.learned(table, 0, 0)[0] for one in own.answers):
         factor = answer.column.multiplied_out(10**7)
         assert factor is not None
         rows = factor.dense().reshape(factor.height, *factor.shape)

@@ -96,9 +96,9 @@ SELECT avg(age), dp_interval_low(avg(age)), dp_interval_high(avg(age)) FROM pers
 SELECT state, rank() OVER (ORDER BY count(*)) AS r, dp_interval_low(r) FROM person GROUP BY state;
  ERROR 0A000: dp_interval_low takes a COUNT, a SUM, an AVG or a sum, difference or quotient of them in one query
  HINT: Compare intervals of the column that is ranked: a row is above another if its dp_interval_low is above the other's dp_interval_high.
-SELECT state, dp_interval_low(count(*) * 100.0 / sum(count(*)) OVER ()) FROM person GROUP BY state;
+SELECT state, dp_interval_low(count(*) * 100.0 / sum(count(*)) OVER (ORDER BY count(*))) FROM person GROUP BY state;
  ERROR 0A000: dp_interval_low takes a COUNT, a SUM, an AVG or a sum, difference or quotient of them in one query
- HINT: Write a total as a subquery: count(*) * 1.0 / (SELECT count(*) FROM …)
+ HINT: Add up all groups of a query, in an order by their keys: sum(count(*)) OVER (ORDER BY day). Other windows have no intervals.
 SELECT dp_stddev(avg(age)) FROM person;
  ERROR 0A000: dp_stddev takes a COUNT, a SUM or a sum or difference of them in one query
  HINT: SELECT n, dp_stddev(n) FROM (SELECT count(*) AS n FROM …) AS t; an average or a quotient has dp_interval_low and dp_interval_high

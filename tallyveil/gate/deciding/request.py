@@ -108,7 +108,8 @@ def _together(plan: Plan, target: Target) -> tuple[Target, tuple[int, Fraction]]
     """The target for each of a plan's intervals that hold together with that of ``target``, and
     their number: of n, each misses with 1/n of the probability (Bonferroni), however they depend on
     each other. Some of them may be of the same row."""
-    columns = [one for workload in plan.workloads.values() for one in workload.columns]
+    every = plan.workloads.values()
+    columns = [c for one in every for n, c in enumerate(one.columns) if n not in one.hidden]
     columns += [one.column for summed in plan.summed.values() for one in summed]
     number = sum(column.height for column in columns)
     number += sum(table.height * len(table.quotients) for table in plan.noisy)

@@ -10,7 +10,7 @@ cost is the accountant's to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +30,7 @@ from tallyveil.gate.strategies.translated import translated
 from tallyveil.inference.canonical import settled
 from tallyveil.mechanisms import AUTO, law_of
 from tallyveil.mechanisms.measure import Measure
-from tallyveil.rewriter import Workload
+from tallyveil.rewriter import Column, Workload
 
 __all__ = ["FAMILIES", "instead", "wanted"]
 
@@ -89,22 +89,20 @@ def wanted(request: Request, workload: Workload, noise: Noise, limits: Limits) -
 
 
 def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) -> Noise:
-    alone = noise.scales
     summed = request.summed.get(workload.table, ())
     every = (*workload.columns, *(one.column for one in summed))
-    before = [*map(noise.mechanism.worst_error, alone)]
+    alone = [*map(noise.mechanism.worst_error, noise.scales)]
+    before = [np.full(c.height, one) for c, one in zip(workload.columns, alone, strict=True)]
     for each in summed:
-        times = np.bincount(each.places, minlength=each.column.height).max(initial=0)
-        before.append(before[each.of] * int(times))
-    if summed:
-        whole = Workload(workload.table, every)
-        alone = limits.choice.scales(noise.mechanism, whole, request.target)
-    most = np.array([*map(noise.mechanism.worst_error, alone)])
-    if not (all(before) and most.all()):
+        parts = np.bincount(each.places, minlength=each.column.height)
+        before.append(alone[each.of] * parts)
+    like = (*noise.scales, *(noise.scales[each.of] for each in summed))
+    most = _together(every, workload, noise, like, request, limits)
+    if not (all(one.any() for one in before) and most.all()):
         return noise  # what is exact, or as good as that, needs no other rows
     measure: Measure = "rho" if noise.mechanism.needs_delta else "epsilon"
     axes, own = limits.account.domain.names, len(workload.columns)
-    asked = Asked(every, axes, own, measure, request.objective)
+    asked = Asked(every, axes, own, measure, request.objective, hidden=workload.hidden)
     best = noise
     for name, family in FAMILIES.items():
         if best.bound is not None and best.gain <= best.bound / GAIN:
@@ -114,8 +112,7 @@ def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) ->
             rows = family(replace(asked, margin=margin))
             if rows is None:
                 break
-            variances = np.array(before), most
-            one, worst = _priced(workload.table, rows, asked, noise, variances, request, limits)
+            one, worst = _priced(workload.table, rows, asked, noise, before, most, request, limits)
             if one.gain < best.gain * _BETTER:
                 best = replace(one, family=name)
             if asked.objective != "auto" or not WORSE < worst < _FAR:
@@ -124,19 +121,40 @@ def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) ->
     return best
 
 
+def _together(
+    every: Sequence[Column],
+    workload: Workload,
+    noise: Noise,
+    like: Sequence[float],
+    request: Request,
+    limits: Limits,
+) -> FloatArray:
+    """The largest variances of the rows of ``every`` column, if all that are shown were bought, at
+    scales in proportion to ``like``: infinite for those that are hidden."""
+    scales = noise.scales
+    shown = [n for n in range(len(every)) if n not in workload.hidden]
+    if len(every) > len(scales):
+        whole = Workload(workload.table, tuple(every[n] for n in shown))
+        given = [like[n] for n in shown] if all(like) else None
+        scales = limits.choice.scales(noise.mechanism, whole, request.target, given)
+    most = np.full(len(every), math.inf)
+    most[shown] = [*map(noise.mechanism.worst_error, scales)]
+    return most
+
+
 def _priced(
     table: str,
     rows: OtherRows,
     asked: Asked,
     noise: Noise,
-    direct: tuple[FloatArray, FloatArray],
+    before: Sequence[FloatArray],
+    most: FloatArray,
     request: Request,
     limits: Limits,
 ) -> tuple[Noise, float]:
     """The noise with these rows instead, if they gain, and the worst row's share of its variance as
-    asked. ``direct``: the variances of each column's rows as they would be bought, and if all
-    columns asked were bought."""
-    (before, most), mechanism = direct, noise.mechanism
+    asked: ``most``, if all columns asked were bought, and ``before``, as the rows would be."""
+    mechanism = noise.mechanism
     other = Workload(table, rows.columns)
     scales = limits.choice.scales(mechanism, other, request.target, rows.like)
     laws = [law_of(mechanism.name, scale) for scale in scales]
@@ -147,15 +165,15 @@ def _priced(
     far = float((worst / most).max())
     if asked.objective == "auto" and far > WORSE:
         return noise, far
-    heights = np.array([len(own) for own in found])
+    largest = np.array([own.max(initial=0) for own in before])
     if asked.objective == "worst":
-        gain = far / float((before / most).max())
+        gain = far / float((largest / most).max())
     else:
-        new = sum(float(own.sum()) / one for own, one in zip(found, most.tolist(), strict=True))
-        gain = new / float(heights @ (before / most))
+        new, old = (np.array([own.sum() for own in each]) / most for each in (found, before))
+        gain = float(new.sum() / old.sum())
     if not gain <= GAIN:
         return noise, far
-    shares = worst[: asked.bought] / before[: asked.bought]
+    shares = worst[: asked.bought] / largest[: asked.bought]
     # The answer to a row that is bought itself is reported where its interval is no wider.
     most_reported = 1 if asked.measure == "rho" else _LAPLACE
     aims = np.array(noise.scales) * np.where(

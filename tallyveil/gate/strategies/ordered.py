@@ -34,7 +34,7 @@ _LARGEST: Final = 2**20  # coefficient
 
 def ordered(asked: Asked) -> OtherRows | None:
     """None if the rows tell too many cells apart, or nothing gains."""
-    split = _split(asked.columns)
+    split = _split(asked.shown)
     if split is None or asked.margin > 1:
         return None
     groups, rest = split

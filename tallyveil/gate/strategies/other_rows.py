@@ -32,8 +32,10 @@ class OtherRows(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Asked:
     """The ``columns`` of a statement, of which the first ``bought`` would be bought as asked, and
-    the others are sums of them. ``axes`` has the order of the table's. Errors are compared at ε = 1
-    or ρ = 1, by ``measure``, under add/remove; rows must be better by ``margin`` than directly."""
+    the others are sums of them. Those numbered in ``hidden`` are asked for these sums alone: the
+    statement shows the columns ``shown``. ``axes`` has the order of the table's. Errors are
+    compared at ε = 1 or ρ = 1, by ``measure``, under add/remove; rows must be better by ``margin``
+    than directly."""
 
     columns: tuple[Column, ...]
     axes: Sequence[str]
@@ -41,6 +43,11 @@ class Asked:
     measure: Measure
     objective: Objective
     margin: float = 1.0
+    hidden: frozenset[int] = frozenset()
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        return tuple(one for n, one in enumerate(self.columns) if n not in self.hidden)
 
     def gains(
         self,

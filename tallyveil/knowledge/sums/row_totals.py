@@ -62,6 +62,12 @@ class Totals:
         rows[number] = Answers.listed(found)
         return cls(number, summed.column, summed.of, parts, as_sums, frozenset(better), complete)
 
+    def are_sums(self, fine: Answers) -> bool:
+        """Whether the rows may report sums of the reported values of their parts. Sums that overlap
+        add up roundings of estimates, unless all are rounded together."""
+        overlap = sum(map(len, self.parts)) > len(fine)
+        return self.complete and not (overlap and any(fine.row_estimates))
+
     def basis(self, row: int, made_from: Sequence[Basis]) -> Basis | None:
         """All answers that a row's sum is made from, given the basis of each row summed up; None if
         there are none."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.arrays import IntArray
+from tallyveil.cache import cached_property
 from tallyveil.errors import InvalidParameterValue, StatementTooComplex
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, part_of_rows
@@ -49,6 +50,24 @@ class EvaluatedOutput:
     column: Column
     rows: IntArray | None
     type: pa.DataType
+
+    @cached_property
+    def distinct(self) -> tuple[Column, IntArray | None]:
+        """The column without repeated rows, so that none is charged twice, and the row of each
+        group.
+
+        Rows of public tables that match the same records give groups with equal rows.
+        """
+        keys, contents = self.column.row_names
+        names: Iterable[object] = keys if contents is None else zip(keys, contents, strict=True)
+        first: dict[object, int] = {}
+        number = [first.setdefault(name, len(first)) for name in deadline.stoppable(names)]
+        if len(first) == self.column.height:
+            return self.column, self.rows
+        rows = np.array(number, dtype=np.int64)
+        kept = np.unique(rows, return_index=True)[1]
+        deadline.check()
+        return self.column.take(kept), rows if self.rows is None else rows[self.rows]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,10 @@ column too, and the column replaces the function where it was written. ``*`` lea
 holds of expressions over columns of one query, such as a / n. An expression of subqueries that
 count is left for the last pass.
 
+In the same way a window that adds up a query's groups is computed where they are counted, if
+nothing in between removes or adds rows: there it is planned as rows of its own
+(`private/windows`). Columns that nothing else reads are NULL then, so that they are not bought.
+
 A query that never has rows has no answers either: there the function becomes an expression over its
 first argument that has the same type.
 """
@@ -26,7 +30,9 @@ from sqlglot import exp
 
 from tallyveil.rewriter.intervals.claims import bounds_of
 from tallyveil.rewriter.intervals.quotients import refused
+from tallyveil.rewriter.private.windows import is_sum_of_groups
 from tallyveil.rewriter.resolve.bound import Bound, Place, items_for
+from tallyveil.rewriter.resolve.key_conditions import OF_ALL_ROWS
 from tallyveil.rewriter.resolve.probes import WITHOUT_ROWS
 from tallyveil.rewriter.resolve.record_queries import (
     aggregates,
@@ -34,6 +40,7 @@ from tallyveil.rewriter.resolve.record_queries import (
     is_aggregate,
     level_nodes,
     reads_records,
+    sources,
 )
 from tallyveil.rewriter.sql.nodes import ambiguous, as_type, function_name, is_star
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
@@ -41,6 +48,7 @@ from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 __all__ = ["add_interval_columns"]
 
 _NUMBER: Final = "column "  # and its number: a column of the query that a function is added to
+_ROWS_APART: Final = ("where", "qualify", "laterals")
 _PLACE: Final = "place "  # stands for a column that a star includes
 
 
@@ -51,6 +59,14 @@ def add_interval_columns(tree: exp.Expr, bound: Bound) -> None:
     other arguments are the same for every row.
     """
     columns = _IntervalColumns(bound)
+    for window in list(tree.find_all(exp.Window)):
+        above = window.parent_select
+        if above is not None and not reads_records(above):
+            moved = columns.window_below(window, above)
+            if moved is not None:
+                window.replace(moved)
+    columns.empty_unread()
+    bound.forget_columns()
     for function in list(tree.find_all(exp.Anonymous)):
         if function_name(function) in ABOUT_ANSWERS:
             select = function.find_ancestor(exp.Select)
@@ -69,6 +85,7 @@ class _IntervalColumns:
         self._bound = bound
         self._names: dict[tuple[int, exp.Expr], str] = {}
         self._starred: dict[str, Place] = {}
+        self._passed: dict[int, tuple[exp.Select, exp.Expr, exp.Select]] = {}
         self._names_in: dict[int, list[str]] = {}
         self._numbers = count()
 
@@ -96,6 +113,45 @@ class _IntervalColumns:
             raise refused(function)
         return self._selected_from(places[0][0], copy)
 
+    def window_below(self, window: exp.Window, select: exp.Select) -> exp.Expr | None:
+        """The column for a window of a SELECT that the query in FROM, whose groups it adds up,
+        computes instead; None if it would not give the same there."""
+        own = sources(select)
+        if len(own) != 1 or aggregates(select) or any(map(select.args.get, _ROWS_APART)):
+            return None
+        query = _query_of(own[0])
+        if not isinstance(query, exp.Select) or any(map(query.args.get, OF_ALL_ROWS)):
+            return None
+        copy = window.copy()
+        for column in list(copy.find_all(exp.Column)):
+            places = self._bound.places(column, select)
+            value = self._bound.value(query, places[0][1]) if len(places) == 1 else None
+            if not isinstance(value, exp.Expr):
+                return None
+            column.replace(exp.paren(value.copy()))
+        if reads_records(query):
+            below: exp.Expr | None = copy if is_sum_of_groups(copy) else None
+        else:
+            below = None if aggregates(query) else self.window_below(copy, query)
+        if below is None:
+            return None
+        self._passed[id(select)] = select, own[0], query
+        return self._added(own[0], query, below, "window")
+
+    def empty_unread(self) -> None:
+        """Replace by NULL the columns that no more than windows did read, of the queries that now
+        compute these."""
+        for select, source, query in sorted(self._passed.values(), key=lambda one: one[0].depth):
+            item, names = definition_of(source), {c.name for c in select.find_all(exp.Column)}
+            readers = select.root().find_all(exp.Table) if item is not None else ()
+            several = sum(definition_of(table) is item for table in readers) > 1
+            renamed = source.alias_column_names or (item is not None and item.alias_column_names)
+            if several or renamed or any(map(is_star, select.expressions)):
+                continue
+            for own in query.expressions:
+                if isinstance(own, exp.Alias) and own.alias not in names:
+                    own.set("this", exp.null())
+
     def exclude_from_stars(self, tree: exp.Expr) -> None:
         """Leave the added columns out of every ``*`` that would include them."""
         for select in tree.find_all(exp.Select) if self._names_in else ():
@@ -120,10 +176,19 @@ class _IntervalColumns:
         query = _query_of(source)
         if query is None:
             raise refused(template)
+        return self._added(source, query, template, function_name(template))
+
+    def _added(
+        self, source: exp.Expr, query: exp.Expr, template: exp.Expr, called: str
+    ) -> exp.Column:
+        """A function of the columns of a query in FROM, or an expression of it, as its column."""
         key = id(query), template
         if key not in self._names:
-            name = f"{function_name(template)}#{next(self._numbers)}"
-            self._add(query, template, name)
+            name = f"{called}#{next(self._numbers)}"
+            if isinstance(template, exp.Anonymous):
+                self._add(query, template, name)
+            else:
+                query.append("expressions", exp.alias_(template, name, quoted=True))
             self._names[key] = name
             self._names_in.setdefault(id(query), []).append(name)
         # No other column has such a name, so the subquery needs no alias.

@@ -232,7 +232,10 @@ def refused(function: exp.Anonymous) -> FeatureNotSupported:
             " dp_interval_low is above the other's dp_interval_high."
         )
     elif window is not None:
-        hint = "Write a total as a subquery: count(*) * 1.0 / (SELECT count(*) FROM …)"
+        hint = (
+            "Add up all groups of a query, in an order by their keys:"
+            " sum(count(*)) OVER (ORDER BY day). Other windows have no intervals."
+        )
     elif name == "dp_stddev":
         hint += "; an average or a quotient has dp_interval_low and dp_interval_high"
     return FeatureNotSupported(f"{name} takes {what}", hint=hint, position=position(function))

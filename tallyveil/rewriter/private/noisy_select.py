@@ -16,9 +16,10 @@ from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.kept_rows import checked_source
 from tallyveil.rewriter.private.moments import centring
 from tallyveil.rewriter.private.noisy_tables import Collected, noisy_tables
-from tallyveil.rewriter.private.outputs import Outputs
+from tallyveil.rewriter.private.outputs import Outputs, WhichWindows
 from tallyveil.rewriter.private.statistics import Statistics
 from tallyveil.rewriter.private.undeclared import empty_result_caution
+from tallyveil.rewriter.private.windows import Sums, sums_over_frames
 from tallyveil.rewriter.query_plan import Caution, NoisyTable
 from tallyveil.rewriter.sql.nodes import unlink
 
@@ -66,13 +67,17 @@ def plan_block(
     parts: ComponentParts,
     share: bool,
     before: Mapping[str, NoisyTable],
+    *,
+    windows: bool = True,
 ) -> PlannedBlock:
     """Evaluate the block on the domain and make its SELECT read noisy tables named ``name``….
 
-    ``share`` allows grouping sets to be summed up from the release of another. ``before`` are the
-    noisy tables of inner blocks.
+    ``share`` allows rows to be summed up from others: those of grouping sets, and of ``windows``
+    over groups, which are rows of their own otherwise where their intervals are asked. ``before``
+    are the noisy tables of inner blocks.
     """
-    outputs = Outputs(block, centring(block, cursor), evaluator(cursor), before)
+    which: WhichWindows = ("all" if share else "asked") if windows else "none"
+    outputs = Outputs(block, centring(block, cursor), evaluator(cursor), before, which)
     items = [
         exp.Alias(this=outputs.rewrite(item.this), alias=item.args["alias"].copy())
         for item in block.select.expressions
@@ -80,14 +85,21 @@ def plan_block(
     clauses = {"expressions": items, **_over_noisy_rows(block.select, outputs)}
     coefficients = dict(enumerate(outputs.coefficients))
     source = checked_source(block, outputs.coefficients, cursor)
-    evaluated = []
+    evaluated, sums = [], dict[int, Sums]()
     for numbers in block.groups.sets:
         keys = [block.groups.keys[number] for number in numbers]
         asked = LinearQuery(block.domain, source, block.where, keys, coefficients)
         evaluated.append(evaluate(asked, cursor, parts))
+        for number, window in outputs.windows.items():
+            found = sums_over_frames(window, evaluated[-1], number, cursor)
+            if found is None:
+                return plan_block(
+                    block, name, cursor, collected, parts, share, before, windows=False
+                )
+            sums[number] = found
         collected.count(evaluated[-1].height * outputs.width)
     outputs.quotients.note(item.this for item in items)
-    tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share)
+    tables, remarks = noisy_tables(block, name, evaluated, collected, outputs, share, sums)
     tables = tuple(
         Statistics(
             block, [block.groups.keys[number] for number in numbers], one, cursor, parts

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -12,10 +13,11 @@ from sqlglot import exp
 
 from tallyveil import deadline
 from tallyveil.errors import StatementTooComplex
-from tallyveil.rewriter.domain.evaluate import Evaluated, EvaluatedOutput
+from tallyveil.rewriter.domain.evaluate import WIDE, Evaluated, EvaluatedOutput
 from tallyveil.rewriter.private.block import Block
 from tallyveil.rewriter.private.grouping import Grouping, choose_sources, coarser_rows
 from tallyveil.rewriter.private.outputs import Outputs
+from tallyveil.rewriter.private.windows import Sums
 from tallyveil.rewriter.query_plan import Caution, NoisyTable, Output
 from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
@@ -37,6 +39,7 @@ class Collected:
         self._columns: dict[str, list[Column]] = {}
         self._numbers: dict[object, int] = {}
         self._summed: dict[str, list[Summed]] = {}
+        self._shown: set[tuple[str, int]] = set()
         self._histograms: dict[str, dict[tuple[bytes, ...], Histogram]] = {}
         self.cautions: tuple[Caution, ...] = ()
 
@@ -49,13 +52,16 @@ class Collected:
                 hint="Ask for fewer groups or fewer aggregates, or in several statements.",
             )
 
-    def add(self, table: str, new: Column) -> int:
-        """Return the column's number in the table. Adds it unless known."""
+    def add(self, table: str, new: Column, *, shown: bool = True) -> int:
+        """Return the column's number in the table. Adds it unless known. ``shown``: it is not asked
+        for sums of its rows alone."""
         key = (table, new.multiplier, new.row_names)
         columns = self._columns.setdefault(table, [])
         if key not in self._numbers:
             self._numbers[key] = len(columns)
             columns.append(new)
+        if shown:
+            self._shown.add((table, self._numbers[key]))
         return self._numbers[key]
 
     def unit(self, table: str, number: int) -> Fraction:
@@ -83,7 +89,14 @@ class Collected:
         return {table: tuple(columns) for table, columns in self._summed.items()}
 
     def workloads(self) -> dict[str, Workload]:
-        return {table: Workload(table, tuple(columns)) for table, columns in self._columns.items()}
+        return {
+            table: Workload(
+                table,
+                tuple(columns),
+                frozenset(n for n in range(len(columns)) if (table, n) not in self._shown),
+            )
+            for table, columns in self._columns.items()
+        }
 
 
 def noisy_tables(
@@ -93,12 +106,14 @@ def noisy_tables(
     collected: Collected,
     wanted: Outputs,
     share: bool,
+    windows: Mapping[int, Sums] = MappingProxyType({}),
 ) -> tuple[tuple[NoisyTable, ...], tuple[str, ...]]:
-    """A noisy table for each grouping set, released or summed up, and remarks on which it is."""
+    """A noisy table for each grouping set, released or summed up, and remarks on which it is.
+    ``windows`` are the sums of the outputs that are windows, summed up too if ``share``."""
     groups = block.groups
     about = tuple(wanted.deviations), tuple(wanted.claims), wanted.quotients.columns
     if not groups.several:
-        outputs = _outputs(block, evaluated[0], collected)
+        outputs = _outputs(block, evaluated[0], collected, share, windows)
         table = NoisyTable(name, evaluated[0].keys, evaluated[0].height, outputs, *about)
         return (table,), ()
     keys = [_keys(groups, number, evaluated) for number in range(len(evaluated))]
@@ -126,12 +141,27 @@ def noisy_tables(
     return tuple(tables), _remarks(groups, sources)
 
 
-def _outputs(block: Block, evaluated: Evaluated, collected: Collected) -> tuple[Output, ...]:
+def _outputs(
+    block: Block,
+    evaluated: Evaluated,
+    collected: Collected,
+    share: bool = True,
+    windows: Mapping[int, Sums] = MappingProxyType({}),
+) -> tuple[Output, ...]:
     table = block.domain.table
     outputs = []
-    for one in evaluated.outputs:
-        column, rows = _distinct(one)
-        outputs.append(Output(table, collected.add(table, column), one.type, rows))
+    for number, one in enumerate(evaluated.outputs):
+        (column, rows), kind = one.distinct, one.type
+        window = number in windows
+        if window:
+            kind = WIDE if pa.types.is_integer(kind) else kind  # as SUM makes it
+            sums, rows, parts, places = windows[number]
+            column = column if share else sums
+        of = collected.add(table, column, shown=not (window and share))
+        if window and share:
+            own = Summed(sums.in_units(collected.unit(table, of)), of, parts, places)
+            of = collected.add_up(table, own)
+        outputs.append(Output(table, of, kind, rows, summed=window and share))
     return tuple(outputs)
 
 
@@ -141,7 +171,7 @@ def _summed(
     """An output of a coarser set: group ``places[i]`` adds up the finer set's groups i.
 
     Of coarser groups that share a row, only the first is computed."""
-    column, rows = _distinct(coarse)
+    column, rows = coarse.distinct
     parts = np.arange(len(places)) if fine.rows is None else fine.rows
     if rows is not None:
         first = np.unique(rows, return_index=True)[1]
@@ -150,23 +180,6 @@ def _summed(
     unit = collected.unit(fine.table, fine.column)
     own = Summed(column.in_units(unit), fine.column, parts, places)
     return Output(fine.table, collected.add_up(fine.table, own), fine.type, rows, summed=True)
-
-
-def _distinct(output: EvaluatedOutput) -> tuple[Column, IntArray | None]:
-    """The column without repeated rows, so that none is charged twice, and the row of each group.
-
-    Rows of public tables that match the same records give groups with equal rows.
-    """
-    keys, contents = output.column.row_names
-    names: Iterable[object] = keys if contents is None else zip(keys, contents, strict=True)
-    first: dict[object, int] = {}
-    number = [first.setdefault(name, len(first)) for name in deadline.stoppable(names)]
-    if len(first) == output.column.height:
-        return output.column, output.rows
-    rows = np.array(number, dtype=np.int64)
-    kept = np.unique(rows, return_index=True)[1]
-    deadline.check()
-    return output.column.take(kept), rows if output.rows is None else rows[output.rows]
 
 
 def _repeats_noise(evaluated: Evaluated, places: IntArray) -> bool:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -17,21 +17,23 @@ from tallyveil import deadline
 from tallyveil.cache import cached_property
 from tallyveil.errors import FeatureNotSupported, GroupingError, StatementTooComplex
 from tallyveil.rewriter.intervals.claims import Evaluator, claim_ends
-from tallyveil.rewriter.intervals.quotients import Quotients
+from tallyveil.rewriter.intervals.quotients import Quotients, refused
 from tallyveil.rewriter.private.block import NOISY, Block
 from tallyveil.rewriter.private.linear import Linear, Term, is_statistic, linear
 from tallyveil.rewriter.private.moments import MOMENTS, Centring, Sums, with_filter_of
 from tallyveil.rewriter.private.separable import has_too_many_cells, split_total
+from tallyveil.rewriter.private.windows import added_up, is_sum_of_groups
 from tallyveil.rewriter.query_plan import STATISTIC, Claim, NoisyTable
 from tallyveil.rewriter.resolve.branches import is_resolved
 from tallyveil.rewriter.resolve.record_queries import is_aggregate, outer_columns, own_nodes
 from tallyveil.rewriter.sql.nodes import filtered, function_name, position, unfiltered
 from tallyveil.rewriter.sql.vocabulary import ABOUT_ANSWERS
 
-__all__ = ["Outputs", "average"]
+__all__ = ["Outputs", "WhichWindows", "average"]
 
 MAX_AGGREGATES: Final = 500
 MAX_GROUPING: Final = 31  # PostgreSQL's
+WhichWindows: TypeAlias = Literal["all", "asked", "none"]
 _ABOUT: Final = {"dp_interval_low": "l", "dp_interval_high": "u", "dp_stddev": "s"}
 
 
@@ -43,7 +45,9 @@ class Outputs:
     quantiles, from `STATISTIC` on, and of MIN and MAX. ``cancelled`` are the numbers of outputs
     whose terms add up to 0, ``deviations`` those whose standard deviation is needed, ``claims`` the
     claims by number, and ``quotients`` what is needed of several outputs, perhaps of the noisy
-    ``tables`` planned before.
+    ``tables`` planned before. ``windows`` are those over the noisy rows, by number, whose frames
+    add up an output's rows: their coefficients are those of what is added up. They are ``all``, or
+    those whose intervals or the like are ``asked``.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Outputs:
         centre: Centring,
         evaluate: Evaluator,
         tables: Mapping[str, NoisyTable],
+        windows: WhichWindows,
     ) -> None:
         self._block, self._centre = block, centre
         self._evaluate = evaluate
@@ -64,7 +69,17 @@ class Outputs:
         self.deviations: dict[int, None] = {}
         self.claims: dict[Claim, int] = {}
         self.quotients = Quotients(_noisy, tables)
-        self._numbers: dict[exp.Expr, int] = {}
+        self.windows: dict[int, exp.Window] = {}
+        filtered_after = any(block.select.args.get(name) for name in ("having", "qualify"))
+        self._added_up = "none" if block.groups.several or filtered_after else windows
+        about = (n for n in own_nodes(block.select) if isinstance(n, exp.Anonymous))
+        self._asked = {
+            window
+            for node in about
+            if function_name(node) in ABOUT_ANSWERS
+            for window in node.find_all(exp.Window)
+        }
+        self._numbers: dict[tuple[exp.Expr, exp.Window | None], int] = {}
         self.statistics: dict[exp.Expr, int] = {}
         self.extremes: dict[exp.Expr, int] = {}
         clauses = [block.select.args.get(name) for name in ("having", "qualify", "order")]
@@ -177,12 +192,19 @@ class Outputs:
 
     def _window(self, node: exp.Window) -> exp.Expr:
         """A window over the noisy rows: its function aggregates rows, not records."""
+        number = self._sum_of_groups(node)
+        if number is not None:
+            return self._of_window(node, number, "c")
         copy = node.copy()
         function, original = copy.this, node.this
         if isinstance(function, exp.Filter):
             self._replace([function.expression.this], [original.expression.this])
             function, original = function.this, original.this
         self._replace(function.iter_expressions(), original.iter_expressions())
+        return self._framed(copy, node)
+
+    def _framed(self, copy: exp.Window, node: exp.Window) -> exp.Window:
+        """The copy of a window, with its partitions and its order over the noisy rows."""
         for name in ("partition_by", "order"):
             parts = node.args.get(name)
             if isinstance(parts, list):
@@ -190,6 +212,27 @@ class Outputs:
             elif parts is not None:
                 copy.set(name, self.rewrite(parts))
         return copy
+
+    def _sum_of_groups(self, node: exp.Expr) -> int | None:
+        """The number of the output that a window over the groups adds up; None for another."""
+        if not isinstance(node, exp.Window) or not is_sum_of_groups(node):
+            return None
+        if self._added_up == "none" or (self._added_up == "asked" and node not in self._asked):
+            return None
+        form = added_up(node)
+        if form is None or (self._splits and has_too_many_cells(self._domain, _coefficient(form))):
+            return None
+        over = node.copy()
+        over.set("this", exp.Count(this=exp.Star()))
+        return self._number(form, self._framed(over, node))
+
+    def _of_window(self, node: exp.Window, number: int, kind: str) -> exp.Expr:
+        """The sum, or the end of its interval; of an AVG, divided by the number of its rows."""
+        found = _noisy(f"__{kind}{number}")
+        if isinstance(node.this, exp.Sum):
+            return found
+        counts = self.windows[number].copy()
+        return exp.paren(exp.Div(this=exp.cast(found, "double"), expression=counts))
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
         """A bit for each argument, the lowest for the last: 1 if the row's set lacks it."""
@@ -237,6 +280,9 @@ class Outputs:
         if is_statistic(argument) and name != "dp_probability":
             number = self._statistic(argument)
             return _noisy(f"__{_ABOUT[name]}{number}")
+        window = self._sum_of_groups(argument)
+        if window is not None and isinstance(argument, exp.Window):
+            return self._about_window(node, argument, window)
         form = linear(argument)
         own = form is not None and len(form.terms) == 1 and form.terms[0].scale is None
         if form is None or not (own or len(form.terms) > 1) or self._each_by_itself(form, name):
@@ -246,9 +292,22 @@ class Outputs:
             self.deviations[number] = None
             return _noisy(f"__s{number}")
         if name == "dp_probability":
-            claim = Claim(self._number(form), *claim_ends(node, form.constants, self._evaluate))
-            return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
+            ends = claim_ends(node, form.constants, self._evaluate)
+            return self._claimed(Claim(self._number(form), *ends))
         return exp.paren(self._output(form, _ABOUT[name]))
+
+    def _about_window(self, node: exp.Anonymous, window: exp.Window, number: int) -> exp.Expr:
+        name = function_name(node)
+        if name == "dp_probability":
+            if not isinstance(window.this, exp.Sum):
+                raise refused(node)
+            return self._claimed(Claim(number, *claim_ends(node, (), self._evaluate)))
+        if name == "dp_stddev":
+            self.deviations[number] = None
+        return self._of_window(window, number, _ABOUT[name])
+
+    def _claimed(self, claim: Claim) -> exp.Expr:
+        return _noisy(f"__p{self.claims.setdefault(claim, len(self.claims))}")
 
     def _output(self, form: Linear, kind: str = "c") -> exp.Expr:
         """The value of the form, or the lower or upper end of its interval."""
@@ -258,10 +317,10 @@ class Outputs:
             result = combine(this=result, expression=exp.paren(value.copy()))
         return result
 
-    def _number(self, form: Linear) -> int:
+    def _number(self, form: Linear, window: exp.Window | None = None) -> int:
         deadline.check()
         coefficient = _coefficient(form)
-        number = self._numbers.setdefault(coefficient, len(self._numbers))
+        number = self._numbers.setdefault((coefficient, window), len(self._numbers))
         if number == len(self.coefficients):
             if number == MAX_AGGREGATES:
                 raise StatementTooComplex(
@@ -271,6 +330,8 @@ class Outputs:
             self.coefficients.append(coefficient)
             if form.cancels:
                 self.cancelled.add(number)
+            if window is not None:
+                self.windows[number] = window
         return number
 
 

@@ -87,6 +87,12 @@ class Bound:
         self._facts.clear()
         self._nodes.clear()
 
+    def forget_columns(self) -> None:
+        """After columns were added to queries."""
+        self._selected.clear()
+        self._named.clear()
+        self.forget_facts()
+
     # Names
 
     def column_names(self, column: exp.Column) -> list[str]:

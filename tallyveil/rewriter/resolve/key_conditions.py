@@ -20,7 +20,7 @@ from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.record_queries import aggregates, definition_of, reads_records
 from tallyveil.rewriter.sql.nodes import conjunction, conjuncts, is_star, position, whole_number
 
-__all__ = ["group_keys", "pick_by_keys"]
+__all__ = ["OF_ALL_ROWS", "group_keys", "pick_by_keys"]
 
 _COMPARISONS: Final = (
     exp.And,
@@ -43,7 +43,7 @@ _COMPARISONS: Final = (
 )
 
 # Clauses after which a row depends on others, or on how many there are.
-_OF_ALL_ROWS: Final = ("distinct", "fetch", "limit", "offset", "qualify", "sample", "windows")
+OF_ALL_ROWS: Final = ("distinct", "fetch", "limit", "offset", "qualify", "sample", "windows")
 
 
 def pick_by_keys(tree: exp.Expr, bound: Bound) -> None:
@@ -96,7 +96,7 @@ def _inner(select: exp.Select) -> exp.Select | None:
     query = item.this if isinstance(item, exp.Subquery | exp.CTE) else None
     if not isinstance(query, exp.Select) or source.this.alias_column_names:
         return None
-    if any(query.args.get(clause) for clause in _OF_ALL_ROWS) or query.find(exp.Window):
+    if any(query.args.get(clause) for clause in OF_ALL_ROWS) or query.find(exp.Window):
         return None
     return query
 
