@@ -108,6 +108,9 @@ def _bought_instead(noise: Noise, columns: int) -> Iterator[str]:
         "ordered": "a root of the rows, or of sums of cells",
     }[noise.family or "parts"]
     yield f"Bought as {_counted(columns, 'column')} of {what}: all rows follow"
+    if noise.share is not None:
+        yield f"  cost: {noise.share:.3g} of that as asked, by strategy {noise.family}"
+        return
     least = "" if noise.bound is None else f"; no rows bought get below {noise.bound:.3g}"
     yield f"  squared error: {noise.gain:.3g} of that as asked, by strategy {noise.family}{least}"
 

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -130,16 +131,25 @@ class Estimator:
         return (replace(found, columns=tuple(which)),)
 
     def follow(
-        self, columns: Sequence[Column], others: Sequence[Column], laws: Sequence[NoiseLaw]
+        self,
+        columns: Sequence[Column],
+        others: Sequence[Column],
+        laws: Sequence[NoiseLaw],
+        confidence: Fraction | None,
     ) -> list[FloatArray] | None:
-        """The variances of all rows of the columns, as a statement that asks these estimates them
-        from answers to ``others``, of these laws, and exact rows. None if they do not determine a
-        row, or are more work than a statement may take, or than making reported estimates again."""
+        """The variances of all rows of the columns, or half-widths at a ``confidence``, as a
+        statement that asks these estimates them from answers to ``others``, of these laws, and
+        exact rows. None if they do not determine a row, or are more work than a statement may take,
+        or than making reported estimates again; of half-widths, if they are estimated in parts."""
         height, work = sum(column.height for column in columns), WRITTEN_OUT
         if len(columns) > _REMADE:  # reported estimates are made again column by column
             work = self._more * min(_WORK, _EACH * height)
         if height > _FOLLOWING:
             return None
+        if confidence is not None:
+            if height > _ROWS or len(columns) > _COLUMNS:
+                return None
+            return System.errors(self._state, others, laws, columns, _WORK, confidence)
         if not self._are_wide((*columns, *others)):
             return System.errors(self._state, others, laws, columns, work)
         found = list[FloatArray]()

@@ -200,12 +200,17 @@ class Knowledge:
         return widened(self._state, found, columns, rows, laws)
 
     def follow(
-        self, columns: Sequence[Column], others: Sequence[Column], laws: Sequence[NoiseLaw]
+        self,
+        columns: Sequence[Column],
+        others: Sequence[Column],
+        laws: Sequence[NoiseLaw],
+        confidence: Fraction | None,
     ) -> list[FloatArray] | None:
-        """The variances of all rows of the columns, as estimated from answers to ``others``, of
-        these laws, and exact rows; None if these do not determine all, or a statement that asks
-        them would not find it out: such answers serve it in any process."""
-        return self._estimator.follow(columns, others, laws)
+        """The variances of all rows of the columns, or half-widths at a confidence, as estimated
+        from answers to ``others``, of these laws, and exact rows; None if these do not determine
+        all, or a statement that asks them would not find it out: such answers serve it in any
+        process."""
+        return self._estimator.follow(columns, others, laws, confidence)
 
     def prepare(self, found: Found) -> None:
         """Find how the rows add up before some are bought, since that may take long. `after` then

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -94,17 +95,19 @@ class System:
             thorough,
         )
 
-    @staticmethod
+    @classmethod
     def errors(
+        cls,
         state: State,
         others: Sequence[Column],
         laws: Sequence[NoiseLaw],
         columns: Sequence[Column],
         work: int,
+        confidence: Fraction | None = None,
     ) -> list[FloatArray] | None:
-        """The variances of all rows of the columns, as estimated from noisy rows of ``others``,
-        with noise of these laws, and the exact rows. None if these do not determine a row, or do
-        not fit in ``work`` entries."""
+        """The variances of all rows of the columns, or half-widths at a ``confidence``, as
+        estimated from noisy rows of ``others``, with noise of these laws, and the exact rows. None
+        if these do not determine a row, or do not fit in ``work`` entries."""
         exact = [-1 - n for n in range(len(state.exact))]
         history = [*(state.answer(n).column for n in exact), *others]
         numbers = (*exact, *range(len(others)))
@@ -118,10 +121,23 @@ class System:
         noises = Noises.concatenated([state.all_noises(exact), noises])
         variances = noises.variances
         errors = list[float]()
-        for one in best_combinations(found.history, noises, found.question, thorough=True):
+        every = best_combinations(found.history, noises, found.question, thorough=True)
+        known = list[Estimate | None]()
+        if confidence is not None:
+            names = np.concatenate([*map(state.noise_numbers, exact), np.arange(len(heights))])
+            values = np.zeros(len(names))
+            system = cls(found.history, found.question, values, noises, names, (), KINDS)
+            known = system.estimates(every)
+        for row, one in enumerate(every):
             if one is None:
                 return None
-            errors.append(float(one.weights**2 @ variances[one.places]))
+            if confidence is None:
+                errors.append(float(one.weights**2 @ variances[one.places]))
+                continue
+            estimate = known[row]  # None for a row that is bought itself, or exact
+            alone = NoiseWeights(one.weights, noises.take(one.places))
+            error = alone if estimate is None else estimate.weights
+            errors.append(error.half_width(confidence) if error.variance else 0.0)
         ends = np.cumsum([column.height for column in columns])[:-1]
         return np.split(np.array(errors), ends)
 

@@ -44,6 +44,10 @@ _WHOLE: Final = [
     "SELECT a, b, n // 8, count(*) FROM t GROUP BY CUBE (a, b, n // 8)",
     "SELECT a, b, count(*) FROM t GROUP BY ROLLUP (a, b)",
     f"SELECT a, {_RANGES} FROM t GROUP BY a",
+    "SELECT n, sum(count(*)) OVER (ORDER BY n) FROM t WHERE a < 2 GROUP BY n",
+    "SET dp.half_width = 30",
+    f"SELECT {', '.join(f'count(*) FILTER (WHERE n < {one})' for one in range(4, 64, 4))} FROM t"
+    " WHERE b > 0",
 ]
 _PREFIXES: Final = ", ".join(f"count(*) FILTER (WHERE n < {one})" for one in range(1, 8))
 

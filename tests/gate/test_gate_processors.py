@@ -54,7 +54,7 @@ def test_every_processor_buys_and_pays_the_same() -> None:
     printed = [one.communicate()[0] for one in running]
     assert [one.returncode for one in running] == [0] * len(running)
     first, *others = map(json.loads, printed)
-    assert sum(sql.startswith("SELECT") for own in first.values() for sql, _ in own) == 22
+    assert sum(sql.startswith("SELECT") for own in first.values() for sql, _ in own) == 26
     for kernel, other in zip(kernels[1:], others, strict=True):
         for session, expected in first.items():
             for (sql, told), (same, also) in zip(expected, other[session], strict=True):

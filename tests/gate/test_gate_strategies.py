@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -259,7 +260,6 @@ def test_relative_errors_are_refused(opened: Open) -> None:
         ("dp.coverage = always", {}, "dp.coverage = always needs answers to the rows themselves"),
         ("dp.strategy = direct", {}, None),
         ("dp.strategy = parts", {}, None),
-        ("dp.half_width = 50", {}, None),
         ("dp.mechanism = gaussian", {}, None),
         (
             "dp.notices = on",
@@ -276,6 +276,50 @@ def test_rows_are_bought_as_asked_where_others_cannot_serve(
     text = plan(connection, PREFIXES)
     assert "by strategy" not in text
     assert (f"though other rows would have less noise: {why}" in text) == (why is not None)
+
+
+@MEASURES
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    "sql", [PREFIXES, FILTERS, GROUPED], ids=["prefixes", "filters", "grouped"]
+)
+def test_a_half_width_is_met_at_less_cost(
+    opened: Open, budget: dict[str, Any], neighbours: str, sql: str
+) -> None:
+    """The charge is the loss of what is bought, by brute force over all cells or pairs of them."""
+    names = "av" if sql == GROUPED else "v"
+    attributes = {name: ATTRIBUTES[name] for name in names}
+    connection = opened(budget, neighbours=neighbours, attributes=attributes)
+    connection.execute("SET dp.half_width = 40")
+    text, measure = plan(connection, sql), next(iter(budget))
+    found = connection.execute(sql)
+    assert "of that as asked, by strategy ordered" in text
+    assert re.search(
+        r"interval (?:±[\d.]+ to )?±(39\.[89]\d*|40) at 95 %", found.notices[0].message
+    )
+    rows, cost = found.fetchall(), spent(connection)
+    cells = released(connection)
+    if neighbours == "replace":
+        cells = np.array([one - other for one, other in itertools.combinations(cells, 2)])
+    assert cost == pytest.approx(max(loss(move, measure) for move in cells), rel=1e-6)
+    connection.execute("SET dp.strategy = direct")
+    assert connection.execute(sql).fetchall() == rows
+    assert spent(connection) == cost
+    connection.execute("SET dp.source = fresh")
+    connection.execute(sql).fetchall()
+    assert cost < 0.7 * (spent(connection) - cost)
+
+
+def test_a_half_width_at_no_less_cost_is_bought_as_asked(opened: Open) -> None:
+    for budget in (EPSILON, RHO):
+        connection = opened(budget)
+        connection.execute("SET dp.half_width = 40")
+        for sql in (
+            "SELECT v, count(*) FROM person GROUP BY v",
+            "SELECT count(*) FILTER (WHERE v < 7), count(*) FILTER (WHERE v > 8) FROM person",
+            "SELECT a, count(*) FROM person GROUP BY ROLLUP (a)",
+        ):
+            assert "by strategy" not in plan(connection, sql)
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ class Choice:
                 return found
         every = noise.all_bought(workload)
         others = tuple(noise.scales[n] for n in every.columns)
-        most = self._loss(noise.mechanism, every.taken_from(workload), others)
-        cost = self._loss(noise.mechanism, part, whole)
+        most = self.cost(noise.mechanism, every.taken_from(workload), others)
+        cost = self.cost(noise.mechanism, part, whole)
         if cost > most:
             return None
         if not ranged:
@@ -223,7 +223,7 @@ class Choice:
         statement."""
         account = self._accounts[part.table]
         while True:
-            cost = self._loss(noise.mechanism, part, scales)
+            cost = self.cost(noise.mechanism, part, scales)
             share = cost / account.least_cost if account.least_cost else 1
             if not 0 < share < 1:
                 return scales
@@ -294,9 +294,10 @@ class Choice:
                 column.height * float(column.multiplier) ** 2 * noise.mechanism.worst_error(scale)
                 for column, scale in zip(workload.columns, noise.scales, strict=True)
             )
-        return float(self._loss(noise.mechanism, workload, noise.scales))
+        return float(self.cost(noise.mechanism, workload, noise.scales))
 
-    def _loss(self, noise: AnyMechanism, workload: Workload, scales: tuple[float, ...]) -> Fraction:
+    def cost(self, noise: AnyMechanism, workload: Workload, scales: tuple[float, ...]) -> Fraction:
+        """What a workload costs at these scales, in the measure of the table's budget."""
         account = self._accounts[workload.table]
         return from_units(noise.loss(workload, scales, account.relation, account.measure).bound)
 

@@ -181,7 +181,7 @@ class Decision:
             _by_table(counts, lambda one: spread(one, self.limits[one.table])),
             _by_table(counts, lambda one: comparison(request, one, self.limits[one.table])),
             sums_after(found, counts),
-            {one.table: len(one.charge.scales) for one in counts if one.gain < 1},
+            {one.table: len(one.charge.scales) for one in counts if one.gain < 1 or one.cheaper},
             self.statistics.find(request),
         )
 

@@ -66,7 +66,8 @@ class Noise:
 
     ``origin`` says where n is from, if the analyst did not give the mechanism's public range.
     ``distinct`` is None if all rows are bought. ``instead``: the charge for other rows that are
-    bought for all of them together, by the strategy ``family``. Then the columns, and those summed
+    bought for all of them together, by the strategy ``family``, for ``share`` of the cost if it is
+    a half-width that is asked. Then the columns, and those summed
     up from them, get these ``deviations`` at most, and on average the share ``gain`` of the
     variances as asked; no rows bought get below ``bound``, if known. ``raised`` are scales as
     imprecise as the columns may then be. ``whole_since``: why that is not done where it would gain,
@@ -83,6 +84,7 @@ class Noise:
     gain: float = 1.0
     family: str | None = None
     bound: float | None = None
+    share: float | None = None
     whole_since: str | None = None
 
     def aims(self, workload: Workload, target: Target) -> tuple[Aim, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -31,10 +32,12 @@ from tallyveil.workload.workload import Column, Workload
 __all__ = ["ExactCounts", "Follow"]
 
 Follow: TypeAlias = Callable[
-    [Sequence[Column], Sequence[Column], Sequence[NoiseLaw]], list[FloatArray] | None
+    [Sequence[Column], Sequence[Column], Sequence[NoiseLaw], Fraction | None],
+    list[FloatArray] | None,
 ]
-"""The variances of the rows of some columns, as estimated from those of others, which have noise of
-these laws, and exact counts; None if they cannot be estimated."""
+"""The variances of the rows of some columns, or the half-widths of their intervals at a confidence,
+as estimated from those of others, which have noise of these laws, and exact counts; None if they
+cannot be estimated."""
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
 
@@ -98,7 +101,7 @@ class ExactCounts:
             found = design(columns, self.span, self.numbers, closed=closed, ellipsoids=correlated)
             if found is None or not self.fits(found.column, found.translate):
                 return workload, None
-            follow = self.follow(columns, [found.column], [DiscreteGaussianLaw(1.0)])
+            follow = self.follow(columns, [found.column], [DiscreteGaussianLaw(1.0)], None)
             return workload, None if follow is None else found
 
         return self._designs.get((workload, correlated), made)[1]

@@ -26,6 +26,7 @@ from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.gate.strategies.ordered import ordered
 from tallyveil.gate.strategies.other_rows import GAIN, WORSE, Asked, Family, OtherRows
 from tallyveil.gate.strategies.parts import parts
+from tallyveil.gate.strategies.targets import within_half_width
 from tallyveil.gate.strategies.translated import translated
 from tallyveil.inference.canonical import settled
 from tallyveil.mechanisms import AUTO, law_of
@@ -58,7 +59,8 @@ def instead(request: Request, information: Information, limits: Limits) -> Itera
     if whole.columns != asked.columns or not all(map(np.array_equal, whole.rows, asked.rows)):
         return
     charge = replace(noise.instead, sql=request.sql)
-    offer = replace(asked.charged_as(charge), gain=noise.gain)
+    cheaper = noise.share is not None
+    offer = replace(asked.charged_as(charge), gain=noise.gain, cheaper=cheaper)
     yield offer
     yield from translated(request, information._replace(asked=offer), limits)
 
@@ -72,20 +74,26 @@ def wanted(request: Request, workload: Workload, noise: Noise, limits: Limits) -
     summed = request.summed.get(workload.table, ())
     if len(columns) + len(summed) == 1 and columns[0].disjoint:
         return noise
-    if request.strategy == "direct" or target.half_width is not None:
+    if request.strategy == "direct":
         return noise
     if noise.mechanism.needs_range or request.mechanism != AUTO or request.by_invariants:
         return noise
     if exact is not None and exact.span.rank > 1 and exact.tied(workload):
         return noise  # what is exact may narrow the rows more than others bought
     key = (noise, target, limits.choice, exact, request.objective, request.strategy, summed)
-    found = _KEPT.get(workload, key, lambda: _best(workload, noise, request, limits))
+    find = _best if target.half_width is None else _within
+    found = _KEPT.get(workload, key, lambda: find(workload, noise, request, limits))
     if found is noise or not (request.all_looks or limits.controlled):
         return found
     why = "inference control examines rows as they are asked"
     if request.all_looks:
         why = "dp.coverage = always needs answers to the rows themselves"
     return replace(noise, whole_since=why)
+
+
+def _within(workload: Workload, noise: Noise, request: Request, limits: Limits) -> Noise:
+    named = [one for one in FAMILIES.items() if request.strategy in ("auto", one[0])]
+    return within_half_width(workload, noise, named, request, limits)
 
 
 def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) -> Noise:
@@ -158,7 +166,8 @@ def _priced(
     other = Workload(table, rows.columns)
     scales = limits.choice.scales(mechanism, other, request.target, rows.like)
     laws = [law_of(mechanism.name, scale) for scale in scales]
-    found = limits.follow(asked.columns, rows.columns, [law for law in laws if law is not None])
+    each = [law for law in laws if law is not None]
+    found = limits.follow(asked.columns, rows.columns, each, None)
     if found is None:
         return noise, math.inf
     worst = np.array([own.max(initial=0) for own in found])

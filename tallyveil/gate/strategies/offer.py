@@ -33,6 +33,8 @@ class Offer:
     rows: tuple[IntArray, ...]
     raised_to_least_cost: bool = False
     """Whether the rows get more precise than asked, since a statement has a least cost."""
+    cheaper: bool = False
+    """Whether other rows meet a half-width at less cost."""
     gain: float = 1.0
     """What share of the variances of the rows as asked those by the offer have, on average."""
 
