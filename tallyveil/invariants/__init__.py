@@ -8,13 +8,14 @@ in integers. A row for which that cannot be decided within the limits does not f
 from tallyveil.invariants.centres import centres
 from tallyveil.invariants.disclosure import DisclosedCount, Disclosure, disclosure
 from tallyveil.invariants.hierarchy import Hierarchy, hierarchy, tied
-from tallyveil.invariants.modular import dependencies
+from tallyveil.invariants.modular import Dependency, dependencies
 from tallyveil.invariants.optimal import Design, design
 from tallyveil.invariants.row_names import row_names
 from tallyveil.invariants.span import Span
 from tallyveil.invariants.translate import Translate, translated
 
 __all__ = [
+    "Dependency",
     "Design",
     "DisclosedCount",
     "Disclosure",

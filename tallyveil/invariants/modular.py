@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,18 @@ from tallyveil.invariants.combination import ExactCombination, ratio
 from tallyveil.workload.classes import by_kind, stacked
 from tallyveil.workload.workload import Factor
 
-__all__ = ["Modular", "dependencies"]
+__all__ = ["Dependency", "Modular", "dependencies"]
 
 _PRIME: Final = 2**61 - 1
 _BOUND: Final = math.isqrt(_PRIME // 2)
 _WORK: Final = 40_000_000  # changes of entries: less than a second
+_SMALL: Final = 2**61  # sums below it fit in 64 bits
 
 _Residues: TypeAlias = npt.NDArray[np.uint64]
+
+Dependency: TypeAlias = tuple[int, IntArray, npt.NDArray[Any], int]
+"""A row, the rows that ``unit`` times it is a sum of multiples of, and the factors: int64, or
+Python's integers; the last is the unit."""
 
 
 class Modular:
@@ -54,11 +59,8 @@ class Modular:
         return found
 
 
-def dependencies(
-    matrix: IntArray, work: int = _WORK
-) -> tuple[list[tuple[int, list[int], list[Fraction]]], int] | None:
-    """Each row that is a sum of multiples of rows before it: its number, theirs and the factors.
-    With them what is left of the ``work``.
+def dependencies(matrix: IntArray, work: int = _WORK) -> tuple[list[Dependency], int] | None:
+    """Each row that is a sum of multiples of rows before it, and what is left of the ``work``.
 
     Only rows that do not follow themselves are parts. None if finding them takes too much work, or
     has too many digits to be certain.
@@ -67,26 +69,41 @@ def dependencies(
     if found is None:
         return None
     reduced, pivots, left = found
-    result = []
-    for row in sorted({*range(matrix.shape[0])} - {*pivots}):
-        places = np.flatnonzero(reduced[: len(pivots), row]).tolist()
-        parts = [pivots[place] for place in places]
-        factors = [_fraction(value) for value in reduced[places, row].tolist()]
-        known = [factor for factor in factors if factor is not None]
-        if len(known) < len(factors) or not _holds(matrix, row, parts, known):
+    rest = np.setdiff1d(np.arange(matrix.shape[0]), pivots)
+    residues = reduced[: len(pivots), rest].astype(np.int64)
+    signed = np.where(residues > _PRIME // 2, residues - _PRIME, residues)
+    largest = int(np.abs(matrix).max(initial=0))
+    # Most factors are small integers: these sums are multiplied out together.
+    most = min(_BOUND, _SMALL // max(1, len(pivots) * largest))
+    small = np.abs(signed).max(axis=0, initial=0) <= most
+    whole = signed[:, small].T @ matrix[pivots]
+    if (whole != matrix[rest[small]]).any():
+        return None
+    order, result = np.array(pivots, dtype=np.int64), list[Dependency]()
+    for number, row in enumerate(rest.tolist()):
+        places = np.flatnonzero(residues[:, number])
+        if small[number]:
+            result.append((row, order[places], signed[places, number], 1))
+            continue
+        one = _in_fractions(matrix, row, order[places], residues[places, number].tolist())
+        if one is None:
             return None
-        result.append((row, parts, known))
+        result.append(one)
     return result, left
 
 
-def _holds(matrix: IntArray, row: int, parts: list[int], factors: list[Fraction]) -> bool:
-    """Whether the row is this sum, in integers."""
+def _in_fractions(
+    matrix: IntArray, row: int, parts: IntArray, residues: list[int]
+) -> Dependency | None:
+    """The row as a sum of fractions of the ``parts``; None if it is not certainly one."""
+    found = [_fraction(value) for value in residues]
+    factors = [factor for factor in found if factor is not None]
     unit = math.lcm(*(factor.denominator for factor in factors))
-    times = [int(factor * unit) for factor in factors]
-    largest = int(np.abs(matrix[[row, *parts]]).max(initial=0))
-    kind = np.int64 if (unit + sum(map(abs, times))) * largest < 2**62 else object
-    total = np.array(times, dtype=kind) @ matrix[parts].astype(kind)
-    return bool((total == matrix[row].astype(kind) * unit).all())
+    times = np.array([int(factor * unit) for factor in factors], dtype=object)
+    total = times @ matrix[parts].astype(object)
+    if len(factors) < len(found) or (total != matrix[row].astype(object) * unit).any():
+        return None
+    return row, parts, times, unit
 
 
 def _certified(

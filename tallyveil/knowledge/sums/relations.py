@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +22,7 @@ from tallyveil import deadline
 from tallyveil.alike import distinct_rows, run_starts
 from tallyveil.arrays import BoolArray, FloatArray, IntArray
 from tallyveil.cache import cached_property
-from tallyveil.invariants import dependencies
+from tallyveil.invariants import Dependency, dependencies
 
 __all__ = ["OTHERS", "PUBLIC", "Relations", "relations"]
 
@@ -37,9 +36,6 @@ _WORK: Final = 40_000_000  # changes of entries in all: about 2 s
 _PAIRS: Final = 30_000_000  # of entries of one row, to move values: about 2 s
 _LARGEST: Final = 2**40  # a coefficient
 _WHOLE: Final = 2.0**53  # up to here a double holds every integer
-
-Dependency: TypeAlias = tuple[int, IntArray, list[Fraction]]
-"""A row, and the rows and factors that it is the sum of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +75,7 @@ def relations(
     every = sparse.vstack([exact, asked], format="csr")
     first = exact.shape[0]
     known = np.append(values, np.full(asked.shape[0], np.nan))
-    entries = list[tuple[int, int, int]]()
+    columns, data = list[IntArray](), list[IntArray]()
     totals, dependent, with_exact = list[int](), list[int](), list[int]()
     work = _WORK
     for part in _parts(every):
@@ -87,27 +83,27 @@ def relations(
         if reduced is None:
             return None
         found, work = reduced
-        for row, parts, factors in deadline.stoppable(found, 100):
+        for row, parts, times, unit in deadline.stoppable(found, 100):
             if part[row] < first:
                 continue  # among exact rows
-            unit = math.lcm(*(factor.denominator for factor in factors))
-            times = [int(factor * unit) for factor in factors]
             rows = part[parts]
-            total = _total(times, known[rows])
-            if total is None or max([unit, *map(abs, times)]) > _LARGEST:
+            given = rows < first
+            total = _total(times[given].tolist(), known[rows[given]])
+            if total is None or max(unit, *np.abs(times).tolist(), 0) > _LARGEST:
                 return None
-            own = zip(rows.tolist(), times, strict=True)
-            entries += [(len(totals), row - first, -factor) for row, factor in own if row >= first]
-            entries.append((len(totals), int(part[row]) - first, unit))
-            if (rows < first).any():
+            own = int(part[row]) - first
+            columns.append(np.append(rows[~given] - first, own))
+            data.append(np.append(-times[~given].astype(np.int64), unit))
+            if given.any():
                 with_exact.append(len(totals))
-            dependent.append(int(part[row]) - first)
+            dependent.append(own)
             totals.append(total)
-    of, columns, data = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-    if (np.bincount(columns, minlength=1) ** 2).sum() > _PAIRS:
+    starts = np.cumsum([0, *map(len, data)])
+    entries = [np.concatenate([np.zeros(0, np.int64), *own]) for own in (data, columns)]
+    if (np.bincount(entries[1], minlength=1) ** 2).sum() > _PAIRS:
         return None
     return Relations(
-        sparse.csr_matrix((data, (of, columns)), (len(totals), asked.shape[0])),
+        sparse.csr_matrix((*entries, starts), (len(totals), asked.shape[0])),
         *(np.array(one, dtype=np.int64) for one in (totals, dependent, with_exact)),
     )
 
@@ -153,7 +149,7 @@ def _dependencies(
     if reduced is None:
         return None
     found, left = reduced
-    return [(int(order[row]), order[parts], factors) for row, parts, factors in found], left
+    return [(int(order[row]), order[parts], times, unit) for row, parts, times, unit in found], left
 
 
 def _tied(matrix: sparse.csr_matrix) -> IntArray:
