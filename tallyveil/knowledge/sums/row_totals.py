@@ -14,7 +14,7 @@ from tallyveil.accountant import Basis, Part, encode_column
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answers import Answers
 from tallyveil.knowledge.answers.errors import Error, EstimateError
-from tallyveil.knowledge.answers.known import total
+from tallyveil.knowledge.answers.known import Known, total
 from tallyveil.knowledge.answers.recorded_answer import content_at
 from tallyveil.workload.workload import Column, Summed
 
@@ -47,11 +47,16 @@ class Totals:
         parts = [every[start:end] for start, end in pairwise(ends)]
         fine, found = [*rows[summed.of]], [*rows[number]]
         as_sums, better, complete = [], set[int](), True
+        overlap = len(summed.parts) > len(fine)
         for row, own in enumerate(deadline.stoppable(parts)):
             known = [one for part in own if (one := fine[part]) is not None]
             if len(known) < len(own):
                 continue
-            whole, alone = total(known), found[row]
+            alone = found[row]
+            if overlap and alone is not None and _at_least_sum(alone, known):
+                complete = False
+                continue
+            whole = total(known)
             if alone is None or _serves(whole.error, alone.error, aim):
                 found[row] = whole
                 as_sums.append(row)
@@ -96,6 +101,13 @@ class Totals:
             sum(map(fine.__getitem__, self.parts[row])) for row in deadline.stoppable(self.as_sums)
         ]
         rows[self.number] = rows[self.number].reporting(self.as_sums, sums)
+
+
+def _at_least_sum(alone: Known, parts: Sequence[Known]) -> bool:
+    """Whether the row's own estimate is surely as good as the sum of its parts, since these are
+    estimates too: the best of a sum is the sum of the best. Their laws take long to compute."""
+    some = any(part.estimate is not None for part in parts)
+    return some and alone.estimate is not None and not _rough(alone.error)
 
 
 def _serves(whole: Error, alone: Error, aim: Aim) -> bool:
