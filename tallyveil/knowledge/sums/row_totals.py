@@ -104,10 +104,9 @@ class Totals:
 
 
 def _at_least_sum(alone: Known, parts: Sequence[Known]) -> bool:
-    """Whether the row's own estimate is surely as good as the sum of its parts, since these are
-    estimates too: the best of a sum is the sum of the best. Their laws take long to compute."""
-    some = any(part.estimate is not None for part in parts)
-    return some and alone.estimate is not None and not _rough(alone.error)
+    """Whether the row's own estimate is as good as the sum of its parts, since these are estimates
+    too: the best of a sum is the sum of the best. Their laws take long to compute."""
+    return alone.estimate is not None and any(part.estimate is not None for part in parts)
 
 
 def _serves(whole: Error, alone: Error, aim: Aim) -> bool:
