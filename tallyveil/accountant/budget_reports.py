@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tallyveil import deadline
-from tallyveil.accountant.budgets.account import OTHERS, Account, Balance, Room
+from tallyveil.accountant.budgets.account import OTHERS, PLANS, Account, Balance, Room
 from tallyveil.accountant.budgets.expensive import most_expensive
 from tallyveil.accountant.budgets.filters import Filters, Whose
 from tallyveil.accountant.budgets.meter import Meter
@@ -88,7 +88,9 @@ class BudgetReports:
                 numbers[stored.table, stored.analyst] += 1
             known = self._state.filters.meters
             missing = [whose for whose in numbers if whose not in known]
-            own = {whose: meter for whose, meter in known.items() if whose[1] != OTHERS}
+            own = {
+                whose: meter for whose, meter in known.items() if whose[1] not in (OTHERS, PLANS)
+            }
             meters = {**own, **self._added_up(charges, missing)}
         found, filters = [], Filters(self._accounts, meters, {})
         for table, account in self._accounts.items():

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyveil import __version__
-from tallyveil.accountant.budgets.account import OTHERS, Account, Amount
+from tallyveil.accountant.budgets.account import OTHERS, PLANS, Account, Amount
 from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.readings import Readings
@@ -82,7 +82,7 @@ def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> S
             (table, analyst): every[n]
             for table, analyst, n in about[name]
             if table in keys
-            and (analyst in (None, OTHERS) or analyst in (accounts[table].shares or ()))
+            and (analyst in (None, OTHERS, PLANS) or analyst in (accounts[table].shares or ()))
         }
 
     charges, answers = (Position(n, bytes.fromhex(chain)) for n, chain in about["ends"])

@@ -36,6 +36,10 @@ def publish(
             hint='A table grows with data = { append = "day" }, where day is an attribute.',
         )
     day = None if through is None else _day(through)
+    if recount and day is not None:
+        raise InvalidParameterValue(
+            "--recount counts the days that are published", hint="Leave --through out."
+        )
     with connected(policy, None) as given, closing(ledger_of(policy)) as ledger:
         policy = with_values(policy, given)
         every = accounts(policy, relations_read(policy, None))
@@ -53,7 +57,8 @@ def publish(
         found = publishing.publish(given, day, now, recount=recount)
         for name, version in found.items():
             new = version != before[name]
-            line = f"{name}: {version.words}" + ("" if new else "; nothing new to publish")
+            done = "; counted once more" if recount else "" if new else "; nothing new to publish"
+            line = f"{name}: {version.words}{done}"
             document = {
                 "table": name,
                 "version": version.number,
@@ -61,10 +66,10 @@ def publish(
                 "new": new,
             }
             lines = [line]
-            if report and new:
+            if report and new and version.through is not None:
                 counted = publishing.slices(name, policy.tables[name])[-1].counts.sum()
                 document["records"] = int(counted)
-                lines += [_CONFIDENTIAL, f"  records of the new days that are counted: {counted:,}"]
+                lines += [_CONFIDENTIAL, f"  records that were counted for it: {counted:,}"]
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:

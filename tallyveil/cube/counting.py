@@ -27,12 +27,14 @@ __all__ = [
     "counting_undeclared",
     "mistaken_columns",
     "settled",
+    "unit_kind",
 ]
 
 
 Columns: TypeAlias = Mapping[str, Mapping[str, str]]
 """By table the source's columns, lower case, with their DuckDB types."""
 
+_OFFSET: Final = r".*[0-9]:[0-9].*(Z|z|[+-][0-9][0-9](:?[0-9][0-9])?)\s*"
 _APART: Final = 1_000_000  # keeps the numbers of axes of tables in one statement apart
 
 
@@ -114,6 +116,27 @@ def coded_rows(
     return _coded(table, {table.name: columns}, {table.name: rows}, before=before)
 
 
+def unit_kind(table: Table, columns: Mapping[str, str]) -> str | None:
+    """How units are found again on other days, of a table that grows: by whole numbers, or by the
+    text of one type. None without a column of units.
+
+    Raises SourceError for a type whose equal values may differ as text.
+    """
+    if table.privacy_unit.column is None:
+        return None
+    place, column = f"tables.{table.name}.privacy_unit.column", table.privacy_unit.column
+    kind = _type(place, column, columns)
+    if kind in INTEGERS:
+        return "whole numbers"
+    if kind in ("VARCHAR", "UUID", "DATE"):
+        return kind
+    raise SourceError(
+        f"{place}: the column {column} is {kind}, of which it is not certain on other days which"
+        " values are the same unit",
+        hint="Cast it to BIGINT or VARCHAR in a SELECT given as the table's from.",
+    )
+
+
 def settled(
     table: Table, columns: Mapping[str, str], rows: Rows, first: dt.date, last: dt.date
 ) -> Rows:
@@ -128,11 +151,22 @@ def settled(
     return Rows(rows.connection, relation, rows.number, rows.again)
 
 
+def _has_offset(column: str) -> str:
+    return f"regexp_full_match({identifier(column)}, '{_OFFSET}', 's')"
+
+
+def _utc(column: str) -> str:
+    instant = f"TRY_CAST({identifier(column)} AS TIMESTAMPTZ)"
+    return f"CAST(make_timestamp(epoch_us({instant})) AS DATE)"
+
+
 def _arrived(table: Table, columns: Mapping[str, str]) -> str:
     """The day on which a row arrived, in UTC where its time has a zone."""
     key, column = f"tables.{table.name}.data.arrived", table.data.arrived or ""
     kind = _type(key, column, columns)
     expression = read(table.days, column, kind)
+    if kind == "VARCHAR":
+        expression = f"CASE WHEN {_has_offset(column)} THEN {_utc(column)} ELSE {expression} END"
     if expression is None:
         raise SourceError(
             f"{key}: the column {column} is {kind}, which cannot be read as a day",

@@ -240,12 +240,15 @@ class Gate(Shared):
             with self._ledger.snapshot() as view:
                 check_tables(self._ledger, view, self.accounts)
         known = VersionLog(self._ledger).of
-        if any(not known(name) for name in self.versions.tables):
+        new = [name for name in self.versions.tables if not known(name)]
+        if new:
             record = partial(publish_version, self._ledger, self.accounts)
             files, key = self.versions.files, self._ledger.key("rows")
             publishing = Publishing(policy, files, key, known, record)
-            publishing.publish(given, None, dt.datetime.now(dt.UTC))
-        return self.versions.follow(known)
+            publishing.publish(given, None, dt.datetime.now(dt.UTC), only=new)
+        found = self.versions.read(known)
+        self.versions.serve(found)
+        return dict(found.cubes)
 
     def _load(
         self,
@@ -345,25 +348,27 @@ class Gate(Shared):
             return
         with self._following:
             try:
-                cubes = self.versions.follow(self.accountant.versions)
+                found = self.versions.read(self.accountant.versions)
             except TallyveilError as error:
                 following_failed(error)
                 return
-            if cubes:
-                # The counts first: they answer what was planned in an earlier version alike.
-                self.decision.cubes = {**self.decision.cubes, **cubes}
+            if found.cubes:
+                self.decision.cubes = {**self.decision.cubes, **found.cubes}
+                self.versions.serve(found)
                 self.edition = self._edition()
             self._followed = position
 
     def publish_due(self, now: dt.datetime) -> None:
         """Publish the days that are over of the tables with a time of publication, from the
         policy's source. Raises what `Publishing.publish` raises."""
-        if all(table.data.publish is None for table in self.versions.tables.values()):
+        tables = self.versions.tables.items()
+        timed = [name for name, table in tables if table.data.publish is not None]
+        if not timed:
             return
         files, key = self.versions.files, self.accountant.rows_key
         known, record = self.accountant.versions, self.accountant.publish_version
         publishing = Publishing(self.policy, files, key, known, record)
-        publishing.publish(None, None, now, scheduled=True)
+        publishing.publish(None, None, now, only=timed)
         self.follow()
         self.buy_plans()
 

@@ -25,12 +25,14 @@ from tallyveil.gate.shared import Shared
 from tallyveil.gate.strategies.offer import Offer
 from tallyveil.inference.designs.online import Online, online_root, online_tree, tile_rows
 from tallyveil.mechanisms import mechanism
+from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import PlanDeclaration, Table
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["buy_plans"]
 
 _ABOVE: Final = 1 + 1e-9  # of a scale, which is a double
+_UNIT: Final = Fraction(1, UNIT)
 
 
 def buy_plans(gate: Shared, files: SealedFiles) -> None:
@@ -61,8 +63,6 @@ def _offers(
         start, end = max(first, dt.date(year, 1, 1)), min(last, dt.date(year, 12, 31))
         named = f"plan {plan} of {table.name}, {year}, row "
         over = (min(through, end) - start).days
-        if f"{named}of day {over + 1}" in known:
-            continue  # the last of all that are ready
         online = _online(table, plan, start, (end - start).days + 1, files)
         for number in np.lexsort((-online.rows.sum(axis=1), online.ready)).tolist():
             ready = int(online.ready[number])
@@ -119,13 +119,15 @@ def _noise(online: Online, number: int, plan: PlanDeclaration, records: int) -> 
     """The mechanism and its scale, where a neighbour differs in at most so many ``records``.
 
     Laplace: b = r/(share ε), since a day is in at most one sum of each level. Gaussian: all rows
-    have σ² = r² max_j Σ_i L_ij²/(2ρ).
+    have σ² = r² max_j Σ_i L_ij²/(2ρ). The loss of each is counted in whole units, rounded up, so ε
+    and ρ are less by a unit for each.
     """
     if online.shares is not None:
-        epsilon = plan.budget.epsilon or Fraction(1)
-        return "laplace", float(records / (online.shares[number] * epsilon)) * _ABOVE
+        share = online.shares[number] * (plan.budget.epsilon or Fraction(1)) - _UNIT
+        return "laplace", float(records / share) * _ABOVE
     most = int((online.rows**2).sum(axis=0).max()) * records**2
-    return "gaussian", math.sqrt(most / (2 * float(plan.budget.rho or 1))) * _ABOVE
+    rho = (plan.budget.rho or Fraction(1)) - len(online.rows) * _UNIT
+    return "gaussian", math.sqrt(most / (2 * float(rho))) * _ABOVE
 
 
 def _each(table: Table, name: str) -> Factor:

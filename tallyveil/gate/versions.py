@@ -16,8 +16,9 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -99,30 +100,24 @@ class Publishing:
         through: dt.date | None,
         now: dt.datetime,
         *,
-        scheduled: bool = False,
+        only: Collection[str] | None = None,
         recount: bool = False,
     ) -> dict[str, Version]:
         """Publish the days up to ``through``, by default all that are over; by table the version
-        that is the last one now. If ``scheduled``, of the tables with a time of publication. If
-        ``recount``, count the days that are published once more instead: the custodian vouches that
-        nothing happened to them but that all rows of some units were deleted.
+        that is the last one now; of all tables that grow, or ``only`` of some. If ``recount``,
+        count the days that are published once more instead: the custodian vouches that nothing
+        happened to them but that all rows of some units were deleted.
 
         Raises InvalidParameterValue for a day that is not over, or before the last one published;
         SourceError and OutputError. Then the versions before it are the last ones.
         """
-        tables = {
-            name: table
-            for name, table in growing(self.policy).items()
-            if not scheduled or table.data.publish is not None
-        }
-        for name, table in tables.items() if through is not None else ():
-            self._check(name, table, through or dt.date.max, now)
-        for name, table in tables.items() if recount else ():
-            if table.neighbours == "replace":
-                raise InvalidParameterValue(
-                    f"table {name} cannot be counted once more: where one record is exchanged for"
-                    " another, none may be deleted"
-                )
+        every = growing(self.policy)
+        tables = {name: every[name] for name in (every if only is None else only)}
+        for name, table in tables.items():
+            if recount:
+                _check_recount(name, table)
+            elif through is not None:
+                self._check(name, table, through, now)
         with self.files.locked():
             return {
                 name: self._publish(name, table, source, through or table.data.due(now), recount)
@@ -156,8 +151,9 @@ class Publishing:
                 through = last.through
             elif last is not None:
                 first = first if last.through is None else last.through + _DAY
-                if through < first:
-                    return last
+            self._tidy(name, table)
+            if last is not None and through < first:
+                return last
             record = VersionRecord(
                 name,
                 1 if last is None else last.number + 1,
@@ -166,7 +162,6 @@ class Publishing:
                 secrets.token_hex(8),
                 dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
             )
-            self._tidy(name, table)
             if record.through:
                 again = recount or not table.privacy_unit.column
                 before = [] if again else self.slices(name, table)
@@ -182,7 +177,7 @@ class Publishing:
     def _tidy(self, name: str, table: Table) -> None:
         """Remove what was counted by a publication that was killed, or before a recount."""
         kept = _since_recount(self.known(name), table)
-        self.files.keep(f"{name}.*.slice", map(_file, kept))
+        self.files.keep(f"{escape(name)}.*.slice*", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
         known = self.known(name)
@@ -191,6 +186,20 @@ class Publishing:
     def slices(self, name: str, table: Table) -> list[Slice]:
         """The slices of all days that are published. Raises SourceError."""
         return read_slices(self.files, self.known(name), table)
+
+
+def _check_recount(name: str, table: Table) -> None:
+    if table.neighbours == "replace":
+        raise InvalidParameterValue(
+            f"table {name} cannot be counted once more: where one record is exchanged for another,"
+            " none may be deleted"
+        )
+    if table.data.arrived is None:
+        raise InvalidParameterValue(
+            f"table {name} cannot be counted once more: it has no column arrived, so rows that came"
+            " late would be counted now",
+            hint="Begin with another ledger.",
+        )
 
 
 def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table) -> list[Slice]:
@@ -241,6 +250,13 @@ def _version(record: VersionRecord) -> Version:
     return Version(record.number, through, record.published)
 
 
+class Followed(NamedTuple):
+    """By table the counts of the last version, and all versions, of those that have a new one."""
+
+    cubes: Mapping[str, Cube]
+    every: Mapping[str, list[Version]]
+
+
 @dataclass(eq=False)
 class Versions:
     """The versions of ``tables`` that a process knows, and their counts; oldest first in
@@ -251,13 +267,12 @@ class Versions:
     every: dict[str, list[Version]] = field(default_factory=dict)
     _cubes: dict[str, Cube] = field(default_factory=dict)
 
-    def follow(self, known: Known) -> dict[str, Cube]:
-        """Read the versions that were published since; by table the counts of the last one, of
-        those that have a new one.
+    def read(self, known: Known) -> Followed:
+        """Read the versions that were published since; nothing follows from them yet.
 
-        Raises SourceError, and keeps the versions that are served.
+        Raises SourceError.
         """
-        found = {}
+        cubes, every = {}, {}
         for name, table in self.tables.items():
             records = known(name)
             seen = len(self.every.get(name, ()))
@@ -265,9 +280,15 @@ class Versions:
                 fresh = _since_recount(records[seen:], table)
                 earlier = self._cubes.get(name) if fresh[0].since > str(_ends(table)[0]) else None
                 slices = read_slices(self.files, fresh, table)
-                found[name] = self._cubes[name] = cube_of(table, slices, earlier)
-                self.every[name] = [_version(one) for one in records]
-        return found
+                cubes[name] = cube_of(table, slices, earlier)
+                every[name] = [_version(one) for one in records]
+        return Followed(cubes, every)
+
+    def serve(self, found: Followed) -> None:
+        """From now on what was read is served. Its counts must answer already: they answer what was
+        planned in an earlier version alike, but not the reverse."""
+        self._cubes.update(found.cubes)
+        self.every = {**self.every, **found.every}
 
     def at(self, day: dt.date | None) -> tuple[dict[str, Version], dict[str, tuple[str, dt.date]]]:
         """By table the last version, or the last one through ``day``; and, where it does not show

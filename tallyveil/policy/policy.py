@@ -189,6 +189,12 @@ class Policy(Declaration):
                 taken.setdefault(name, kind)
         for name, table in self.tables.items():
             yield from per_unit_conflicts(name, table, self.tables)
+            near = [column[0] for column in table.keys.values()]
+            near += [one.count for one in table.per_unit.values()]
+            grown = [one for one in near if one in self.tables and self.tables[one].grows]
+            if grown:
+                text = f"expected no key or count of {grown[0]}, which grows"
+                yield conflict(text, "tables", name)
             if table.keys:
                 yield from key_conflicts(name, table, self.tables)
             elif self.defaults.targets == ["rho"] and table.budget.pure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
@@ -50,6 +51,13 @@ def _attribute_name(name: str) -> str:
     return name
 
 
+def _plan_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise wrong("expected a name of letters, digits and _, such as dashboard")
+    return name
+
+
+_PlanName = Annotated[str, AfterValidator(_plan_name)]
 _AttributeName = Annotated[str, AfterValidator(_attribute_name)]
 
 
@@ -124,7 +132,7 @@ class Table(_Relation):
         validate_default=True,
         description='"fixed" or { append = "day", late = 3 }',
     )
-    plans: Named[str, PlanDeclaration] = Field(
+    plans: Named[_PlanName, PlanDeclaration] = Field(
         default_factory=dict, description="plans such as [tables.visits.plans.dashboard]"
     )
     beside: TableNames = ()
@@ -207,6 +215,7 @@ class Table(_Relation):
                 *("attributes", name),
             )
         refused = {
+            "count": self.count,
             "keys": self.keys,
             "per_unit": self.per_unit,
             "invariants": self.invariants,

@@ -12,7 +12,7 @@ import numpy as np
 import tallyveil
 from tallyveil.cli.publishing import publish
 
-__all__ = ["FIRST", "Row", "Visits", "day", "random_rows"]
+__all__ = ["EXACT", "FIRST", "Row", "Visits", "day", "random_rows"]
 
 FIRST = dt.date(2026, 1, 1)
 EXACT = "SET dp.epsilon = 1000"  # noise of 0, but for a chance of e^-1000

@@ -127,10 +127,63 @@ def test_a_row_whose_answer_was_lost_is_not_bought_again(
         assert connection.sql(second).fetchall() != [(None,)]
 
 
+def test_a_row_that_was_refused_is_tried_again(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tallyveil.errors import LedgerError
+    from tallyveil.gate.deciding.decision import Decision
+
+    declare(visits)
+    buy = Decision.buy
+
+    def refused(self: Decision, offer: Any, analyst: str) -> None:
+        if offer.charge.sql.endswith("day 1"):
+            raise LedgerError("not now")
+        buy(self, offer, analyst)
+
+    monkeypatch.setattr(Decision, "buy", refused)
+    visits.publish(1)
+    monkeypatch.setattr(Decision, "buy", buy)
+    visits.publish(1)
+    with visits.open() as connection:
+        bought = connection.sql("SELECT sql FROM dp.history ORDER BY charge_id").fetchall()
+        assert [sql[-5:] for (sql,) in bought] == ["day 2", "day 1"]
+
+
+def test_plans_spend_no_more_than_is_kept_for_them(visits: Visits) -> None:
+    """However they are renamed or changed."""
+    declare(visits)
+    visits.publish(3)
+    policy = visits.folder / "policy.toml"
+    text = policy.read_text()
+    for changed in (
+        text.replace("plans.board", "plans.other"),
+        text.replace('["day", "week", "year"]', '["week"]'),
+    ):
+        policy.write_text(changed)
+        visits.publish(10)
+        with visits.open() as connection:
+            spent, remaining = numbers(connection)
+            assert spent <= 1
+            assert remaining == 2
+    with visits.open() as connection:
+        each = connection._gate.accountant.spending()
+        assert all(one.spent <= 1 for one in each)
+
+
 def test_nobody_can_act_as_a_plan(visits: Visits) -> None:
     declare(visits)
     with pytest.raises(InsufficientPrivilege, match='"plan board" is the name of a plan'):
         tallyveil.connect(visits.folder / "policy.toml", user="plan board")
+
+
+def test_a_plan_has_a_plain_name(visits: Visits) -> None:
+    visits.declare()
+    policy = visits.folder / "policy.toml"
+    plan = '[tables.visits.plans."../up"]\nbudget = { epsilon = 1 }\n'
+    policy.write_text(policy.read_text() + plan)
+    with pytest.raises(PolicyError, match="expected a name of letters, digits and _"):
+        visits.open()
 
 
 @pytest.mark.parametrize(
@@ -142,6 +195,7 @@ def test_nobody_can_act_as_a_plan(visits: Visits) -> None:
         ('tiles = ["month"]\nbudget = { epsilon = 1 }', "expected a list of tiles"),
         ('tiles = ["day", "day"]\nbudget = { epsilon = 1 }', "each once"),
         ("", "budget"),
+        ("tiles = []", "expected a list of tiles"),
     ],
 )
 def test_mistaken_plans_are_refused(visits: Visits, plan: str, message: str) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -24,7 +25,7 @@ from tallyveil.errors import (
     SourceError,
 )
 from tallyveil.workload.workload import Column
-from tests.gate.growing_visits import FIRST, Visits, day, random_rows
+from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
 
 
 @pytest.fixture
@@ -266,12 +267,15 @@ def test_a_publication_that_is_killed_leaves_the_version_before(
     visits.publish(2)
     before = visits.counts()
     context = multiprocessing.get_context("spawn")
-    for moment in ("count_slice", "write_slice", "publish_version"):
+    for moment in ("count_slice", "fsync", "write_slice", "publish_version"):
         process = context.Process(target=_killed_at, args=(visits.folder, moment))
         process.start()
         process.join()
         assert process.exitcode == -9
         assert visits.counts() == before
+    visits.publish(2)
+    left = list((visits.folder / "visits.ledger.slices").glob("visits.*"))
+    assert len(left) == 1  # and nothing of what was killed
     visits.publish(4)
     after = visits.counts()
     assert {cell: n for cell, n in after.items() if cell[0] <= 2} == before
@@ -285,7 +289,8 @@ def _killed_at(folder: Path, moment: str) -> None:
     from tallyveil.cli import publishing
     from tallyveil.gate import versions
 
-    module: Any = publishing if moment == "publish_version" else versions
+    modules: dict[str, Any] = {"publish_version": publishing, "fsync": os}
+    module = modules.get(moment, versions)
     work = getattr(module, moment)
 
     def then_die(*given: Any) -> None:
@@ -322,12 +327,85 @@ def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
         assert found == [(1, day(2)), (2, day(3)), (3, day(3)), (4, day(4))]
 
 
-def test_nothing_is_deleted_where_records_are_exchanged(visits: Visits) -> None:
-    visits.declare(more='neighbours = "replace"')
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"more": 'neighbours = "replace"'}, "none may be deleted"),
+        ({"data": 'append = "day"'}, "rows that came late would be counted now"),
+    ],
+)
+def test_nothing_is_counted_once_more_that_could_move(
+    visits: Visits, declared: dict[str, str], message: str
+) -> None:
+    visits.declare(**declared)  # type: ignore[arg-type]
     visits.fill([(0, 0, 1, 0)])
     visits.publish(2)
-    with pytest.raises(InvalidParameterValue, match="none may be deleted"):
+    with pytest.raises(InvalidParameterValue, match=message):
         visits.publish(None, recount=True)
+
+
+def test_units_must_be_found_again_by_their_values(visits: Visits) -> None:
+    """A whole number that is read as a double has another text: nobody would be known again."""
+    visits.declare(unit='{ column = "pid", max_rows = 1 }')
+    visits.fill([(0, 0, 1, 0)])
+    visits.publish(0)
+    source = str(visits.folder / "visits.parquet")
+    rows = "SELECT DATE '2026-01-02' AS day, 0 AS kind, {} AS pid, DATE '2026-01-02' AS loaded"
+    for kind, message in (("1::DOUBLE", "which values are the same unit"), ("'1'", "has changed")):
+        duckdb.sql(f"COPY ({rows.format(kind)}) TO '{source}'")
+        with pytest.raises(SourceError, match=message):
+            visits.publish(1)
+    duckdb.sql(f"COPY ({rows.format('1::BIGINT')}) TO '{source}'")
+    visits.publish(1)
+    assert visits.counts() == {(0, 0): 1}
+
+
+def test_what_arrived_is_a_day_in_utc_also_as_text(visits: Visits) -> None:
+    visits.declare(data='append = "day", arrived = "loaded"')
+    source = str(visits.folder / "visits.parquet")
+    times = ("2026-01-01T20:00:00-05:00", "2026-01-02T04:00:00+05:00", "2026-01-01 23:00:00Z",
+             "2026-01-01", "2026-01-02T00:00:00+0000", "soon")  # fmt: skip
+    rows = ", ".join(f"(DATE '2026-01-01', {n % 3}, 1, '{time}')" for n, time in enumerate(times))
+    duckdb.sql(f"COPY (FROM (VALUES {rows}) t(day, kind, pid, loaded)) TO '{source}'")
+    visits.publish(0)
+    assert visits.counts() == {(0, 1): 1, (0, 2): 1, (0, 0): 1}
+
+
+def test_tables_follow_together_or_not_at_all(visits: Visits) -> None:
+    """While the file of one cannot be read, both stay as they were; no day is opened that has no
+    counts yet."""
+    policy = visits.folder / "policy.toml"
+    other = policy.read_text().split("[tables.visits]")[1].replace("tables.visits", "tables.zzz")
+    policy.write_text(f'{policy.read_text()}\n[tables.zzz]\nfrom = "visits"\n{other}')
+    visits.fill([(n, 0, 1, 0) for n in range(6)])
+    visits.publish(1)
+    ask = "SELECT day, count(*) FROM {} GROUP BY day"
+    with visits.open(EXACT) as connection:
+        visits.publish(4)
+        (kept,) = (visits.folder / "visits.ledger.slices").glob("zzz.2.*")
+        kept.chmod(0o644)
+        for name in ("visits", "zzz"):
+            assert len(connection.sql(ask.format(name)).fetchall()) == 2
+        connection.execute(f"SET dp.as_of = '{day(3)}'")
+        assert len(connection.sql(ask.format("visits")).fetchall()) == 2
+        connection.execute("SET dp.as_of = ''")
+        kept.chmod(0o600)
+        for name in ("visits", "zzz"):
+            found = connection.sql(ask.format(name)).fetchall()
+            assert found == [(day(n), 1) for n in range(5)]
+
+
+def test_a_new_table_leaves_the_versions_of_others(visits: Visits) -> None:
+    visits.fill([(0, 0, 1, 0)])
+    visits.publish(1)
+    policy = visits.folder / "policy.toml"
+    other = policy.read_text().split("[tables.visits]")[1].replace("tables.visits", "tables.zzz")
+    policy.write_text(
+        f'{policy.read_text()}\n[tables.zzz]\nfrom = "visits"\nbeside = ["visits"]\n{other}'
+    )
+    with visits.open() as connection:
+        found = connection.sql("SELECT table_name, version, through FROM dp.versions").fetchall()
+        assert found == [("visits", 1, day(1)), ("zzz", 1, day(19))]
 
 
 def test_two_publishers_count_every_day_once(visits: Visits) -> None:
@@ -426,6 +504,18 @@ def test_counts_that_are_lost_are_missed(visits: Visits) -> None:
 def test_what_cannot_grow_is_refused(visits: Visits, change: dict[str, str], message: str) -> None:
     visits.declare(**change)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match=message):
+        visits.open()
+
+
+def test_no_table_has_a_key_to_one_that_grows(visits: Visits) -> None:
+    visits.declare(unit='{ column = "pid", max_rows = 1 }')
+    policy = visits.folder / "policy.toml"
+    calls = 'keys = { pid = "visits.pid" }\nprivacy_unit = { column = "pid", max_rows = 1 }'
+    policy.write_text(
+        f"{policy.read_text()}\n[tables.calls]\n{calls}\n[tables.calls.attributes]\n"
+        "kind = { range = [0, 2] }"
+    )
+    with pytest.raises(PolicyError, match=r"tables\.calls: expected no key .* which grows"):
         visits.open()
 
 

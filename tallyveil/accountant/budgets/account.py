@@ -17,12 +17,24 @@ from tallyveil.mechanisms.zcdp import epsilon_of
 from tallyveil.policy.domain import Domain
 from tallyveil.policy.limits import Limits
 
-__all__ = ["ANSWER_BYTES", "OTHERS", "Account", "Amount", "Balance", "Room", "Share", "is_plan"]
+__all__ = [
+    "ANSWER_BYTES",
+    "OTHERS",
+    "PLANS",
+    "Account",
+    "Amount",
+    "Balance",
+    "Room",
+    "Share",
+    "is_plan",
+]
 
 ANSWER_BYTES: Final = 8
 _MEGABYTE: Final = 10**6
 OTHERS: Final = "\0others"
 """Stands for everybody but a table's plans, among analysts."""
+PLANS: Final = "\0plans"
+"""Stands for all plans of a table."""
 
 
 def is_plan(analyst: str) -> bool:
@@ -150,10 +162,11 @@ class Account:
         """The budget in whole units, rounded down."""
         return 0 if self.closed else math.floor(self.budget * UNIT)
 
-    @property
-    def unreserved_units(self) -> int:
-        """The part of the budget that is not reserved, in whole units, rounded down."""
-        return 0 if self.closed else max(0, math.floor((self.budget - self.reserved) * UNIT))
+    def part(self, whose: str) -> int:
+        """The part of the budget that `PLANS` may charge, or `OTHERS`, in whole units, rounded
+        down."""
+        part = self.reserved if whose == PLANS else self.budget - self.reserved
+        return 0 if self.closed else max(0, math.floor(part * UNIT))
 
     @property
     def least_cost(self) -> Fraction:
@@ -176,7 +189,7 @@ class Account:
         found = self._balance(self.budget, self.epsilon, spent, exact)
         if not self.reserved:
             return found
-        left = from_units(max(0, self.unreserved_units - unplanned))
+        left = from_units(max(0, self.part(OTHERS) - unplanned))
         return replace(found, remaining=min(found.remaining, left))
 
     def share_balance(self, analyst: str, spent: int, exact: bool) -> Balance | None:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tallyveil.accountant.budgets.account import OTHERS, Account, is_plan
+from tallyveil.accountant.budgets.account import OTHERS, PLANS, Account, is_plan
 from tallyveil.accountant.budgets.meter import Meter, meter_for
 from tallyveil.accountant.budgets.quote import Quote, TableQuote
 from tallyveil.mechanisms import Loss
@@ -57,7 +57,8 @@ class Filters:
     @classmethod
     def unused(cls, accounts: dict[str, Account]) -> Filters:
         shares = [(name, one) for name, account in accounts.items() for one in account.shares or ()]
-        shares += [(name, OTHERS) for name, account in accounts.items() if account.reserved]
+        planned = [name for name, account in accounts.items() if account.reserved]
+        shares += [(name, whose) for name in planned for whose in (OTHERS, PLANS)]
         return cls.counting(accounts, [*((name, None) for name in accounts), *shares])
 
     @classmethod
@@ -81,7 +82,7 @@ class Filters:
         asked = loss if as_asked is None else as_asked
         before = self.given_up(table) if plainly else self
         meters, other = {**before.meters}, {**before.as_asked}
-        for whose in ((table, None), (table, analyst), (table, _unplanned(analyst))):
+        for whose in ((table, None), (table, analyst), (table, _part(analyst))):
             own = meters.get(whose)
             if own is None:
                 continue
@@ -156,8 +157,9 @@ class Filters:
             table = next(name for name in alone if self.payer(name) == payer)
             account = self.account(table)
             whole = self._quote(after, table, cost, account.units)
-            if account.reserved and not is_plan(analyst):
-                left = self._quote(after, table, cost, account.unreserved_units, OTHERS)
+            if account.reserved:
+                whose = _part(analyst)
+                left = self._quote(after, table, cost, account.part(whose), whose)
                 left = replace(left, analyst=None)
                 whole = min(whole, left, key=lambda one: (one.allowed, one.remaining_before))
             quotes.append(whole)
@@ -194,8 +196,9 @@ class Filters:
         )
 
 
-def _unplanned(analyst: str) -> str:
-    return analyst if is_plan(analyst) else OTHERS
+def _part(analyst: str) -> str:
+    """Whose part of a budget with plans the analyst's charges are of."""
+    return PLANS if is_plan(analyst) else OTHERS
 
 
 def _empty(account: Account) -> Meter:

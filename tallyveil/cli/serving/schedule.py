@@ -38,6 +38,6 @@ def _publish(gate: Gate, ended: threading.Event) -> None:
     while not ended.is_set():
         try:
             gate.publish_due(dt.datetime.now(dt.UTC))
-        except TallyveilError as error:
-            report("not published", level=logging.ERROR, reason=error.message)
+        except (TallyveilError, OSError) as error:
+            report("not published", level=logging.ERROR, reason=str(error))
         ended.wait(_PAUSE)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -87,15 +88,20 @@ class SealedFiles:
             raise OutputError(f"{self.what}: {path} cannot be written: {error.strerror}") from None
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        (self.folder / name).unlink(missing_ok=True)
+        """Remove a file, if it is there. Raises OutputError."""
+        self.keep(f"{escape(name)}*", ())
 
     def keep(self, pattern: str, names: Iterable[str]) -> None:
-        """Remove all files of a pattern but these: those that were never recorded."""
+        """Remove all files of a pattern but these, also unfinished ones. Raises OutputError."""
         kept = set(names)
-        for path in self.folder.glob(pattern):
-            if path.name not in kept:
-                path.unlink(missing_ok=True)
+        try:
+            for path in self.folder.glob(pattern):
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{self.what}: {self.folder} cannot be changed: {error.strerror}"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.cube.bounding import unit_hash
-from tallyveil.cube.counting import by_cells, coded_rows, settled
+from tallyveil.cube.counting import by_cells, coded_rows, settled, unit_kind
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.cube_loading import (
     cells_read,
@@ -59,6 +59,7 @@ class Slice(NamedTuple):
     kept: tuple[CodeArray, ...]
     truncates: tuple[str | None, ...]
     members: tuple[CodeArray, ...] = ()
+    unit_kind: str | None = None
 
 
 def count_slice(
@@ -74,6 +75,13 @@ def count_slice(
     with opened(alone, source) as found:
         columns = checked_columns(alone, found)
         own = columns[name]
+        kind = unit_kind(table, own)
+        if any(one.unit_kind != kind for one in before):
+            raise SourceError(
+                f"tables.{name}.privacy_unit.column: its type has changed since days before were"
+                " published, and its units could not be found again",
+                hint="Cast it to the former type in a SELECT given as the table's from.",
+            )
         found.begin()
         with counted_rows(table, found, own, False) as every:
             rows = settled(table, own, every, days.first, days.last)
@@ -103,7 +111,9 @@ def count_slice(
         each = [np.asarray(own, dtype=np.int64) for own in counts["unit"]]
         lengths = np.array([len(own) for own in each], dtype=np.int64)
         members = lengths, _joined(each)
-    return Slice(codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates, members)
+    return Slice(
+        codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates, members, kind
+    )
 
 
 def _kept(
@@ -172,7 +182,7 @@ def write_slice(files: SealedFiles, name: str, about: Mapping[str, Any], own: Sl
     """Raises OutputError."""
     units = () if own.units is None else (own.units,)
     sizes = {"axes": len(own.codes), "kept": len(own.kept), "members": len(own.members)}
-    header = {**about, "truncates": own.truncates, **sizes}
+    header = {**about, "truncates": own.truncates, "unit_kind": own.unit_kind, **sizes}
     files.write(name, header, [own.counts, *own.codes, *units, *own.kept, *own.members])
 
 
@@ -189,4 +199,12 @@ def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice
     held = len(arrays) - header["members"]
     kept, members = tuple(arrays[held - header["kept"] : held]), tuple(arrays[held:])
     units = arrays[0].astype(np.int64) if len(arrays) > len(kept) + len(members) else None
-    return Slice(codes, counts.astype(np.int64), units, kept, tuple(header["truncates"]), members)
+    return Slice(
+        codes,
+        counts.astype(np.int64),
+        units,
+        kept,
+        tuple(header["truncates"]),
+        members,
+        header["unit_kind"],
+    )

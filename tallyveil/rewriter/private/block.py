@@ -87,7 +87,7 @@ def read_block(
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
         check_cells(column, attribute, constant, zone)
-        if len(found) < MAX_CAUTIONS:
+        if len(found) < MAX_CAUTIONS and not column.meta.get("over"):
             found += cautions(column, attribute, records.domain.table, zone, constants)
     deadline.check()
     conditions = [where.this] if where else []

@@ -213,7 +213,9 @@ class FromClause:
             return []
         name, _ = self._catalog.shown[table]
         day = exp.cast(exp.Literal.string(str(last)), "DATE")
-        return [exp.LTE(this=exp.column(name, RECORD, quoted=True), expression=day)]
+        column = exp.column(name, RECORD, quoted=True)
+        column.meta["over"] = True
+        return [exp.LTE(this=column, expression=day)]
 
     def _query(self, query: exp.Expr) -> Records:
         """Read a query as records. Its columns have no table's name."""
