@@ -18,6 +18,7 @@ from tallyveil.accountant.declarations import budgets_end, declare
 from tallyveil.accountant.derivation import Derivation, encode_derivation
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers
+from tallyveil.accountant.migrations import lineages
 from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_invariants
 from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
 from tallyveil.accountant.store.chain import START
@@ -62,6 +63,9 @@ class Accountant(BudgetReports):
         """
         with ledger.transaction() as transaction:
             bind(ledger, transaction, accounts)
+            for name, lineage in lineages(transaction).items():
+                if name in accounts:
+                    accounts[name] = lineage.account(accounts[name])
             end = START
             if budgets == "declared":
                 end = declare(transaction, accounts)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.declarations import head_declared
+from tallyveil.accountant.migrations import NONE, lineages
 from tallyveil.accountant.store.ledger_records import BudgetRecord, DataRecord, TableRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
 from tallyveil.errors import LedgerMismatch
@@ -40,9 +41,9 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
     """
     _check_shared(ledger, view, accounts)
     known = {one.name: one for one, _ in view.after(TableRecord)}
-    for table, account in accounts.items():
-        if table in known and known[table].fingerprint != account.fingerprint:
-            changed = changes(known[table].declared, account.declared)
+    for table, own in lineages(view).items():
+        if table in accounts and own.fingerprint != accounts[table].fingerprint:
+            changed = changes(own.declared, accounts[table].declared)
             raise _redeclared(ledger, view, table, changed)
     charged = view.charged_tables()
     for table in (name for name in accounts if name not in charged):
@@ -103,6 +104,9 @@ def check_data(ledger: LedgerStore, table: str, digest: Callable[[bytes], bytes]
 
 def _digest(view: Snapshot, table: str) -> bytes | None:
     """The digest of the data that the table is bound to, None if to none yet."""
+    migrations = lineages(view).get(table, NONE).migrations
+    if migrations:
+        return migrations[-1].digest
     return next((one.digest for one, _ in view.after(DataRecord) if one.table == table), None)
 
 
@@ -134,8 +138,9 @@ def _redeclared(
         hint=_restore(
             view,
             "policy",
-            "Only if the table holds other people's records than before, start a new ledger file: a"
-            " new ledger starts with the whole budget.",
+            "If the table has the same records, declared in another way, carry the ledger over:"
+            " tallyveil migrate POLICY. Only if it holds other people's records than before, start"
+            " a new ledger file: a new ledger starts with the whole budget.",
         ),
     )
 

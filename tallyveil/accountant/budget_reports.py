@@ -117,10 +117,13 @@ class BudgetReports:
     ) -> Mapping[Whose, Meter]:
         """The meters of analysts over these charges."""
         filters, tables = Filters.counting(self._accounts, analysts), {name for name, _ in analysts}
+        done = dict.fromkeys(tables, 0)
         for stored, end in charges:
             if stored.table in tables:
-                charge = self._state.charge(stored)
+                charge = self._state.charge(end.number, stored)
                 priced = self._state.pricing.recorded(end.number, stored, charge)
+                before, done[stored.table] = done[stored.table], end.number
+                filters = self._state.folded(filters, stored.table, before, end.number)
                 filters = priced.after(filters, stored.analyst)
         return filters.meters
 

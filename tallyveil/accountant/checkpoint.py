@@ -34,7 +34,7 @@ from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 7  # of the file, and of what other rooms derive
+_FORMAT: Final = 8  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -149,7 +149,7 @@ def _keys(accounts: Mapping[str, Account]) -> dict[str, str]:
             (
                 __version__, one.fingerprint, one.relation, one.measure, sorted(one.shares or ()),
                 bool(one.reserved),
-                [(axis.name, axis.size) for axis in one.domain.attributes],
+                [(axis.name, axis.size) for axis in one.domain.attributes], one.migrated,
             )
         )
         for name, one in accounts.items()
@@ -178,7 +178,8 @@ def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
         own = loss.classes
         parts = [*map(named, own.kinds)], named(own.labels), own.count, own.outside
         classes = [own.axes, *parts, named(loss.matrix)]
-    return {"measure": meter.measure, "tallies": tensors, "classes": classes}
+    found = {"measure": meter.measure, "before": meter.before}
+    return {**found, "tallies": tensors, "classes": classes}
 
 
 def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Meter:
@@ -192,11 +193,11 @@ def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
         for groups in about["tallies"]
     ]
     if len(tallies) == 1:
-        return CellMeter(about["measure"], tallies[0])
+        return CellMeter(about["measure"], tallies[0], about["before"])
     classes = None
     if about["classes"] is not None:
         axes, kinds, labels, count, outside, matrix = about["classes"]
         of_axes = tuple(arrays[name] for name in kinds)
         own = CellClasses(tuple(axes), of_axes, arrays[labels], count, outside)
         classes = ClassLoss(own, arrays[matrix])
-    return PairMeter(about["measure"], classes, *tallies)
+    return PairMeter(about["measure"], classes, tallies[0], tallies[1], about["before"])

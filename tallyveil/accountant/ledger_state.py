@@ -15,6 +15,7 @@ from tallyveil.accountant.budgets.quote import Quote, Recording
 from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.checkpoint import Arrays, Summary, read_summary
 from tallyveil.accountant.declarations import adopt, close_shared, head_declared
+from tallyveil.accountant.migrations import NONE, lineages
 from tallyveil.accountant.published_counts import published_columns
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.releases import Memory, Noisy, Release
@@ -71,6 +72,7 @@ class LedgerState:
         self._budgets = budgets
         with ledger.snapshot() as view:
             every = [stored for stored, _ in view.after(BudgetRecord)]
+            self._lineages = lineages(view)
         self._heads = {stored.table: head_declared(stored.declared) for stored in every}
         try:
             self._open(read_summary(ledger.checkpoint(), accounts) or _NOTHING)
@@ -99,6 +101,7 @@ class LedgerState:
         """How many charges and answers were read from the ledger."""
         self.derived = dict(summary.derived)
         """For each table what other rooms derived from its first releases, until they fetch it."""
+        self._worked_out = dict.fromkeys(self._accounts, summary.charges.number)
         self._replay()
 
     # Reading
@@ -221,6 +224,8 @@ class LedgerState:
         if self._charges.number < charges.number or self._answers.number < answers.number:
             raise _OfAnother
         self.refresh()
+        for table in self._accounts:
+            self._fold(table, self._charges.number + 1)
 
     def unread(self, view: Snapshot, charges: int = -1, answers: int = -1) -> Unread:
         """What a view has beyond the state. ``charges`` and ``answers`` limit how many are read, if
@@ -254,7 +259,9 @@ class LedgerState:
                     deadline.check()
                     self._work_out(position.number, stored)
                 elif (stored.table, None) in covered.meters:
-                    self.memory.expect(Release.of(position.number, stored))
+                    lineage = self._lineages[stored.table]
+                    if not lineage.retired(position.number):
+                        self.memory.expect(Release.of(position.number, stored, lineage))
                 else:
                     raise _OfAnother
                 self.events_read += 1
@@ -269,21 +276,33 @@ class LedgerState:
                 self.events_read += 1
             self._answers = position
         for derivation, position in unread.derivations:
-            if derivation.table in self._accounts:
+            table = derivation.table
+            if table in self._accounts and not self._lineages[table].forgotten(position.number):
                 self.memory.derive(derivation)
             self._derivations = position
 
-    def charge(self, stored: ChargeRecord) -> Charge:
-        """A charge in the ledger. If it is a translate by counts that others have published since,
-        it can be priced afterwards."""
+    def charge(self, number: int, stored: ChargeRecord) -> Charge:
+        """A charge in the ledger, over the present cells. If it is a translate by counts that
+        others have published since, it can be priced afterwards."""
         charge = decode_charge(stored.table, stored.mechanism, stored.columns)
+        charge = self._lineages[stored.table].charge(number, charge)
         known = sum(column.height for column in self.pricing.published.get(stored.table, ()))
         if any(one is not None and (one.declared >= known).any() for one in charge.translates):
             self.published(stored.table)
         return charge
 
+    def folded(self, filters: Filters, table: str, before: int, number: int) -> Filters:
+        """The filters after charge ``before``, as of charge ``number``: folded where a migration
+        in between says so."""
+        return filters.folded(table) if self._lineages[table].folded(before, number) else filters
+
+    def _fold(self, table: str, number: int) -> None:
+        self.filters = self.folded(self.filters, table, self._worked_out[table], number)
+        self._worked_out[table] = number
+
     def _work_out(self, number: int, stored: ChargeRecord) -> None:
-        priced = self.pricing.recorded(number, stored, self.charge(stored))
+        self._fold(stored.table, number)
+        priced = self.pricing.recorded(number, stored, self.charge(number, stored))
         # A copy, since the price is cached with the charge object itself.
         charge = copy(priced.charge)
         after = priced.after(self.filters, stored.analyst)
@@ -295,7 +314,9 @@ class LedgerState:
 
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
-        self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
+        self._worked_out[charge.table] = number
+        if not self._lineages.get(charge.table, NONE).retired(number):
+            self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
         self.filters = filters
         self.readings.add(number, filters.spent(charge.table), filters.exact(charge.table))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tallyveil.accountant.charges import Charge
+from tallyveil.accountant.migrations import NONE, lineages
 from tallyveil.accountant.store.event_codec import decode_charge, encode_charge
 from tallyveil.accountant.store.ledger_records import InvariantRecord, now
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot
@@ -24,7 +25,8 @@ def write_invariants(
 ) -> None:
     """Record an ``event`` of counts by their SQL, unless recorded already; durable on return."""
     with ledger.transaction() as transaction:
-        known = {one.rows for one in _records(transaction, table, event)}
+        every = _counts(transaction, table, event)
+        known = {Workload(table, columns).key for _, columns in every}
         for sql, workload in counts.items():
             if workload.key not in known:
                 exact = Charge(workload, event, (0.0,) * len(workload.columns), sql)
@@ -47,12 +49,10 @@ def invariants_of(
 
 
 def _counts(view: Snapshot, table: str, event: str) -> list[tuple[str, tuple[Column, ...]]]:
-    return [
-        (one.sql, decode_charge(table, event, one.columns).workload.columns)
-        for one in _records(view, table, event)
-    ]
-
-
-def _records(view: Snapshot, table: str, event: str) -> list[InvariantRecord]:
-    every = (one for one, _ in view.after(InvariantRecord))
-    return [one for one in every if (one.table, one.event) == (table, event)]
+    lineage = lineages(view).get(table, NONE)
+    found = []
+    for one, (number, _) in view.after(InvariantRecord):
+        if (one.table, one.event) == (table, event):
+            columns = decode_charge(table, event, one.columns).workload.columns
+            found.append((one.sql, lineage.columns("invariant", number, columns)))
+    return found

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
+from tallyveil.accountant.migrations import NONE, Lineage
 from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord, DerivationRecord
 from tallyveil.mechanisms import STATISTICS, answered
@@ -28,28 +29,37 @@ class Release:
     ``charge``, and `event_codec.encode_answers` ``noisy``, which is None before it is recorded.
     Threads may share it."""
 
-    __slots__ = ("_answers", "_charge", "charge_id", "mechanism", "noisy", "table")
+    __slots__ = ("_answers", "_charge", "_lineage", "charge_id", "mechanism", "noisy", "table")
 
-    def __init__(self, charge_id: int, table: str, mechanism: str, charge: Charge | bytes) -> None:
+    def __init__(
+        self,
+        charge_id: int,
+        table: str,
+        mechanism: str,
+        charge: Charge | bytes,
+        lineage: Lineage = NONE,
+    ) -> None:
         self.charge_id = charge_id
         self.table = table
         self.mechanism = mechanism
         self.noisy: Noisy | bytes | None = None
         self._charge = charge
+        self._lineage = lineage
         self._answers: tuple[Answer, ...] = ()
 
     @classmethod
-    def of(cls, number: int, stored: ChargeRecord) -> Release:
-        """The release for a charge in the ledger."""
+    def of(cls, number: int, stored: ChargeRecord, lineage: Lineage) -> Release:
+        """The release for a charge in the ledger, over the table's present cells."""
         # All releases share the few names, which would take much memory.
         names = sys.intern(stored.table), sys.intern(stored.mechanism)
-        return cls(number, *names, stored.columns)
+        return cls(number, *names, stored.columns, lineage)
 
     def decoded(self) -> Charge:
         """The charge; decoded anew each time if it is bytes."""
         charge = self._charge
         if isinstance(charge, bytes):
-            return decode_charge(self.table, self.mechanism, charge)
+            found = decode_charge(self.table, self.mechanism, charge)
+            return self._lineage.charge(self.charge_id, found)
         return charge
 
     @property

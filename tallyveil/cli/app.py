@@ -262,6 +262,25 @@ def sanitise(
 
 
 @app.command(cls=Command)
+def migrate(
+    policy: PolicyPath,
+    yes: bool = flag("--yes", "Do it; without this option, only show what it would do."),
+    vouch: Literal["same-rows"] | None = option(
+        "You answer for it that the source, which was moved, holds the same rows."
+    ),
+    recoded: list[str] | None = option(
+        "A label that was changed in the source, as person.sex:F=female; repeatable.",
+        metavar="TABLE.ATTRIBUTE:OLD=NEW",
+    ),
+    json: Json = False,
+) -> Output:
+    """Carry the ledger to the policy's changed tables, with what was spent and answered."""
+    from tallyveil.cli.migration import migrate as work
+
+    return work(policy, vouch is not None, recoded or (), yes=yes)
+
+
+@app.command(cls=Command)
 def audit(
     names: Annotated[
         list[str] | None, typer.Argument(help="The mechanisms; by default all.", metavar="NAME")

@@ -77,10 +77,10 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
         return {name: _load(table, found, columns, key) for name, table in policy.tables.items()}
 
 
-def columns_of(policy: Policy) -> Columns:
+def columns_of(policy: Policy, source: Passed = None) -> Columns:
     """`checked_columns`, without reading a row."""
-    with opened(policy) as source:
-        return checked_columns(policy, source)
+    with opened(policy, source) as found:
+        return checked_columns(policy, found)
 
 
 def typed(policy: Policy, columns: Columns) -> Policy:
@@ -170,10 +170,10 @@ def _unmatched(attribute: Attribute, used: list[int] | None) -> tuple[str, ...]:
     return tuple(shown(cell) for i, cell in enumerate(attribute.cells) if i not in known)
 
 
-def as_read(policy: Policy, cubes: Mapping[str, Cube]) -> Policy:
-    """The policy, with ``truncates`` of its attributes set from the source's column types."""
-    domains = {name: Domain(name, cube.domain.own) for name, cube in cubes.items()}
-    return _with_domains(policy, domains)
+def as_read(policy: Policy, domains: Mapping[str, Domain]) -> Policy:
+    """The policy, with ``truncates`` of its attributes set from the source's column types, as the
+    ``domains`` of its cells have them."""
+    return _with_domains(policy, {name: Domain(name, one.own) for name, one in domains.items()})
 
 
 def _with_domains(policy: Policy, domains: Mapping[str, Domain]) -> Policy:

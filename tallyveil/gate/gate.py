@@ -47,6 +47,7 @@ from tallyveil.gate.deciding.other_processes import OtherProcesses
 from tallyveil.gate.deciding.statistics import Statistics
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
+from tallyveil.gate.declared.joint_tables import Counted, JointTables
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.declared.ranges import Ranges
@@ -182,13 +183,14 @@ class Gate(Shared):
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
             self._budgets = budgets
-            cubes, reads, keep = self._fixed(policy, source, given)
+            counted, reads, keep = self._fixed(policy, source, given)
             self.accounts = accounts(policy, reads)
             self.versions = Versions(
                 sealed_slices(policy.ledger, self._ledger.key("cubes")), growing(policy)
             )
-            cubes |= self._grown(policy, given)
-            self._load(policy, given, cubes, time_limit, opened)
+            for name, cube in self._grown(policy, given).items():
+                counted.cubes[name], counted.domains[name] = cube, cube.domain
+            self._load(policy, given, counted, time_limit, opened)
             keep()
             opened.pop_all()
         self._following, self._followed = ranked_lock(Rank.VERSIONS), object()
@@ -208,7 +210,7 @@ class Gate(Shared):
 
     def _fixed(
         self, policy: Policy, source: Given, given: Passed
-    ) -> tuple[dict[str, Cube], Mapping[str, frozenset[str] | None], Callable[[], None]]:
+    ) -> tuple[Counted, Mapping[str, frozenset[str] | None], Callable[[], None]]:
         """The counts of the tables that never change, the relations that all tables read, and what
         keeps the counts, once the ledger is bound to them."""
         fixed = {name: table for name, table in policy.tables.items() if not table.grows}
@@ -216,22 +218,23 @@ class Gate(Shared):
         sealed = None
         if policy.cubes is not None and source is None:
             sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
-        kept = {} if sealed is None else sealed.read_all(alone)
+        joint = JointTables.of(alone, self._ledger)
+        read = joint.widened
+        kept = {} if sealed is None else sealed.read_all(read)
         reads = {name: own.reads for name, own in kept.items()}
         if not kept or len(fixed) < len(policy.tables):
             reads = relations_read(policy, source)
         # First, so that a ledger is not bound to what cannot be read, such as a mistyped file.
         cubes = {name: own.cube for name, own in kept.items()}
         if fixed and not cubes:
-            cubes = load_cubes(alone, given, key=self._ledger.key("rows"))
+            cubes = load_cubes(read, given, key=self._ledger.key("rows"))
 
         def keep() -> None:
             if sealed is not None and not kept:
                 for name, cube in cubes.items():
-                    if name in fixed:
-                        sealed.write(fixed[name], Kept(cube, reads[name]))
+                    sealed.write(read.tables[name], Kept(cube, reads[name]))
 
-        return cubes, reads, keep
+        return joint.counted(cubes), reads, keep
 
     def _grown(self, policy: Policy, given: Passed) -> dict[str, Cube]:
         """The counts of the last versions of the tables that grow. The first version is published
@@ -254,19 +257,16 @@ class Gate(Shared):
         self,
         policy: Policy,
         source: Passed,
-        cubes: Mapping[str, Cube],
+        counted: Counted,
         time_limit: float,
         opened: ExitStack,
     ) -> None:
         public = load_public(policy, source)
         self.accountant = Accountant(self._ledger, self.accounts, self._budgets)
-        self.digests = {
-            name: cube.digest for name, cube in cubes.items() if name not in self.versions.tables
-        }
+        domains, cubes, self.digests = counted
         for name, digest in self.digests.items():
             self.accountant.remember_data(name, digest)
-        self.policy = as_read(policy, cubes)
-        domains = {name: cube.domain for name, cube in cubes.items()}
+        self.policy = as_read(policy, domains)
         self.copies = read_copies(policy, public)
         self.database = PublicDatabase(list(domains.values()), public, time_limit=time_limit)
         opened.callback(self.database.close)

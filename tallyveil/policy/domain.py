@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from tallyveil.cache import cached_property
 
-__all__ = ["Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "shown"]
+__all__ = ["JOINT", "Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "shown"]
+
+JOINT: Final = "joint"
+"""The kind of an axis of joint codes (`Attribute.joint`)."""
 
 Neighbours: TypeAlias = Literal["add_remove", "replace"]
 """Neighbouring tables differ by one record added or removed, or by one record replaced."""
@@ -68,6 +71,11 @@ class Attribute:
 
     ``joined``: it is an axis of the table's cells, but an attribute of another table's row of the
     same unit, and no column of this table.
+
+    ``joint`` where the policy was migrated: a ledger has an axis of joint codes instead of this
+    one, and this is for each of its cells the cell here, −1 for what is not counted here. Such an
+    axis itself is of the kind ``JOINT``; several of its cells may have one value, and with
+    ``covers`` every conceivable value has a cell.
     """
 
     name: str
@@ -84,11 +92,13 @@ class Attribute:
     represented: bool = False
     prefix: int | None = None
     joined: bool = False
+    joint: tuple[int, ...] | None = None
+    covers: bool = False
 
     def __post_init__(self) -> None:
         if not self.cells:
             raise ValueError(f"attribute {self.name} has no cells")
-        if self.step is None and len(set(self.cells)) != len(self.cells):
+        if self.step is None and self.kind != JOINT and len(set(self.cells)) != len(self.cells):
             raise ValueError(f"attribute {self.name} declares a cell twice")
         for cell in (self.null_cell, self.other_cell):
             if cell is not None and not 0 <= cell < len(self.cells):
@@ -153,7 +163,7 @@ class Attribute:
         """Whether every conceivable value has a cell here, so that no record is left out."""
         outside = self.other_cell is not None or self.clamp
         null = self.null_cell is not None or self.other_cell is not None
-        return outside and null
+        return self.covers or (outside and null)
 
 
 @dataclass(frozen=True)
@@ -186,6 +196,16 @@ class Domain:
     def complete(self) -> bool:
         """Whether every record lies in exactly one cell, so that N is the sum of the cells."""
         return all(a.complete for a in self.attributes)
+
+    def with_joint(self, joint: Mapping[str, tuple[int, ...]]) -> Domain:
+        """The domain with these `Attribute.joint`, by name."""
+        attributes = (replace(a, joint=joint.get(a.name)) for a in self.attributes)
+        return Domain(self.table, tuple(attributes))
+
+    @cached_property
+    def joint(self) -> dict[str, tuple[int, ...]]:
+        """`Attribute.joint` of the axes that have it, by name."""
+        return {a.name: a.joint for a in self.attributes if a.joint is not None}
 
     def __getitem__(self, name: str) -> Attribute:
         for attribute in self.attributes:

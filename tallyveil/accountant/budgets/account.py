@@ -113,7 +113,8 @@ class Account:
     ``head`` names the table whose budget and shares hold for this one too, None if it has its own:
     both have rows of the same units. ``closed``: another process charges that budget for a table
     that this one does not know, so nothing remains here. ``reserved`` is the part of the budget
-    that only its plans may charge (`is_plan`).
+    that only its plans may charge (`is_plan`). ``migrated`` is how many migrations its ``domain``
+    has taken in (`migrations`).
     """
 
     domain: Domain
@@ -133,6 +134,7 @@ class Account:
     head: str | None = None
     closed: bool = False
     reserved: Fraction = Fraction(0)
+    migrated: int = 0
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):

@@ -127,6 +127,14 @@ class Filters:
         other = {whose: meter for whose, meter in self.as_asked.items() if whose not in own}
         return Filters(self.accounts, {**self.meters, **own}, other)
 
+    def folded(self, table: str) -> Filters:
+        """The filters once the table's units may be in any cells (`CellMeter.folded`)."""
+
+        def each(meters: Mapping[Whose, Meter]) -> dict[Whose, Meter]:
+            return {w: one.folded if w[0] == table else one for w, one in meters.items()}
+
+        return Filters(self.accounts, each(self.meters), each(self.as_asked))
+
     def within_shares(self, table: str) -> bool:
         """Whether no analyst has spent more than a share of a table's budget."""
         shares = self.account(table).shares or {}

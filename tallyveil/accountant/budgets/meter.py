@@ -15,7 +15,7 @@ is B-private.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -81,22 +81,29 @@ class CellMeter:
 
     measure: Measure
     tally: Tally = field(default_factory=Tally)
+    before: int = 0
 
     @property
     def spent(self) -> int:
         """At least the largest loss of a unit, in 10⁻¹² ε or ρ; equal to it if ``exact``."""
-        return self.tally.highest
+        return self.before + self.tally.highest
 
     @property
     def exact(self) -> bool:
-        return self.tally.exact
+        return self.tally.exact and not self.before
+
+    @property
+    def folded(self) -> CellMeter:
+        """The meter once units may be in any cells: what any could have lost ``before``, all may
+        have lost (VERSIONS V3)."""
+        return CellMeter(self.measure, before=self.spent)
 
     def after(self, loss: Loss) -> CellMeter:
         """The meter after a loss. Raises TypeError for one of the other relation or measure."""
         if not isinstance(loss, CellLoss):
             raise TypeError("a loss per pair of cells on a meter for add/remove")
         _check(self.measure, loss)
-        return CellMeter(self.measure, self.tally.after(loss.tensors))
+        return replace(self, tally=self.tally.after(loss.tensors))
 
 
 @dataclass(frozen=True)
@@ -115,16 +122,22 @@ class PairMeter:
     classes: ClassLoss | None = None
     from_zero: Tally = field(default_factory=Tally)
     from_midrange: Tally = field(default_factory=Tally)
+    before: int = 0
 
     @property
     def spent(self) -> int:
         """As of `CellMeter`."""
         exact = self.classes.highest if self.classes is not None else 0
-        return exact + min(self.from_zero.two_highest, self.from_midrange.two_highest)
+        return self.before + exact + min(self.from_zero.two_highest, self.from_midrange.two_highest)
 
     @property
     def exact(self) -> bool:
-        return not self.from_zero.groups
+        return not self.from_zero.groups and not self.before
+
+    @property
+    def folded(self) -> PairMeter:
+        """As of `CellMeter`: for all pairs, also of cells that no query distinguishes any more."""
+        return PairMeter(self.measure, before=self.spent)
 
     def after(self, loss: Loss) -> PairMeter:
         """As of `CellMeter`."""
@@ -135,12 +148,11 @@ class PairMeter:
             return self
         classes = _compose(self.classes, loss.by_class)
         if classes is not None:
-            return PairMeter(self.measure, classes, self.from_zero, self.from_midrange)
-        return PairMeter(
-            self.measure,
-            self.classes,
-            self.from_zero.after(loss.from_zero),
-            self.from_midrange.after(loss.from_midrange),
+            return replace(self, classes=classes)
+        return replace(
+            self,
+            from_zero=self.from_zero.after(loss.from_zero),
+            from_midrange=self.from_midrange.after(loss.from_midrange),
         )
 
 

@@ -143,6 +143,12 @@ class Pricing:
         for column in workload.columns:
             for axis, size in zip(column.axes, column.shape, strict=True):
                 if axis not in account.domain or account.domain[axis].size != size:
+                    if account.migrated:
+                        raise FeatureNotSupported(
+                            f'the ledger of table "{workload.table}" was migrated: neither copies'
+                            f" nor agents' parts are released of {axis}, which changed",
+                            hint="Ask for counts in SQL, or leave this attribute out.",
+                        )
                     raise TallyveilError(f'the workload does not fit table "{workload.table}"')
         if charge.histogram is not None:
             statistic, (scale,) = STATISTICS[charge.mechanism], charge.scales

@@ -71,6 +71,11 @@ class Header:
         """Whether anybody, in this process or another, is answering the charge. Raises OSError."""
         return (self._key, charge_id) in _answering or byte_locks.is_locked(self._file, charge_id)
 
+    def is_shared(self, charge_id: int) -> bool:
+        """Whether anybody else holds what this header holds. Raises OSError."""
+        own = _answering[self._key, charge_id] > self._held[charge_id]
+        return own or byte_locks.is_locked(self._file, charge_id)
+
     def close(self) -> None:
         for charge_id in [*self._held.elements()]:
             self.let_go(charge_id)

@@ -23,7 +23,7 @@ from tallyveil.accountant.store.sqlite_ledger import KINDS, Ledger
 from tallyveil.errors import InvalidParameterValue, LedgerError
 from tallyveil.files import flush
 
-__all__ = ["Contents", "Witness", "back_up", "restore", "verify"]
+__all__ = ["Contents", "Witness", "back_up", "drafted", "restore", "swap", "verify"]
 
 
 class Witness(NamedTuple):
@@ -146,6 +146,46 @@ def _replace(path: Path, draft: Path) -> None:
                 " treat the budget as spent.",
             )
         draft.replace(path)
+
+
+def drafted(path: Path) -> Path:
+    """A copy of a ledger beside it, for `swap`. Raises LedgerError as `verify` does."""
+    with _reported(path, "copied"), contextlib.closing(Ledger(path, create=False)) as ledger:
+        draft = _draft(path)
+        ledger.copy_to(draft)
+        return draft
+
+
+def swap(path: Path, draft: Path, kept: Path) -> Contents:
+    """Put a ``draft`` in a ledger's place, which is kept by another name; what it contains.
+
+    At any moment one of them, whole, is in place. Raises LedgerError if the ledger is open
+    elsewhere, or has records that the draft lacks.
+    """
+    found = verify(draft)
+    with _reported(path, "replaced"), contextlib.closing(Ledger(path, create=False)) as ledger:
+        if ledger.in_use:
+            raise LedgerError(
+                f"the ledger {path} is in use",
+                hint="Stop the servers and connections of this policy first, and start them again"
+                " afterwards.",
+            )
+        with ledger.exclusive() as now:
+            with contextlib.closing(Ledger(draft)) as other, other.snapshot() as snapshot:
+                ends = [(kind, now.end(kind)) for kind in KINDS]
+                whole = all(not own.number or snapshot.outcome(kind, own) for kind, own in ends)
+            if not whole or kept.exists():
+                raise LedgerError(
+                    f"the ledger {path} was written to meanwhile", hint="Begin again."
+                )
+            # Until it has its name, this is a draft, which the next opening removes.
+            former = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+            os.link(path, former)
+            draft.replace(path)
+            former.rename(kept)
+        path.with_name(f"{path.name}-summary").unlink(missing_ok=True)
+        flush(path.parent)
+    return found
 
 
 def _draft(path: Path) -> Path:

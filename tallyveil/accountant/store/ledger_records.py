@@ -14,6 +14,7 @@ __all__ = [
     "DataRecord",
     "DerivationRecord",
     "InvariantRecord",
+    "MigrationRecord",
     "R",
     "Record",
     "TableRecord",
@@ -29,6 +30,17 @@ class TableRecord(NamedTuple):
     name: str
     fingerprint: str
     declared: str
+    added: str
+
+
+class MigrationRecord(NamedTuple):
+    """A table's declaration changed: ``fingerprint`` and ``declared`` are those since then, and
+    ``body`` how the codes of records before and after go together (`migrations`)."""
+
+    table: str
+    fingerprint: str
+    declared: str
+    body: str
     added: str
 
 
@@ -106,6 +118,7 @@ class DerivationRecord(NamedTuple):
 
 Record: TypeAlias = (
     TableRecord
+    | MigrationRecord
     | BudgetRecord
     | DataRecord
     | VersionRecord
@@ -117,6 +130,7 @@ Record: TypeAlias = (
 R = TypeVar(
     "R",
     TableRecord,
+    MigrationRecord,
     BudgetRecord,
     DataRecord,
     VersionRecord,

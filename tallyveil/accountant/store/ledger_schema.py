@@ -22,7 +22,7 @@ from tallyveil.files import flush
 __all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
 _APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-_SCHEMA_VERSION = 12
+_SCHEMA_VERSION = 13
 _SECRET_BYTES: Final = 32
 _RESTORE: Final = "Restore it from its backup."
 
@@ -40,6 +40,16 @@ CREATE TABLE protected_table (
     name TEXT NOT NULL UNIQUE,
     fingerprint TEXT NOT NULL,                    -- of its declaration
     declared TEXT NOT NULL,                       -- the declaration, without passwords
+    added TEXT NOT NULL,
+    chain BLOB NOT NULL
+) STRICT""",
+        "migration": """
+CREATE TABLE migration (                          -- of a table to another declaration
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    fingerprint TEXT NOT NULL,                    -- of the declaration since then
+    declared TEXT NOT NULL,
+    body TEXT NOT NULL,                           -- what was declared before, and the joint codes
     added TEXT NOT NULL,
     chain BLOB NOT NULL
 ) STRICT""",
@@ -114,6 +124,9 @@ CREATE TABLE invariant (                          -- counts that are exact, and 
     }
 )
 
+_ADDED: Final = MappingProxyType({11: ("version", "migration"), 12: ("migration",)})
+"""By older format the tables that it lacks: such a ledger is completed when it is opened."""
+
 _APPEND_ONLY = """
 CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
@@ -122,31 +135,43 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 def create_tables(connection: sqlite3.Connection, secret: bytes | None = None) -> None:
     """Create all tables, inside a transaction if one is open, with a random secret if none is
     given."""
-    for table, statement in _TABLES.items():
-        connection.execute(statement)
-        for verb in ("UPDATE", "DELETE"):
-            connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
+    for table in _TABLES:
+        _create(connection, table)
     key = secrets.token_bytes(_SECRET_BYTES) if secret is None else secret
     connection.execute("INSERT INTO secret VALUES (1, ?, ?)", (key, linked(START.chain, 1, key)))
     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
+def _create(connection: sqlite3.Connection, table: str) -> None:
+    connection.execute(_TABLES[table])
+    for verb in ("UPDATE", "DELETE"):
+        connection.execute(_APPEND_ONLY.format(table=table, verb=verb))
+
+
+def _complete(connection: sqlite3.Connection) -> None:
+    """Add the tables that an older format lacks: all or none, also if two processes do it."""
+    if _pragma(connection, "user_version") in _ADDED:
+        connection.execute("BEGIN IMMEDIATE")
+        for table in _ADDED.get(_pragma(connection, "user_version"), ()):
+            _create(connection, table)
+        connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+
+
 def check_format(connection: sqlite3.Connection, name: str) -> None:
-    """Check that an open file is a whole ledger of the present version, and set how it is written.
+    """Check that an open file is a whole ledger, complete it to the present version, and set how it
+    is written.
 
     Raises LedgerError, and what SQLite raises for a damaged file.
     """
-    application, version = (
-        _pragma(connection, "application_id"),
-        _pragma(connection, "user_version"),
-    )
-    if application != _APPLICATION_ID:
+    if _pragma(connection, "application_id") != _APPLICATION_ID:
         raise LedgerError(
             f"{name} is not a ledger of tallyveil",
             hint="Name another file, or restore the ledger from its backup.",
         )
-    if version != _SCHEMA_VERSION:
+    version = _pragma(connection, "user_version")
+    if version not in (_SCHEMA_VERSION, *_ADDED):
         raise LedgerError(
             f"the ledger {name} has format {version}, this program reads format {_SCHEMA_VERSION}",
             hint="It is left as it is. Use the version of tallyveil that wrote it.",
@@ -160,6 +185,7 @@ def check_format(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     if _pragma(connection, "integrity_check") != "ok":
         raise LedgerError(f"the ledger {name} is damaged", hint=_RESTORE)
+    _complete(connection)
     if _schema_of(connection) != _whole_schema():
         raise LedgerError(
             f"the ledger {name} is damaged: its tables are not those of a ledger", hint=_RESTORE

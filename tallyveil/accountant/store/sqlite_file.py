@@ -29,6 +29,7 @@ __all__ = ["SqliteFile", "Written"]
 # Seconds to wait for other processes in all, and between two checks of the deadline.
 _BUSY_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
+_IN_USE = 0  # the number of no charge, held while the file is open
 _COUNTS = 1 << 32  # the number of different positions
 _UNREADABLE = (
     "Nothing is answered without a ledger. See that the file, its directory and the disk are in"
@@ -92,6 +93,7 @@ class SqliteFile:
                 else:
                     check_format(self._connection, self.name)
                     self._header = Header(self.path)
+                    self.hold(_IN_USE)
                 opened.pop_all()
         if self.path is not None:
             # From now on errors may reach clients, who must not learn of directories.
@@ -133,6 +135,14 @@ class SqliteFile:
         """Whether any process may still be answering the charge."""
         try:
             return self._header is not None and self._header.is_held(charge_id)
+        except OSError:
+            return False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the file is open elsewhere too, in any process; False if that cannot be known."""
+        try:
+            return self._header is not None and self._header.is_shared(_IN_USE)
         except OSError:
             return False
 

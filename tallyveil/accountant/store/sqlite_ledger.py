@@ -33,6 +33,7 @@ from tallyveil.accountant.store.ledger_records import (
     DataRecord,
     DerivationRecord,
     InvariantRecord,
+    MigrationRecord,
     R,
     Record,
     TableRecord,
@@ -48,6 +49,7 @@ __all__ = ["KINDS", "Ledger", "SqliteTransaction"]
 
 _NAMES: Final[Mapping[type[Record], str]] = {
     TableRecord: "protected_table",
+    MigrationRecord: "migration",
     BudgetRecord: "budget",
     DataRecord: "snapshot",
     VersionRecord: "version",

@@ -27,7 +27,7 @@ from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.component_parts import ComponentPart, ComponentParts, part_of_rows
 from tallyveil.rewriter.domain.components import Component, LinearQuery, components
 from tallyveil.rewriter.domain.domain_relation import MAX_COEFFICIENTS, coefficient_query, too_slow
-from tallyveil.rewriter.domain.linearise import zero_factor
+from tallyveil.rewriter.domain.linearise import counted, zero_factor
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.branches import RECORD, names_of
 from tallyveil.rewriter.sql.types import NUMERICS, declared_type
@@ -184,7 +184,8 @@ def _column(parts: Sequence[ComponentPart], number: int) -> Column:
     factors, units = zip(*(part.factor(number) for part in parts), strict=True)
     if not all(len(f.coefficients) for f in factors):
         return Column((zero_factor(math.prod(f.height for f in factors)),))
-    return Column(tuple(f for f in factors if not _trivial(f)), math.prod(units))
+    own = [f for f in factors if not _trivial(f)]
+    return Column((*own, *counted(parts[0].domain, own)), math.prod(units))
 
 
 def _trivial(factor: Factor) -> bool:

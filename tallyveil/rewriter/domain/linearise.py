@@ -17,9 +17,10 @@ from tallyveil.arrays import IntArray
 from tallyveil.errors import DatatypeMismatch
 from tallyveil.policy.domain import Domain
 from tallyveil.rewriter.domain.integer_units import integers_of, portions
+from tallyveil.workload.refinement import Refinement
 from tallyveil.workload.workload import Factor
 
-__all__ = ["by_first_cells", "factor", "groups", "indicator", "zero_factor"]
+__all__ = ["by_first_cells", "counted", "factor", "groups", "indicator", "zero_factor"]
 
 # Codes of groups stay below this; beyond it they are numbered again from 0.
 _CODES: Final = 1 << 24
@@ -129,7 +130,18 @@ def _factor(
         if reduced is not None:
             rows, cells, coefficients = reduced
             del names[axis], shape[axis]
-    return Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
+    found = Factor(tuple(names), tuple(shape), height, rows, cells, coefficients)
+    return _joint_codes(domain).factor(found) if domain.joint else found
+
+
+def counted(domain: Domain, factors: Sequence[Factor]) -> list[Factor]:
+    """A row for each axis of joint codes that the factors do not have, of the cells that count."""
+    return _joint_codes(domain).counted(factors) if domain.joint else []
+
+
+def _joint_codes(domain: Domain) -> Refinement:
+    cells = {name: np.array(own, dtype=np.int64) for name, own in domain.joint.items()}
+    return Refinement(domain.names, cells, {})
 
 
 def _without_axis(

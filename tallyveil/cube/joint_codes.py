@@ -1,0 +1,373 @@
+"""Joint codes: in which cells of a former declaration, and of the present one, values lie.
+
+Nothing is matched by labels: `pairs` runs the reading and the coding of each declaration, as
+loading does, on representatives of all classes of values that a column can hold, of which no
+declaration tells two values apart. `widened` and `joined` count a table over joint codes: each
+record is coded by each declaration of a migrated attribute.
+
+Classes are found from what decides in a declaration: its values, ends, edges and the borders of
+its steps. Between two neighbours of these, of all declarations together, nothing differs but
+whether a number is whole; so each of these points, a point of each kind between, and points beyond
+both ends represent all, in all ways in which the column can write them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+
+from tallyveil.arrays import IntArray
+from tallyveil.cube.coding import code
+from tallyveil.cube.cube import Cube
+from tallyveil.cube.reading import INTEGERS, read
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.policy import Attribute, Domain, Table
+from tallyveil.policy.axes import AttributeDeclaration
+
+__all__ = ["Former", "Pairs", "joined", "pairs", "present", "represented", "widened"]
+
+_MOST: Final = 1_000_000  # representatives of one column
+_UNITS: Final = 1 << 63
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A migration's cells of an attribute: cell k has the code ``new[k]`` of the declaration since
+    then, and lay in cell ``old[k]`` of before; −1 where nothing is counted."""
+
+    new: tuple[int, ...]
+    old: tuple[int, ...]
+
+    def cells(self, codes: IntArray, former: IntArray) -> IntArray:
+        """The cells of values with these codes, that lay in these cells; −1 for none. Where a pair
+        has no cell, it is the first one of its code."""
+        size = max(self.old) + 2
+        keys = (np.array(self.new, dtype=np.int64) + 1) * size + np.array(self.old) + 1
+        order = np.argsort(keys, kind="stable")
+        place = np.searchsorted(keys[order], (codes + 1) * size + former + 1)
+        place = np.minimum(place, len(keys) - 1)
+        exact = keys[order][place] == (codes + 1) * size + former + 1
+        first = np.full(max(*self.new, int(codes.max(initial=0))) + 2, -1, dtype=np.int64)
+        for cell in reversed(range(len(self.new))):
+            first[self.new[cell]] = cell
+        first[-1] = -1
+        return np.where(exact, order[place], first[codes])
+
+
+@dataclass(frozen=True)
+class Former:
+    """An axis as it was before: its attribute then, None where it had none, and the pairs of the
+    migration that followed, None where each cell of then is one since."""
+
+    declared: AttributeDeclaration | None
+    attribute: Attribute | None
+    pairs: Pairs | None
+
+
+def widened(table: Table, former: Mapping[str, Sequence[Former]]) -> Table:
+    """The table with further axes: of each attribute as it was in each of its ``former``
+    declarations. A value that has no cell gets one, the last."""
+    if not former:
+        return table
+    declared, axes = dict(table.attributes), list(map(_completed, table.domain.attributes))
+    for name, every in former.items():
+        column = table.attributes[name].column or name
+        for number, one in enumerate(every):
+            if one.declared is not None and one.attribute is not None:
+                own = f"{name}.{number}"
+                declared[own] = one.declared.model_copy(update={"column": column})
+                axes.append(_completed(replace(one.attribute, name=own)))
+    update = {"attributes": MappingProxyType(declared), "domain": Domain(table.name, tuple(axes))}
+    found = table.model_copy(update=update)
+    vars(found).pop("fingerprint", None)
+    return found
+
+
+def _completed(attribute: Attribute) -> Attribute:
+    if attribute.complete:
+        return attribute
+    last = attribute.size
+    null, other = attribute.null_cell, attribute.other_cell
+    return replace(
+        attribute,
+        cells=(*attribute.cells, "(not counted)"),
+        null_cell=last if null is None and other is None else null,
+        other_cell=last if other is None and not attribute.clamp else other,
+    )
+
+
+def present(table: Table, cube: Cube) -> Cube:
+    """The counts over the table's own axes, from those over the axes of the `widened` table."""
+    attributes = []
+    for one, counted in zip(table.domain.attributes, cube.domain.attributes, strict=False):
+        attributes.append(replace(one, truncates=counted.truncates))
+    codes = [_codes(cube, one.name, one) for one in attributes]
+    return _summed(Domain(table.name, tuple(attributes)), codes, cube)
+
+
+def joined(
+    table: Table, cube: Cube, former: Mapping[str, Sequence[Former]], domain: Domain
+) -> Cube:
+    """The counts over joint codes, the cells of ``domain``, from those over the axes of the
+    `widened` table."""
+    codes = []
+    for attribute in table.domain.attributes:
+        every = former.get(attribute.name, ())
+        since = [_codes(cube, attribute.name, attribute)]
+        for number, one in reversed([*enumerate(every)]):
+            own = np.zeros_like(since[0])
+            if one.attribute is not None:
+                own = _codes(cube, f"{attribute.name}.{number}", one.attribute)
+            since.insert(0, own)
+        codes.append(_cells(every, since))
+    return _summed(domain, codes, cube)
+
+
+def _cells(every: Sequence[Former], codes: Sequence[IntArray]) -> IntArray:
+    """The cells of values from their codes by each declaration, oldest first."""
+    cell = codes[0]
+    for one, since in zip(every, codes[1:], strict=False):
+        if one.pairs is not None:
+            cell = one.pairs.cells(since, cell)
+    return cell
+
+
+def _codes(cube: Cube, axis: str, attribute: Attribute) -> IntArray:
+    own = cube._counts.codes[cube.domain.names.index(axis)].astype(np.int64)
+    return np.where(own < attribute.size, own, -1)
+
+
+def _summed(domain: Domain, codes: Sequence[IntArray], cube: Cube) -> Cube:
+    """The counts of the cells with these codes, each cell once; none where a code is −1."""
+    counts, units = cube._counts.counts, cube._counts.units
+    order = np.lexsort(codes[::-1])
+    order = order[np.all([one[order] >= 0 for one in codes], axis=0)]
+    sorted_codes = [one[order] for one in codes]
+    changed = np.ones(len(order), dtype=np.bool_)
+    changed[1:] = np.any([one[1:] != one[:-1] for one in sorted_codes], axis=0)
+    starts = np.flatnonzero(changed)
+    found = tuple(one[starts] for one in sorted_codes)
+    if not len(starts):
+        return Cube(domain, found, counts[:0], None if units is None else units[:0])
+    total = np.add.reduceat(counts[order], starts)
+    if units is not None:
+        own = np.add.reduceat(units[order].astype(np.uint64), starts)
+        units = (own % np.uint64(_UNITS)).astype(np.int64)
+    return Cube(domain, found, total, units)
+
+
+def pairs(
+    attribute: Attribute | None, former: Sequence[Former], last: int, name: str, column_type: str
+) -> tuple[Pairs, bool]:
+    """The cells of joint codes of an ``attribute``, None for a dropped one, and of its ``former``
+    declarations, the first of which has ``pairs`` for all but the last; ``last`` is the number of
+    cells of before. Also whether every conceivable value has a cell.
+
+    A code that no representative has is in a pair with every cell of before, and the other way.
+
+    Raises FeatureNotSupported where there are too many representatives.
+    """
+    declared = [one.attribute for one in (*former, Former(None, attribute, None))]
+    found = _coded([one for one in declared if one is not None], name, column_type)
+    number = iter(range(len(declared)))
+    each = [
+        np.zeros(len(found[0]), dtype=np.int64) if one is None else found[next(number)]
+        for one in declared
+    ]
+    cell = _cells(former[:-1], each[:-1])
+    both = {*zip(each[-1].tolist(), cell.tolist(), strict=True)}
+    size = 1 if attribute is None else attribute.size
+    missing = set(range(size)) - {new for new, _ in both}
+    unreached = set(range(last)) - {old for _, old in both}
+    both |= {(new, old) for new in missing for old in range(-1, last)}
+    both |= {(new, old) for new in range(-1, size) for old in unreached}
+    covers = (-1, -1) not in both
+    # Cells of one code follow each other, in the order of before; uncounted ones come last.
+    chosen = sorted(both - {(-1, -1)}, key=lambda pair: (pair[0] < 0, pair))
+    return Pairs(tuple(new for new, _ in chosen), tuple(old for _, old in chosen)), covers
+
+
+def _coded(attributes: Sequence[Attribute], name: str, column_type: str) -> list[IntArray]:
+    """The codes of all representatives by each attribute, −1 where there is none."""
+    texts = list(represented(attributes, column_type))
+    if len(texts) > _MOST:
+        raise FeatureNotSupported(
+            f"{name} has too many cells to be migrated",
+            hint="Declare it with fewer cells, or begin a ledger of a new table.",
+        )
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE TABLE given (v {column_type})")
+        cast = f"TRY_CAST(unnest($texts) AS {column_type})"
+        connection.execute(f"INSERT INTO given SELECT DISTINCT {cast}", {"texts": texts})
+        connection.execute("INSERT INTO given VALUES (NULL)")
+        if column_type.startswith("ENUM"):
+            labels = f"unnest(enum_range(NULL::{column_type}))"
+            connection.execute(f"INSERT INTO given SELECT {labels}")
+        reads = [f"{read(one, 'v', column_type)} AS v{n}" for n, one in enumerate(attributes)]
+        codings = [code(n, one) for n, one in enumerate(attributes)]
+        parameters = {k: v for one in codings for k, v in one.parameters.items()}
+        codes = ", ".join(f"{one.expression} AS c{n}" for n, one in enumerate(codings))
+        joins = " ".join(one.join for one in codings)
+        record = f"SELECT {', '.join(reads)} FROM given"
+        query = f"SELECT DISTINCT {codes} FROM ({record}) AS record {joins}"
+        rows = connection.execute(query, parameters).fetchall()
+    table = [[-1 if one is None else int(one) for one in row] for row in rows]
+    return [np.array(own, dtype=np.int64) for own in zip(*table, strict=True)]
+
+
+def represented(attributes: Iterable[Attribute], column_type: str) -> Iterator[str]:
+    """The representatives, as text that DuckDB casts to the column's type."""
+    words, numbers, moments = set[str](_WORDS), set[Fraction](), set[dt.datetime]()
+    prefixes = set[int]()
+    for attribute in attributes:
+        prefixes |= {attribute.prefix} if attribute.prefix is not None else set()
+        for cell in (*attribute.cells, *(attribute.edges or ()), *_borders(attribute)):
+            match cell:
+                case None:
+                    continue
+                case bool():
+                    words |= {str(cell), str(int(cell))}
+                case str():
+                    words.add(cell)
+                case dt.datetime():
+                    moments.add(cell if cell.tzinfo is None else _utc(cell))
+                case dt.date():
+                    moments.add(dt.datetime.combine(cell, dt.time()))
+                case dt.time():
+                    moments.add(dt.datetime.combine(dt.date(1970, 1, 1), cell))
+                case int() | float() | Decimal() | Fraction():
+                    numbers.add(Fraction(cell))
+    own = {f"{word}{more}" for word in words for more in ("", "~", " ")}
+    own |= {word[:size] + more for word in words for size in prefixes for more in ("", "~~~~~~~~")}
+    own |= {word.upper() for word in words}
+    yield from own
+    base = column_type.split("(")[0]
+    near = _whole(numbers) if base in INTEGERS else _between(numbers, column_type)
+    for number in near:
+        yield from _spelled(number) if base not in _NUMBERS else (_decimal(number),)
+    for moment in _around(moments):
+        yield from _written(moment)
+
+
+_NUMBERS: Final = INTEGERS | {"DECIMAL", "FLOAT", "DOUBLE"}
+_WORDS: Final = (
+    "", " ", "?", "true", "t", "yes", "y", "1", "false", "f", "no", "n", "0", "nan", "inf", "-inf",
+    "infinity", "-infinity", "1e300", "-1e300", "1e30", "-1e30", "9223372036854775808",
+    "-9223372036854775809", "0001-01-01", "9999-12-31", "2000-01-01 25:00:00",
+)  # fmt: skip
+
+
+def _borders(attribute: Attribute) -> Iterator[Any]:
+    """Where one step of a range ends and the next begins, and where the first and last end."""
+    if attribute.step is None or attribute.ends is None:
+        return
+    low, high = attribute.ends
+    if isinstance(attribute.step, Decimal):
+        first, step = Fraction(low), Fraction(attribute.step)
+        number = int((Fraction(high) - first) / step)
+        yield from (first + (n - Fraction(1, 2)) * step for n in range(number + 2))
+    elif isinstance(high, dt.time):
+        end = dt.datetime.combine(dt.date(1970, 1, 1), high) + attribute.step
+        yield end if end.date() == dt.date(1970, 1, 1) else dt.time.max
+    else:
+        yield high + attribute.step
+
+
+def _whole(numbers: set[Fraction]) -> set[Fraction]:
+    """Whole numbers at the numbers, beside and between them."""
+    near = {Fraction(own + n) for x in numbers for own in (math.floor(x), math.ceil(x))
+            for n in (-1, 0, 1)}  # fmt: skip
+    ordered = sorted(numbers)
+    return near | {Fraction(math.floor((low + high) / 2)) for low, high in pairwise(ordered)}
+
+
+def _between(numbers: set[Fraction], column_type: str) -> Iterator[Fraction]:
+    """The numbers, and numbers just beside and between them, whole and with a fraction."""
+    if not numbers:
+        return
+    ordered = sorted(numbers)
+    yield from (ordered[0] - 1, ordered[0] - Fraction(1, 2), ordered[0] - 1000)
+    yield from (ordered[-1] + 1, ordered[-1] + Fraction(1, 2), ordered[-1] + 1000)
+    decimals = column_type.removeprefix("DECIMAL(").rstrip(")").split(",")[-1]
+    least = [Fraction(1, 10**9)]
+    if column_type.startswith("DECIMAL"):
+        least = [Fraction(1, 10 ** int(decimals))]
+    for number in ordered:
+        near = {number, *(number + sign * own for own in least for sign in (1, -1))}
+        value = float(number)
+        near |= {Fraction(math.nextafter(value, end)) for end in (-math.inf, math.inf)}
+        near |= {Fraction(value), *map(Fraction, _floats(value))}
+        yield from near
+        yield from {Fraction(math.floor(number)), Fraction(math.ceil(number))}
+    for low, high in pairwise(ordered):
+        yield (low + high) / 2
+        yield from {Fraction(math.floor(low) + 1), Fraction(math.ceil(high) - 1)}
+        yield from {(2 * low + high) / 3, Fraction(math.floor((low + high) / 2)) + Fraction(1, 2)}
+
+
+def _floats(value: float) -> Iterator[float]:
+    """The neighbours of a value among the numbers of 32 bits."""
+    with np.errstate(over="ignore"):
+        own = np.float32(value)
+    if np.isfinite(own):
+        ends = np.float32(-math.inf), np.float32(math.inf)
+        yield from (float(one) for one in (own, *(np.nextafter(own, end) for end in ends)))
+
+
+def _spelled(number: Fraction) -> Iterator[str]:
+    if number.denominator == 1:
+        whole = str(number.numerator)
+        yield from (whole, f" {whole} ", f"{whole}.0", f"{whole}e0")
+        yield f"-0{whole[1:]}" if whole.startswith("-") else f"0{whole}"
+        return
+    text = _decimal(number)
+    yield from (text, f" {text}", f"{text}e0", repr(float(number)))
+
+
+def _decimal(number: Fraction) -> str:
+    """With 40 digits, so that each double has a decimal of its own."""
+    with localcontext(prec=40):
+        return f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    return moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+_BESIDE: Final = (
+    dt.timedelta(microseconds=-1),
+    dt.timedelta(microseconds=1),
+    dt.timedelta(hours=12),
+    dt.timedelta(days=-1),
+    dt.timedelta(days=1),
+)
+
+
+def _around(moments: set[dt.datetime]) -> Iterator[dt.datetime]:
+    ordered = sorted(moments)
+    for moment in ordered:
+        yield moment
+        for beside in _BESIDE:
+            try:
+                yield moment + beside
+            except OverflowError:
+                continue
+    yield from (low + (high - low) / 2 for low, high in pairwise(ordered))
+
+
+def _written(moment: dt.datetime) -> Iterator[str]:
+    """A moment as text: with a time, in UTC, as its day, and as its time of day."""
+    text = moment.isoformat(sep=" ", timespec="microseconds")
+    yield from (text, f"{text}Z", text[:10], f" {text[:10]}", text[11:], text[:19], text[11:19])
+    yield text[11:16]

@@ -1,0 +1,106 @@
+"""Tables whose declaration was migrated: how they are counted over the ledger's joint codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tallyveil.accountant import LedgerStore
+from tallyveil.accountant.migrations import JointAxis, Lineage, lineages
+from tallyveil.cube import Cube
+from tallyveil.cube.joint_codes import Former, Pairs, joined, present, widened
+from tallyveil.gate.declared.former import attributes_of
+from tallyveil.policy import Domain, Policy
+from tallyveil.policy.axes import attribute
+
+__all__ = ["Counted", "JointTables", "formers"]
+
+
+class Counted(NamedTuple):
+    """The domains of tables as they are asked, their ``cubes`` over the ledger's cells, and the
+    digests of their counts."""
+
+    domains: dict[str, Domain]
+    cubes: dict[str, Cube]
+    digests: dict[str, Callable[[bytes], bytes]]
+
+
+def formers(lineage: Lineage, axis: JointAxis) -> list[Former]:
+    """The former declarations of an axis of the last migration, oldest first."""
+    found: list[Former] = []
+    for one in reversed(lineage.migrations):
+        own = next(each for each in one.axes if each.name == axis.name)
+        codes = None if own.new is None and own.old is None else _pairs(own)
+        declared = None
+        if own.was is not None and own.was in one.before:
+            declared = attributes_of({own.was: one.before[own.was]})[own.was]
+        one_then = None if declared is None else attribute(own.was or "", declared)
+        found.insert(0, Former(declared, one_then, codes))
+        if own.was is None:
+            break
+        axis = axis._replace(name=own.was)
+    return found
+
+
+def _pairs(axis: JointAxis) -> Pairs:
+    size = len(axis.old or axis.new or ())
+    every = tuple(range(size))
+    new = axis.new or ((0,) * size if axis.hidden else every)
+    return Pairs(new, axis.old or every)
+
+
+@dataclass(frozen=True)
+class JointTables:
+    """The tables of a ``policy`` that ``ledger`` has migrated to the present declaration."""
+
+    policy: Policy
+    lineages: Mapping[str, Lineage]
+
+    @classmethod
+    def of(cls, policy: Policy, ledger: LedgerStore) -> JointTables:
+        with ledger.snapshot() as view:
+            found = lineages(view)
+        own = {
+            name: one
+            for name, one in found.items()
+            if one.migrations
+            and name in policy.tables
+            and policy.tables[name].fingerprint == one.fingerprint
+        }
+        return cls(policy, own)
+
+    def _former(self, table: str) -> dict[str, Sequence[Former]]:
+        """Of each attribute whose joint codes do not follow from its present ones."""
+        lineage = self.lineages[table]
+        return {
+            axis.name: formers(lineage, axis)
+            for axis in lineage.migrations[-1].axes
+            if axis.new is not None and not axis.hidden
+        }
+
+    @property
+    def widened(self) -> Policy:
+        """The policy with which the source is read."""
+        tables = {
+            name: widened(table, self._former(name)) if name in self.lineages else table
+            for name, table in self.policy.tables.items()
+        }
+        return self.policy.model_copy(update={"tables": tables}) if self.lineages else self.policy
+
+    def counted(self, cubes: Mapping[str, Cube]) -> Counted:
+        """From what was counted of the `widened` tables."""
+        domains = {name: cube.domain for name, cube in cubes.items()}
+        found = dict(cubes)
+        digests: dict[str, Callable[[bytes], bytes]] = {n: c.digest for n, c in cubes.items()}
+        for name, lineage in self.lineages.items():
+            former, axes = self._former(name), lineage.migrations[-1].axes
+            plain = present(self.policy.tables[name], cubes[name])
+            served = {one.name: one for one in plain.domain.attributes}
+            visible = [axis for axis in axes if not axis.hidden]
+            own = Domain(name, tuple(axis.domain_axis(served) for axis in visible))
+            found[name] = joined(self.policy.tables[name], cubes[name], former, own)
+            digests[name] = plain.digest
+            joint = {axis.name: axis.new for axis in visible if axis.new is not None}
+            domains[name] = plain.domain.with_joint(joint)
+        return Counted(domains, found, digests)
