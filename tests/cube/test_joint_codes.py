@@ -1,0 +1,104 @@
+"""Joint codes that are derived: representatives find every pair of cells that a value can have."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from tallyveil.cube.coding import code
+from tallyveil.cube.joint_codes import Former, Pairs, pairs
+from tallyveil.cube.reading import read
+from tallyveil.policy import parse_policy
+from tallyveil.policy.axes import AttributeDeclaration
+from tallyveil.policy.domain import Attribute
+
+
+def axis(**keys: Any) -> Attribute:
+    tables = {"t": {"attributes": {"a": keys}, "budget": {"epsilon": 1}}}
+    return parse_policy({"tables": tables}).tables["t"].domain["a"]
+
+
+def derived(before: Attribute, since: Attribute, kind: str) -> tuple[set[tuple[int, int]], bool]:
+    former = [Former(AttributeDeclaration(values=("a",)), before, None)]
+    found, covers = pairs(since, former, before.size, "a", kind)
+    return {*zip(found.new, found.old, strict=True)}, covers
+
+
+def test_with_clamp_a_number_between_the_last_two_cells_was_in_the_last() -> None:
+    """115.5 lay in cell 115 of 0 to 115, and is no number of 0 to 120: the cell of NULL, or of
+    what is left out, came from 115 too. Whole numbers did not, whatever the labels say."""
+    old, new = axis(range=[0, 115], clamp=True), axis(range=[0, 120], clamp=True)
+    assert (-1, 115) in derived(old, new, "DOUBLE")[0]
+    assert (-1, 115) not in derived(old, new, "INTEGER")[0]
+    nullable = axis(range=[0, 120], clamp=True, nullable=True)
+    found = derived(axis(range=[0, 115], clamp=True, nullable=True), nullable, "DECIMAL(9,2)")[0]
+    assert {(121, 115), (121, 116), (115, 115), (116, 115)} <= found
+    assert (114, 115) not in found
+
+
+def test_cells_that_no_value_reaches_may_come_from_anywhere() -> None:
+    """Texts over a column of numbers: what the representatives do not show is not excluded."""
+    old, new = axis(values=["1", "x"]), axis(values=["1", "2", "y"])
+    found, covers = derived(old, new, "INTEGER")
+    assert {(0, 0), (1, -1), (2, -1), (2, 0), (2, 1), (0, 1), (-1, 1)} <= found
+    assert not covers
+
+
+def test_a_pair_without_a_cell_is_the_first_of_its_code() -> None:
+    own = Pairs((0, 1, 1, -1), (0, 0, 1, 2))
+    codes, former = np.array([1, 1, 1, 0, -1, -1, 2]), np.array([1, 0, 2, 2, 2, -1, 0])
+    assert own.cells(codes, former).tolist() == [2, 1, 1, 0, 3, -1, -1]
+
+
+KINDS = {
+    "DOUBLE": "(random() * 40 - 10)", "FLOAT": "CAST(random() * 40 - 10 AS FLOAT)",
+    "DECIMAL(6,2)": "CAST(random() * 40 - 10 AS DECIMAL(6,2))",
+    "INTEGER": "CAST(random() * 40 - 10 AS INTEGER)",
+    "VARCHAR": "CAST(round(random() * 40 - 10, CAST(random() * 3 AS INTEGER)) AS VARCHAR)",
+    "DATE": "DATE '2026-01-01' + CAST(random() * 40 AS INTEGER)",
+    "TIMESTAMP": "TIMESTAMP '2026-01-01' + to_seconds(CAST(random() * 3e6 AS BIGINT))",
+}  # fmt: skip
+
+
+def drawn(draw: random.Random, days: bool) -> dict[str, Any]:
+    """A declaration of numbers or of days."""
+    low, size = draw.randint(-3, 8), draw.randint(1, 9)
+    more: dict[str, Any] = draw.choice([{}, {"nullable": True}, {"other": True}])
+    if days:
+        ends = [f"2026-01-{draw.randint(1, 9):02}", f"2026-01-{draw.randint(10, 31)}"]
+        own = {"range": [np.datetime64(one).item() for one in ends]}
+    elif draw.random() < 0.3:
+        own = {"bins": sorted(draw.sample(range(-4, 30), size + 1))}
+    elif draw.random() < 0.4:
+        step = draw.choice([0.5, 2, 1, 0.25])
+        own = {"range": [2 * low, 2 * low + size * step], "step": step}
+    else:
+        own = {"range": [low, low + size]}
+    if "other" not in more and draw.random() < 0.5:
+        own["clamp"] = True
+    return own | more
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_value_has_a_pair_of_cells_that_was_not_found(kind: str) -> None:
+    """Thousands of values, and declarations that nobody would write."""
+    draw = random.Random(kind)
+    with duckdb.connect() as source:
+        source.execute(f"CREATE TABLE t AS SELECT {KINDS[kind]} AS v FROM range(20000)")
+        for _ in range(12):
+            days = kind in ("DATE", "TIMESTAMP")
+            axes = [axis(**drawn(draw, days)) for _ in range(2)]
+            codings = [code(n, one) for n, one in enumerate(axes)]
+            reads = ", ".join(f"{read(one, 'v', kind)} AS v{n}" for n, one in enumerate(axes))
+            cells = ", ".join(f"coalesce(CAST({one.expression} AS INT), -1)" for one in codings)
+            joins = " ".join(one.join for one in codings)
+            asked = f"SELECT DISTINCT {cells} FROM (SELECT {reads} FROM t) AS record {joins}"
+            every = source.execute(asked, {k: v for c in codings for k, v in c.parameters.items()})
+            found, covers = derived(axes[0], axes[1], kind)
+            own = {(new, old) for old, new in every.fetchall()}
+            assert own - {(-1, -1)} <= found, (axes, own - found)
+            assert not (covers and (-1, -1) in own)

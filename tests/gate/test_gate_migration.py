@@ -1,0 +1,405 @@
+"""Migrations of ledgers: every kind of change, with what was answered and what was spent.
+
+The oracle of spending is brute force over raw records: a record loses in a release what the row
+says of the cell that the loader puts it in, under the declaration of then; all releases add up. It
+knows nothing of joint codes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pytest
+
+import tallyveil
+from tallyveil.accountant import Ledger
+from tallyveil.accountant.migrations import lineages
+from tallyveil.accountant.store.event_codec import decode_charge
+from tallyveil.accountant.store.ledger_copies import verify
+from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.cube import load_cubes
+from tallyveil.gate import Gate
+from tallyveil.gate.migrating import Vouched, migrating
+from tallyveil.mechanisms.noise.calibrate import rate
+from tallyveil.mechanisms.units import UNIT
+from tallyveil.policy import Policy, parse_policy
+
+COUNT = "SELECT count(*) FROM person"
+
+
+class World:
+    """A table of raw records in DuckDB, and policies over it with one ledger."""
+
+    def __init__(self, folder: Path, columns: dict[str, tuple[str, Sequence[Any]]], **keys: Any):
+        self.folder, self.keys = folder, {"from": "people", "budget": {"epsilon": 100.0}} | keys
+        self.columns = columns
+        self.source = duckdb.connect()
+        kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+        self.source.execute(f"CREATE TABLE numbered ({kinds}, id INTEGER)")
+        self.raw = list(itertools.product(*(values for _, values in columns.values())))
+        marks = ", ".join("?" * (len(columns) + 1))
+        rows = [(*row, number) for number, row in enumerate(self.raw)]
+        self.source.executemany(f"INSERT INTO numbered VALUES ({marks})", rows)
+        self.source.execute("CREATE TABLE people AS SELECT * EXCLUDE (id) FROM numbered")
+        for times in (1, 2):
+            more = f"SELECT * EXCLUDE (id) FROM numbered WHERE id % 3 >= {times}"
+            self.source.execute(f"INSERT INTO people {more}")
+
+    def policy(self, attributes: dict[str, Any], **keys: Any) -> Policy:
+        table = {**self.keys, "attributes": attributes, **keys}
+        return parse_policy({"tables": {"person": table}}, base=self.folder)
+
+    @contextmanager
+    def opened(self, policy: Policy) -> Iterator[Asked]:
+        with closing(Gate(policy, self.source, time_limit=60)) as gate:
+            yield Asked(gate, policy)
+
+    def ask(self, policy: Policy, *questions: str, paid: Any = None) -> list[Any]:
+        with self.opened(policy) as asked:
+            return asked(*questions, paid=paid)
+
+    def migrate(self, policy: Policy, **vouched: Any) -> Any:
+        with migrating(policy, self.source, Vouched(**vouched)) as prepared:
+            prepared.apply()
+            assert not prepared.draft.exists()
+        verify(policy.ledger)
+        return prepared.tables
+
+    def codes(self, policy: Policy) -> list[tuple[int, ...] | None]:
+        """The cell of each raw record, by the loader; None where it has none."""
+        table = policy.tables["person"]
+        numbered = {"id": {"range": [0, len(self.raw) - 1]}}
+        attributes = {n: one.model_dump(exclude_unset=True) for n, one in table.attributes.items()}
+        own = self.policy({**attributes, **numbered}, **{"from": "numbered"})
+        counts = load_cubes(own, self.source, key=b"")["person"]._counts
+        *cells, ids = counts.codes
+        found: list[tuple[int, ...] | None] = [None] * len(self.raw)
+        for number, *cell in zip(ids.tolist(), *(one.tolist() for one in cells), strict=True):
+            found[number] = tuple(cell)
+        return found
+
+
+class Asked:
+    """A session: the answers to questions, from history if nothing is to be ``paid``."""
+
+    def __init__(self, gate: Gate, policy: Policy) -> None:
+        self._gate, self._connection = gate, tallyveil.Connection(gate, None)
+        self._unit = "rho" if policy.tables["person"].budget.rho else "epsilon"
+
+    def __call__(self, *questions: str, paid: Any = None) -> list[Any]:
+        source = "auto" if paid else "history"
+        self._connection.execute(f"SET dp.source = '{source}'")
+        if paid:
+            self._connection.execute(f"SET dp.{self._unit} = {paid}")
+        return [self._connection.sql(one).fetchall() for one in questions]
+
+    @property
+    def spent(self) -> Fraction:
+        return self._gate.accountant.balance("person").spent
+
+
+def losses(world: World, policies: Sequence[Policy], pairs: bool = False) -> Fraction:
+    """The most that a raw record has lost, or that an exchange of two has, by brute force.
+
+    ``policies`` are those between the migrations. A row of a later one has one coefficient for all
+    joint codes of a present code.
+    """
+    last = policies[-1]
+    measure = "rho" if last.tables["person"].budget.rho else "epsilon"
+    power = 2 if measure == "rho" else 1
+    with closing(Ledger(last.ledger)) as ledger, ledger.snapshot() as view:
+        lineage = lineages(view)["person"]
+        charges = [(end.number, one) for one, end in view.after(ChargeRecord)]
+    ends = [one.ends["charge"] for one in lineage.migrations]
+    codes = [world.codes(policy) for policy in policies]
+    outside = (
+        not all(p.tables["person"].domain.complete for p in policies)
+        or not last.tables["person"].whole
+    )
+    records = [*range(len(world.raw)), *([-1] if outside or not pairs else [])]
+    rows = list[tuple[Fraction, list[int]]]()
+    for number, stored in charges:
+        era = sum(1 for end in ends if end < number)
+        names = policies[era].tables["person"].domain.names
+        charge = decode_charge("person", stored.mechanism, stored.columns)
+        for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
+            whole = column.multiplied_out(10**6)
+            assert whole is not None
+            dense = whole.dense().reshape(-1, *whole.shape)
+            own = []
+            for cell in codes[era]:
+                at = list[int]()
+                for axis in whole.axes if cell is not None else ():
+                    code = cell[names.index(axis)] if axis in names else 0
+                    at.append(_joint(lineage, era, axis, code, dense, whole.axes))
+                own.append(np.zeros(len(dense), dtype=int) if cell is None else dense[:, *at])
+            values = np.array(own).T
+            rows += [(rate(scale, measure), [*line.tolist(), 0]) for line in values]
+    most = Fraction(0)
+    for one, other in itertools.product(records, records) if pairs else ((r, -1) for r in records):
+        lost = sum((step * abs(row[one] - row[other]) ** power for step, row in rows), Fraction(0))
+        most = max(most, lost)
+    return most * world.keys.get("r", 1)
+
+
+def _joint(lineage: Any, era: int, axis: str, code: int, dense: Any, axes: Sequence[str]) -> int:
+    """A cell with the code. Rows do not tell cells of one code apart."""
+    if not era:
+        return code
+    found = next(one for one in lineage.migrations[era - 1].axes if one.name == axis)
+    if found.new is None:
+        return code
+    cells = [n for n, own in enumerate(found.new) if own == code]
+    place = 1 + list(axes).index(axis)
+    first = dense.take(cells[0], place)
+    assert all((dense.take(n, place) == first).all() for n in cells)
+    return cells[0]
+
+
+def check_spent(world: World, asked: Asked, *policies: Policy, pairs: bool = False) -> None:
+    expected = losses(world, policies, pairs)
+    assert 0 <= asked.spent - expected <= Fraction(10_000, UNIT)
+
+
+class Change(NamedTuple):
+    """A row of the table of changes: ``asked`` before, and how the same is ``known`` since."""
+
+    columns: dict[str, tuple[str, Sequence[Any]]]
+    before: dict[str, Any]
+    since: dict[str, Any]
+    asked: dict[str, str]
+    later: Sequence[str]
+
+
+SEX = ("VARCHAR", ["F", "M", "X", "", None])
+STATE = ("VARCHAR", ["AL", "AK", "TX", None])
+AGE = ("DOUBLE", [-3.0, *np.arange(0, 11, 0.5).tolist(), 12.0, None, float("nan")])
+WHOLE = ("INTEGER", [-3, 0, 1, 4, 5, 6, 7, 9, None])
+ALL = {"other": True, "nullable": True}
+F = "SELECT count(*) FROM person WHERE sex = 'F'"
+BY_SEX = "SELECT sex, count(*) FROM person GROUP BY sex ORDER BY sex"
+UNDER_5 = "SELECT count(*) FROM person WHERE age < 5"
+OVER_5 = "SELECT count(*) FROM person WHERE age >= 5"
+
+CHANGES = {
+    "another label of other, and another order": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M"], "other": "else"}},
+        {"sex": {"values": ["M", "F"], "other": "neither"}},
+        {F: F, "SELECT count(*) FROM person WHERE sex = 'else'":
+            "SELECT count(*) FROM person WHERE sex = 'neither'"},
+        [BY_SEX],
+    ),
+    "another name of an attribute": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M"], **ALL}},
+        {"gender": {"column": "sex", "values": ["F", "M"], **ALL}},
+        {F: F.replace("sex", "gender")},
+        [BY_SEX.replace("sex", "gender")],
+    ),
+    "attributes in another order": Change(
+        {"sex": SEX, "age": WHOLE},
+        {"sex": {"values": ["F", "M"], **ALL}, "age": {"range": [0, 6], **ALL}},
+        {"age": {"range": [0, 7], **ALL}, "sex": {"values": ["F", "M"], **ALL}},
+        {f"{F} AND age < 5 AND age >= 0": f"{F} AND age >= 0 AND age < 5",
+         "SELECT age, sex, count(*) FROM person GROUP BY age, sex ORDER BY 1, 2 LIMIT 3":
+         "SELECT age, sex, count(*) FROM person GROUP BY age, sex ORDER BY 1, 2 LIMIT 3"},
+        ["SELECT age, sex, count(*) FROM person GROUP BY age, sex"],
+    ),
+    "a value added, formerly other": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M"], "other": True}},
+        {"sex": {"values": ["F", "M", "X"], "other": True}},
+        {F: F, "SELECT count(*) FROM person WHERE sex = 'other'":
+            "SELECT count(*) FROM person WHERE sex IN ('other', 'X')"},
+        [BY_SEX],
+    ),
+    "a value added, formerly uncounted": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M"]}},
+        {"sex": {"values": ["F", "M", "X"]}},
+        {F: F, COUNT: f"{COUNT} WHERE sex <> 'X'"},
+        ["SELECT count(*) FROM person WHERE sex = 'X'", BY_SEX],
+    ),
+    "a value dropped into other": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M", "X"], "other": True}},
+        {"sex": {"values": ["F", "M"], "other": True}},
+        {F: F, "SELECT count(*) FROM person WHERE sex IN ('X', 'other')":
+            "SELECT count(*) FROM person WHERE sex = 'other'"},
+        [BY_SEX],
+    ),
+    "a value dropped and counted no more": Change(
+        {"sex": SEX, "state": STATE},
+        {"sex": {"values": ["F", "M", "X"]}, "state": {"values": ["AL", "AK"], **ALL}},
+        {"sex": {"values": ["F", "M"]}, "state": {"values": ["AL", "AK"], **ALL}},
+        {F: F, f"{COUNT} WHERE sex <> 'X'": COUNT},
+        [f"{COUNT} WHERE state = 'AL'", BY_SEX],
+    ),
+    "NULL dropped": Change(
+        {"sex": SEX},
+        {"sex": {"values": ["F", "M"], "nullable": True}},
+        {"sex": {"values": ["F", "M"]}},
+        {F: F, f"{COUNT} WHERE sex IS NOT NULL": COUNT},
+        [BY_SEX],
+    ),
+    "finer bins": Change(
+        {"age": AGE},
+        {"age": {"bins": [0, 5, 10], **ALL}},
+        {"age": {"bins": [0, 1, 5, 6, 10], **ALL}},
+        {UNDER_5: UNDER_5, OVER_5: OVER_5},
+        [f"{COUNT} WHERE age < 1", UNDER_5],
+    ),
+    "coarser bins": Change(
+        {"age": AGE},
+        {"age": {"bins": [0, 1, 5, 6, 10], **ALL}},
+        {"age": {"bins": [0, 5, 10], **ALL}},
+        {f"{COUNT} WHERE age < 1": "", UNDER_5: UNDER_5},
+        [OVER_5, UNDER_5],
+    ),
+    "shifted bins": Change(
+        {"age": AGE},
+        {"age": {"bins": [0, 2, 4, 6, 8], **ALL}},
+        {"age": {"bins": [1, 3, 5, 7, 9], **ALL}},
+        {f"{COUNT} WHERE age < 4": "", COUNT: COUNT},
+        [f"{COUNT} WHERE age < 5", f"{COUNT} WHERE age >= 7"],
+    ),
+    "a range for bins": Change(
+        {"age": WHOLE},
+        {"age": {"bins": [0, 5, 8], "clamp": True, "nullable": True}},
+        {"age": {"range": [0, 7], "clamp": True, "nullable": True}},
+        {UNDER_5: UNDER_5, OVER_5: OVER_5},
+        [f"{COUNT} WHERE age = 4"],
+    ),
+    "an extended range with clamp": Change(
+        {"age": AGE},
+        {"age": {"range": [0, 6], "clamp": True, "nullable": True}},
+        {"age": {"range": [0, 8], "clamp": True, "nullable": True}},
+        {UNDER_5: UNDER_5, f"{COUNT} WHERE age = 6": "", COUNT: COUNT},
+        [f"{COUNT} WHERE age IS NULL", f"{COUNT} WHERE age >= 7"],
+    ),
+    "an extended range with clamp, of what is whole": Change(
+        {"age": WHOLE},
+        {"age": {"range": [0, 6], "clamp": True}},
+        {"age": {"range": [-1, 8], "clamp": True}},
+        {f"{COUNT} WHERE age >= 6": f"{COUNT} WHERE age >= 6",
+         f"{COUNT} WHERE age = 0": f"{COUNT} WHERE age <= 0"},
+        [f"{COUNT} WHERE age >= 7"],
+    ),
+    "an extended range without clamp": Change(
+        {"age": AGE},
+        {"age": {"range": [0, 6], "nullable": True}},
+        {"age": {"range": [0, 9], "nullable": True}},
+        {UNDER_5: UNDER_5, COUNT: f"{COUNT} WHERE age <= 6 OR age IS NULL"},
+        [f"{COUNT} WHERE age > 6", UNDER_5],
+    ),
+    "clamp on": Change(
+        {"age": AGE},
+        {"age": {"range": [0, 6], "nullable": True}},
+        {"age": {"range": [0, 6], "clamp": True, "nullable": True}},
+        {f"{COUNT} WHERE age BETWEEN 1 AND 4": f"{COUNT} WHERE age BETWEEN 1 AND 4"},
+        [COUNT, f"{COUNT} WHERE age = 6"],
+    ),
+    "clamp and NULL off": Change(
+        {"age": AGE, "state": STATE},
+        {"age": {"range": [0, 6], "clamp": True, "nullable": True},
+         "state": {"values": ["AL"], **ALL}},
+        {"age": {"range": [0, 6]}, "state": {"values": ["AL"], **ALL}},
+        {f"{COUNT} WHERE age BETWEEN 1 AND 4": f"{COUNT} WHERE age BETWEEN 1 AND 4"},
+        [COUNT, f"{COUNT} WHERE state = 'AL'"],
+    ),
+    "an attribute added": Change(
+        {"sex": SEX, "state": STATE},
+        {"sex": {"values": ["F", "M"], **ALL}},
+        {"state": {"values": ["AL", "AK"], **ALL}, "sex": {"values": ["F", "M"], **ALL}},
+        {F: F, BY_SEX: BY_SEX},
+        [f"{F} AND state = 'AL'"],
+    ),
+    "an attribute added that leaves records out": Change(
+        {"sex": SEX, "state": STATE},
+        {"sex": {"values": ["F", "M"], **ALL}},
+        {"state": {"values": ["AL", "AK"]}, "sex": {"values": ["F", "M"], **ALL}},
+        {F: ""},
+        [f"{F} AND state = 'AL'", COUNT],
+    ),
+    "an attribute dropped": Change(
+        {"sex": SEX, "state": STATE},
+        {"sex": {"values": ["F", "M"], **ALL}, "state": {"values": ["AL"], "other": True}},
+        {"sex": {"values": ["F", "M"], **ALL}},
+        {F: F, f"{F} AND state = 'AL'": ""},
+        [BY_SEX],
+    ),
+    "an attribute dropped that left records out": Change(
+        {"sex": SEX, "state": STATE},
+        {"sex": {"values": ["F", "M"], **ALL}, "state": {"values": ["AL", "AK"]}},
+        {"sex": {"values": ["F", "M"], **ALL}},
+        {F: "", f"{F} AND state = 'AL'": ""},
+        [BY_SEX],
+    ),
+    "steps": Change(
+        {"age": AGE},
+        {"age": {"range": [0, 8], "step": 2, **ALL}},
+        {"age": {"range": [0, 8], "step": 0.5, **ALL}},
+        {f"{COUNT} WHERE age = 4": "", COUNT: COUNT},
+        [f"{COUNT} WHERE age = 4.5", f"{COUNT} WHERE age = 4"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_answered_stays_answered_and_losses_add_up(name: str, tmp_path: Path) -> None:
+    change = CHANGES[name]
+    world = World(tmp_path, change.columns)
+    before, since = world.policy(change.before), world.policy(change.since)
+    kept = {old: new for old, new in change.asked.items() if new}
+    with world.opened(before) as asked:
+        asked(*change.asked, paid=0.5)
+        known, spent = asked(*kept), asked.spent
+    (done,) = world.migrate(since)
+    assert (done.before.spent, done.after.spent, done.retires) == (spent, spent, False)
+    with world.opened(since) as asked:
+        assert asked(*kept.values()) == known
+        assert asked.spent == spent
+        asked(*change.later, paid=0.25)
+        check_spent(world, asked, before, since)
+
+
+def _losses_add_up(name: str, neighbours: str, budget: dict[str, float], folder: Path) -> None:
+    change = CHANGES[name]
+    world = World(folder, change.columns, budget=budget, neighbours=neighbours)
+    since = world.policy(change.since)
+    if not since.tables["person"].domain.complete:  # a public number of rows has to stay public
+        world.keys["from"] = "SELECT * FROM people"
+    before, since = world.policy(change.before), world.policy(change.since)
+    world.ask(before, *change.asked, paid=0.1)
+    world.migrate(since)
+    with world.opened(since) as asked:
+        asked(*change.later, paid=0.05)
+        check_spent(world, asked, before, since, pairs=neighbours == "replace")
+
+
+RHO = {"rho": 50.0, "delta": 1e-9}
+
+
+@pytest.mark.parametrize("name", ["shifted bins", "a value dropped and counted no more"])
+def test_losses_of_exchanges_in_rho(name: str, tmp_path: Path) -> None:
+    _losses_add_up(name, "replace", RHO, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    ("neighbours", "budget"),
+    [("add_remove", RHO), ("replace", RHO), ("replace", {"epsilon": 50.0})],
+)
+def test_losses_of_every_kind(
+    name: str, neighbours: str, budget: dict[str, float], tmp_path: Path
+) -> None:
+    _losses_add_up(name, neighbours, budget, tmp_path)
