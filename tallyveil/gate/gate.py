@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ from tallyveil.gate.deciding.statistics import Statistics
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.joint_tables import Counted, JointTables
+from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.declared.ranges import Ranges
@@ -168,6 +170,8 @@ class Gate(Shared):
     ``source``.
     """
 
+    _witnessed: Path | None
+
     def __init__(
         self,
         policy: Policy,
@@ -182,7 +186,7 @@ class Gate(Shared):
             self.policy = policy = with_values(policy, given)
             self._ledger = ledger_of(policy, secret)
             opened.callback(self._ledger.close)
-            self._budgets = budgets
+            self._budgets, self._witnessed = budgets, None
             counted, reads, keep = self._fixed(policy, source, given)
             self.accounts = accounts(policy, reads)
             self.versions = Versions(
@@ -192,6 +196,7 @@ class Gate(Shared):
                 counted.cubes[name], counted.domains[name] = cube, cube.domain
             self._load(policy, given, counted, time_limit, opened)
             keep()
+            self._witness()
             opened.pop_all()
         self._following, self._followed = ranked_lock(Rank.VERSIONS), object()
         self._earlier: Cache[Any] = Cache(_DAYS, 1 << 29, lambda key, value: 1)
@@ -218,9 +223,12 @@ class Gate(Shared):
         sealed = None
         if policy.cubes is not None and source is None:
             sealed = SealedCubes(policy.cubes, self._ledger.key("cubes"))
+            self._witnessed = policy.cubes
         joint = JointTables.of(alone, self._ledger)
         read = joint.widened
         kept = {} if sealed is None else sealed.read_all(read)
+        if self._witnessed is not None:
+            check_witness(self._witnessed, self._ledger)
         reads = {name: own.reads for name, own in kept.items()}
         if not kept or len(fixed) < len(policy.tables):
             reads = relations_read(policy, source)
@@ -395,7 +403,13 @@ class Gate(Shared):
             raise InsufficientPrivilege(f'"{user}" is the name of a plan, and no user\'s')
         return GateSession(self, user, database, dialect)
 
+    def _witness(self) -> None:
+        if self._witnessed is not None:
+            with suppress(TallyveilError):  # what was seen last stays written down
+                write_witness(self._witnessed, self._ledger)
+
     def close(self) -> None:
         self.database.close()
         self.accountant.close()
+        self._witness()
         self._ledger.close()

@@ -155,7 +155,9 @@ def migrating(
             after = balances({})
             if recorded.published & changed.keys():
                 # A gate finds out whether what was published follows from what is declared.
-                elsewhere = {"ledger_file": LedgerFile(drafts[-1]), "cubes": None}
+                elsewhere: dict[str, Any] = {"ledger_file": LedgerFile(drafts[-1]), "cubes": None}
+                fixed = {name: one for name, one in policy.tables.items() if not one.grows}
+                elsewhere["tables"] = fixed
                 Gate(policy.model_copy(update=elsewhere), source, budgets="as given").close()
         yield Migrating(
             [
@@ -177,8 +179,8 @@ def migrating(
         )
     finally:
         for file in drafts:
-            for left in (file, *file.parent.glob(f"{file.name}-*")):
-                left.unlink(missing_ok=True)
+            for ending in ("", "-journal", "-summary"):
+                file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
 
 
 def _with_tables(policy: Policy, tables: Mapping[str, Table]) -> Policy:
@@ -231,6 +233,11 @@ class _Change:
         )
 
     def _check_units(self, policy: Policy, keys: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        if self.new.grows or "data" in keys:
+            raise self._refused(
+                "its data grow, and the days that were counted are kept as they were declared",
+                "Put its declaration back.",
+            )
         shared = any(one.head is not None and self.new.name in (one.name, one.head.name)
                      for one in policy.tables.values())  # fmt: skip
         if shared or any("keys" in one or "per_unit" in one for one in (keys, own)):

@@ -10,7 +10,13 @@ import duckdb
 import pytest
 
 import tallyveil
-from tallyveil.errors import LedgerMismatch, OutputError, SourceError
+from tallyveil.errors import (
+    InvalidParameterValue,
+    LedgerError,
+    LedgerMismatch,
+    OutputError,
+    SourceError,
+)
 
 ROWS = (
     "SELECT i % 3 AS a, CASE WHEN i % 7 > 0 THEN i % 5 END AS b, i // 2 AS pid FROM range(900) t(i)"
@@ -49,7 +55,8 @@ def test_a_restart_needs_no_source(tmp_path: Path, unit: Any) -> None:
     given = policy(tmp_path, privacy_unit=unit)
     first = counts(given)
     file = tmp_path / "kept" / "person.cube"
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == [file.name]
+    own = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert own == ["ledger.witness", file.name]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     (tmp_path / "people.parquet").unlink()
     assert counts(given) == first
@@ -211,3 +218,23 @@ def test_a_restart_promises_no_more(tmp_path: Path) -> None:
     assert "agree on the invariants of person, which may count the same records" in first["member"]
     (tmp_path / "people.parquet").unlink()
     assert guarantees() == first
+
+
+def test_an_older_ledger_beside_the_counts_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path)
+    given = policy(tmp_path)
+    counts(given)
+    with tallyveil.connect(given) as connection:
+        older = given.ledger.read_bytes()
+        connection.execute("SET dp.source = fresh")
+        connection.execute("SELECT count(*) FROM person")
+    whole = given.ledger.read_bytes()
+    given.ledger.write_bytes(older)
+    with pytest.raises(LedgerError, match="it is an older copy, or another ledger") as refused:
+        tallyveil.connect(given)
+    assert "treat the budget as spent" in (refused.value.hint or "")
+    given.ledger.write_bytes(whole)
+    counts(given)
+    (tmp_path / "kept" / "ledger.witness").write_text("2-xyz")
+    with pytest.raises(InvalidParameterValue, match="no witness"):
+        tallyveil.connect(given)

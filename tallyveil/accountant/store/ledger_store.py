@@ -54,6 +54,13 @@ class Snapshot(Protocol):
         Raises LedgerError if the chain is broken or the record at ``seen`` is missing.
         """
 
+    def end(self, kind: type[Record]) -> Position:
+        """The position of the last record of a kind."""
+
+    def outcome(self, kind: type[Record], position: Position) -> bool:
+        """Whether the record is in the ledger: of a witness, or one that an earlier transaction
+        appended, though that ended with an error."""
+
     def history(self, table: str | None) -> list[Entry]:
         """All charges, or a table's, oldest first."""
 
@@ -71,10 +78,6 @@ class Transaction(Snapshot, Protocol):
     def keep(self) -> None:
         """From now on, what was appended so far becomes durable whatever fails afterwards, unless
         the store itself fails."""
-
-    def outcome(self, kind: type[Record], position: Position) -> bool:
-        """Whether a record that an earlier transaction appended is in the ledger, though that
-        transaction ended with an error."""
 
 
 class LedgerStore(Protocol):

@@ -1,0 +1,56 @@
+"""How far a ledger had come, written beside the kept cubes: an older copy in its place is noticed.
+
+The file ``ledger.witness`` of the folder has a `Witness` of the last charge that a gate saw, which
+is written when a gate opens and when it is closed. It holds nothing confidential.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tallyveil.accountant import LedgerStore
+from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.ledger_copies import Witness
+from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.errors import LedgerError, OutputError
+from tallyveil.files import flush
+
+__all__ = ["check_witness", "write_witness"]
+
+_NAME = "ledger.witness"
+
+
+def check_witness(folder: Path, ledger: LedgerStore) -> None:
+    """Raises LedgerError if the ledger lacks charges that the folder's witness saw, and
+    InvalidParameterValue if the file is no witness."""
+    path = folder / _NAME
+    try:
+        seen = Position(*Witness.read(path.read_text(encoding="ascii")))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise LedgerError(f"cubes: {path} cannot be read: {error}") from None
+    with ledger.snapshot() as view:
+        if seen.number and not view.outcome(ChargeRecord, seen):
+            raise LedgerError(
+                f"the ledger {ledger.name} lacks charges that it had before: it is an older copy,"
+                " or another ledger",
+                hint=f"Put back the ledger with {seen.number:,} charges or more. If there is none,"
+                f" treat the budget as spent; then delete {path}.",
+            )
+
+
+def write_witness(folder: Path, ledger: LedgerStore) -> None:
+    """Write down how far the ledger has come. Raises OutputError."""
+    with ledger.snapshot() as view:
+        text = str(Witness(*view.end(ChargeRecord)))
+    path = folder / _NAME
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="ascii")
+        flush(unfinished)
+        unfinished.replace(path)
+    except OSError as error:
+        raise OutputError(f"cubes: {path} cannot be written: {error.strerror}") from None
