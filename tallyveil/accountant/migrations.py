@@ -76,6 +76,16 @@ class Migration:
     folds: bool
     digest: bytes
 
+    @property
+    def forgets(self) -> bool:
+        """Whether records of estimates, which name rows by digests, are of no use since: unless all
+        axes are as they were, and others were only added."""
+        kept = [axis for axis in self.axes if axis.was is not None]
+        names = [name for name in self.before if any(axis.was == name for axis in kept)]
+        same = all(a.old is None and a.name == a.was and not a.hidden for a in kept)
+        ordered = [axis.name for axis in kept if axis.name in self.before] == names
+        return self.retires or not (same and ordered)
+
     def text(self) -> str:
         """As the ledger has it."""
         own = {**vars(self), "axes": self.axes, "digest": self.digest.hex()}
@@ -156,8 +166,8 @@ class Lineage:
         return any(one.retires for one in self.migrations[self._era("charge", charge) :])
 
     def forgotten(self, derivation: int) -> bool:
-        """Whether it is of rows as they were named before a migration."""
-        return self._era("derivation", derivation) < len(self.migrations)
+        """Whether it is of rows that were named in another way before a migration."""
+        return any(one.forgets for one in self.migrations[self._era("derivation", derivation) :])
 
     def folded(self, before: int, number: int) -> bool:
         """Whether a migration that folds came after charge ``before``, and before ``number``."""

@@ -53,7 +53,7 @@ class Vouched:
 class Migrated:
     """What a migration does to a table: the keys that ``changed``, the axes over which the ledger
     counts since, what was spent ``before`` and is spent ``after``, and how many ``answers`` and
-    records of ``estimates`` there were. Answers are kept unless the migration ``retires`` them."""
+    records of ``estimates`` are forgotten. Answers are kept unless it ``retires`` them."""
 
     table: str
     changed: Sequence[str]
@@ -168,7 +168,7 @@ def migrating(
                     before[name],
                     after[name],
                     recorded.answers.count(name),
-                    recorded.estimates.count(name),
+                    recorded.estimates.count(name) if one.forgets else 0,
                     one.retires,
                     one.folds,
                 )

@@ -8,6 +8,7 @@ knows nothing of joint codes.
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -142,11 +143,19 @@ def losses(world: World, policies: Sequence[Policy], pairs: bool = False) -> Fra
                 own.append(np.zeros(len(dense), dtype=int) if cell is None else dense[:, *at])
             values = np.array(own).T
             rows += [(rate(scale, measure), [*line.tolist(), 0]) for line in values]
-    most = Fraction(0)
-    for one, other in itertools.product(records, records) if pairs else ((r, -1) for r in records):
-        lost = sum((step * abs(row[one] - row[other]) ** power for step, row in rows), Fraction(0))
-        most = max(most, lost)
-    return most * world.keys.get("r", 1)
+    # Records in the same cells lose the same.
+    values = np.array([line for _, line in rows], dtype=np.int64).reshape(len(rows), -1)
+    values, steps = np.unique(values[:, records], axis=1), [step for step, _ in rows]
+    others = values.T if pairs else np.zeros((1, len(rows)), dtype=np.int64)
+    moved = abs(values.T[:, None, :] - others[None, :, :]) ** power
+    different = np.unique(moved.reshape(-1, len(rows)), axis=0).tolist()
+    return max(
+        (
+            sum((s * m for s, m in zip(steps, one, strict=True) if m), Fraction(0))
+            for one in different
+        ),
+        default=Fraction(0),
+    )
 
 
 def _joint(lineage: Any, era: int, axis: str, code: int, dense: Any, axes: Sequence[str]) -> int:
@@ -403,3 +412,56 @@ def test_losses_of_every_kind(
     name: str, neighbours: str, budget: dict[str, float], tmp_path: Path
 ) -> None:
     _losses_add_up(name, neighbours, budget, tmp_path)
+
+
+def _drawn(draw: random.Random) -> dict[str, Any]:
+    """Attributes that nobody would declare."""
+    more = draw.choice([{}, {"other": True}, {"nullable": True}, ALL])
+    found: dict[str, Any] = {"sex": {"values": draw.sample("FMX", draw.randint(1, 3)), **more}}
+    low, ends = draw.randint(-1, 2), draw.choice([{}, {"clamp": True}, {"other": True}])
+    age = draw.choice(
+        [
+            {"range": [low, low + draw.randint(1, 3)]},
+            {"bins": sorted(draw.sample(range(-1, 6), draw.randint(2, 4)))},
+            {"range": [2 * low, 2 * low + 2], "step": draw.choice([0.5, 1, 2])},
+        ]
+    )
+    found["age"] = age | ends | draw.choice([{}, {"nullable": True}])
+    names = draw.sample(["sex", "age"], draw.choice([1, 2, 2, 2]))
+    return {name: found[name] for name in names}
+
+
+def _questions(draw: random.Random, names: Sequence[str]) -> Iterator[str]:
+    for size in draw.sample(range(len(names) + 1), draw.randint(1, len(names))):
+        by = ", ".join(draw.sample([*names], size))
+        yield f"SELECT {by}, count(*) FROM person GROUP BY {by}" if by else COUNT
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 60))]
+)
+def test_losses_over_any_migrations(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    replaced, unit = draw.random() < 0.4, draw.choice(["epsilon", "rho"])
+    budget = {"rho": 50.0, "delta": 1e-9} if unit == "rho" else {"epsilon": 90.0}
+    ages = [*np.arange(-2, 7, 0.25).tolist(), None]
+    world = World(
+        tmp_path,
+        {"sex": ("VARCHAR", ["F", "M", "X", "?", None]), "age": ("DOUBLE", ages)},
+        budget=budget,
+        neighbours="replace" if replaced else "add_remove",
+        **{"from": "SELECT * FROM people"},
+    )
+    policies = list[Policy]()
+    for number in range(3):
+        policy = world.policy(_drawn(draw))
+        known = [one.tables["person"].fingerprint for one in policies]
+        if known[-1:] == [policy.tables["person"].fingerprint]:
+            continue
+        policies.append(policy)
+        if number:
+            world.migrate(policy)
+        with world.opened(policy) as asked:
+            names = policy.tables["person"].domain.names
+            asked(*_questions(draw, names), paid=draw.choice([0.25, 1]))
+            check_spent(world, asked, *policies, pairs=replaced)
