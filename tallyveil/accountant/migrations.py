@@ -26,6 +26,7 @@ from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.store.ledger_records import MigrationRecord, TableRecord
 from tallyveil.accountant.store.ledger_store import Snapshot
 from tallyveil.arrays import IntArray
+from tallyveil.cache import kept_with
 from tallyveil.policy.domain import JOINT, Attribute, Domain
 from tallyveil.workload.refinement import Refinement
 from tallyveil.workload.workload import Column, Workload
@@ -106,7 +107,7 @@ class Migration:
         return cls(axes=axes, digest=digest, **found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lineage:
     """A table's migrations, oldest first; ``fingerprint`` and ``declared`` are the present ones."""
 
@@ -118,6 +119,7 @@ class Lineage:
         """How many migrations there were when the record was written."""
         return sum(1 for one in self.migrations if one.ends[kind] < number)
 
+    @kept_with
     def refinement(self, era: int) -> Refinement:
         """From the cells after ``era`` migrations to the present ones."""
         *_, last = self.migrations

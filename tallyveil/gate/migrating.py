@@ -29,7 +29,7 @@ from tallyveil.accountant.store.ledger_records import (
     now,
 )
 from tallyveil.cube import Given, Passed, columns_of, connected, load_cubes, relations_read
-from tallyveil.errors import FeatureNotSupported, LedgerMismatch
+from tallyveil.errors import FeatureNotSupported, InvalidParameterValue, LedgerMismatch
 from tallyveil.gate.declared.former import declared_keys, former, relabelled
 from tallyveil.gate.declared.joint_axes import joint_axes
 from tallyveil.gate.gate import Gate, accounts
@@ -81,9 +81,9 @@ class _Recorded:
                 one.table for one, _ in view.after(InvariantRecord) if one.event == PUBLISHED
             }
             self.digests = {one.table: one.digest for one, _ in view.after(DataRecord)}
-            charged = {end.number: one for one, end in view.after(ChargeRecord)}
-            self.copied = {one.table for one in charged.values() if one.mechanism == Sanitiser.name}
-            self.answers = [charged[one.charge_id].table for one, _ in view.after(AnswerRecord)]
+            charged = [(one.table, one.mechanism) for one, _ in view.after(ChargeRecord)]
+            self.copied = {table for table, mechanism in charged if mechanism == Sanitiser.name}
+            self.answers = [charged[one.charge_id - 1][0] for one, _ in view.after(AnswerRecord)]
             self.estimates = [one.table for one, _ in view.after(DerivationRecord)]
         for table, lineage in self.lineages.items():
             if lineage.migrations:
@@ -129,6 +129,8 @@ def migrating(
                 if name in recorded.lineages
                 and recorded.lineages[name].fingerprint != table.fingerprint
             }
+            for name in vouched.labels.keys() - changed.keys():
+                raise InvalidParameterValue(f'no declaration of a table "{name}" has changed')
             if not changed:
                 yield Migrating((), path, draft)
                 return
@@ -214,6 +216,13 @@ class _Change:
         before = dict(keys["attributes"])
         if labels and self.lineage.migrations:
             raise self._refused("labels change after a migration", "Restore the source's labels.")
+        for attribute, changed in labels.items():
+            declared = before.get(attribute, {})
+            for label in changed.keys() - {*declared.get("values", ()), declared.get("other")}:
+                raise InvalidParameterValue(
+                    f'{self._place}.attributes.{attribute} had no value "{label}"',
+                    hint="--recoded names values as the ledger's declaration has them.",
+                )
         before = dict(relabelled(before, labels))
         for name in before.keys() & own["attributes"].keys():
             column = own["attributes"][name].get("column", name)

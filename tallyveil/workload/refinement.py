@@ -4,7 +4,8 @@ coarser cell that it is in, and 0 where it is in none."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Refinement:
     order: tuple[str, ...]
     cells: Mapping[str, IntArray]
     names: Mapping[str, str]
+    _known: WeakKeyDictionary[Factor, Factor] = field(default_factory=WeakKeyDictionary)
+    """The finer factors of those that charges share."""
 
     def column(self, column: Column) -> Column:
         """The same rows over the finer cells: as functions of a record they are equal."""
@@ -46,6 +49,12 @@ class Refinement:
 
     def factor(self, factor: Factor) -> Factor:
         """The factor over the finer cells of its axes."""
+        found = self._known.get(factor)
+        if found is None:
+            found = self._known[factor] = self._finer(factor)
+        return found
+
+    def _finer(self, factor: Factor) -> Factor:
         axes = [self.names.get(axis, axis) for axis in factor.axes]
         order = sorted(range(len(axes)), key=lambda n: self.order.index(axes[n]))
         if order == [*range(len(axes))] and not self.cells.keys() & {*axes}:

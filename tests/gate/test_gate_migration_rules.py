@@ -12,7 +12,13 @@ import pytest
 import tallyveil
 from tallyveil.accountant import Ledger
 from tallyveil.accountant.store.ledger_records import MigrationRecord
-from tallyveil.errors import FeatureNotSupported, LedgerError, LedgerMismatch, TallyveilError
+from tallyveil.errors import (
+    FeatureNotSupported,
+    InvalidParameterValue,
+    LedgerError,
+    LedgerMismatch,
+    TallyveilError,
+)
 from tallyveil.gate import Gate
 from tallyveil.gate.migrating import migrating
 from tests.gate.test_gate_migration import ALL, COUNT, RHO, SEX, STATE, WHOLE, World, check_spent
@@ -85,6 +91,11 @@ def test_labels_that_were_changed_in_the_source_are_vouched_for_and_compared(
     ):
         pass
     assert "--recoded person.ATTRIBUTE:OLD=NEW" in (refused.value.hint or "")
+    for mistyped in ({"sex": {"f": "male"}}, {"age": {"F": "x"}}):
+        with pytest.raises(InvalidParameterValue, match="had no value"):
+            world.migrate(since, labels={"person": mistyped})
+    with pytest.raises(InvalidParameterValue, match='table "people" has changed'):
+        world.migrate(since, labels={"people": {}})
     wrong = {"person": {"sex": {"F": "male", "M": "female"}}}
     with pytest.raises(LedgerMismatch, match="other data"):  # as many records as labels say
         world.migrate(since, labels=wrong)

@@ -274,4 +274,4 @@ SELECT remaining FROM dp.budget;
 --@ attributes.age.range = [0, 50]
  ERROR 55000: the ledger … belongs to another declaration of table "person"
  DETAIL: tables.person.attributes.state: … tables.person.attributes.age.range: [0, 99] in the ledger, [0, 50] here …
- HINT: Restore the policy the ledger was made with. Only if the table holds other people's records than before, start a new ledger file: a new ledger starts with the whole budget.
+ HINT: Restore the policy the ledger was made with. If the table has the same records, declared in another way, carry the ledger over: tallyveil migrate POLICY. Only if it holds other people's records than before, start a new ledger file: a new ledger starts with the whole budget.

@@ -285,5 +285,5 @@ class SqliteFile:
             fate, otherwise = "removed", "A restart without it begins a ledger with nothing spent."
         raise LedgerError(
             f"the ledger {self.label} was {fate} while in use",
-            hint=f"Put the original file back. {otherwise}",
+            hint=f"Put the original file back, unless you restored or migrated it. {otherwise}",
         )
