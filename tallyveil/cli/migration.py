@@ -10,7 +10,7 @@ from typing import Any
 from tallyveil.cli.text import Output, up
 from tallyveil.cube import with_values
 from tallyveil.errors import InvalidParameterValue
-from tallyveil.gate.migrating import Migrated, Vouched, migrating
+from tallyveil.gate.declared.migrating import Migrated, Vouched, migrating
 from tallyveil.policy import load_policy
 
 __all__ = ["migrate"]

@@ -123,7 +123,7 @@ def test_a_ledger_of_a_format_before_is_completed_and_migrated(
 KILLED = """
 import os, pathlib, signal, sys
 from tallyveil.cli.migration import migrate
-from tallyveil.gate.migrating import Migrating
+from tallyveil.gate.declared.migrating import Migrating
 
 left, whole = [int(sys.argv[2])], sys.argv[3] == "True"
 

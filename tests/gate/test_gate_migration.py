@@ -27,7 +27,7 @@ from tallyveil.accountant.store.ledger_copies import verify
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.cube import load_cubes
 from tallyveil.gate import Gate
-from tallyveil.gate.migrating import Vouched, migrating
+from tallyveil.gate.declared.migrating import Vouched, migrating
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import Policy, parse_policy

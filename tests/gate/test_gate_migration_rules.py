@@ -20,7 +20,7 @@ from tallyveil.errors import (
     TallyveilError,
 )
 from tallyveil.gate import Gate
-from tallyveil.gate.migrating import migrating
+from tallyveil.gate.declared.migrating import migrating
 from tests.gate.test_gate_migration import ALL, COUNT, RHO, SEX, STATE, WHOLE, World, check_spent
 
 F, X = (f"{COUNT} WHERE sex = '{one}'" for one in "FX")
