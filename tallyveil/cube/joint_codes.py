@@ -37,6 +37,7 @@ from tallyveil.policy.axes import AttributeDeclaration
 __all__ = ["Former", "Pairs", "joined", "pairs", "present", "represented", "widened"]
 
 _MOST: Final = 1_000_000  # representatives of one column
+_ULPS: Final = 3  # doubles on both sides of a border that arithmetic may have rounded across
 _UNITS: Final = 1 << 63
 
 
@@ -189,6 +190,8 @@ def pairs(
     size = 1 if attribute is None else attribute.size
     missing = set(range(size)) - {new for new, _ in both}
     unreached = set(range(last)) - {old for _, old in both}
+    if len(missing) * (last + 1) + len(unreached) * (size + 1) > _MOST:
+        raise _too_many(name)
     both |= {(new, old) for new in missing for old in range(-1, last)}
     both |= {(new, old) for new in range(-1, size) for old in unreached}
     covers = (-1, -1) not in both
@@ -197,14 +200,17 @@ def pairs(
     return Pairs(tuple(new for new, _ in chosen), tuple(old for _, old in chosen)), covers
 
 
+def _too_many(name: str) -> FeatureNotSupported:
+    return FeatureNotSupported(
+        f"{name} has too many cells to be migrated", hint="Declare it with fewer cells."
+    )
+
+
 def _coded(attributes: Sequence[Attribute], name: str, column_type: str) -> list[IntArray]:
     """The codes of all representatives by each attribute, −1 where there is none."""
     texts = list(represented(attributes, column_type))
     if len(texts) > _MOST:
-        raise FeatureNotSupported(
-            f"{name} has too many cells to be migrated",
-            hint="Declare it with fewer cells, or begin a ledger of a new table.",
-        )
+        raise _too_many(name)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"CREATE TABLE given (v {column_type})")
@@ -305,8 +311,10 @@ def _between(numbers: set[Fraction], column_type: str) -> Iterator[Fraction]:
         least = [Fraction(1, 10 ** int(decimals))]
     for number in ordered:
         near = {number, *(number + sign * own for own in least for sign in (1, -1))}
-        value = float(number)
-        near |= {Fraction(math.nextafter(value, end)) for end in (-math.inf, math.inf)}
+        below = above = value = float(number)
+        for _ in range(_ULPS):
+            below, above = math.nextafter(below, -math.inf), math.nextafter(above, math.inf)
+            near |= {Fraction(below), Fraction(above)}
         near |= {Fraction(value), *map(Fraction, _floats(value))}
         yield from near
         yield from {Fraction(math.floor(number)), Fraction(math.ceil(number))}

@@ -12,6 +12,7 @@ import pytest
 from tallyveil.cube.coding import code
 from tallyveil.cube.joint_codes import Former, Pairs, pairs
 from tallyveil.cube.reading import read
+from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy import parse_policy
 from tallyveil.policy.axes import AttributeDeclaration
 from tallyveil.policy.domain import Attribute
@@ -102,3 +103,9 @@ def test_no_value_has_a_pair_of_cells_that_was_not_found(kind: str) -> None:
             own = {(new, old) for old, new in every.fetchall()}
             assert own - {(-1, -1)} <= found, (axes, own - found)
             assert not (covers and (-1, -1) in own)
+
+
+def test_too_many_cells_are_refused_before_they_take_memory() -> None:
+    days, texts = axis(range=[0, 3000]), axis(values=[f"x{n}" for n in range(3000)])
+    with pytest.raises(FeatureNotSupported, match="too many cells"):
+        derived(texts, days, "INTEGER")
