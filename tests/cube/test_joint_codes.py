@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from typing import Any
 
@@ -65,13 +66,21 @@ KINDS = {
 }  # fmt: skip
 
 
-def drawn(draw: random.Random, days: bool) -> dict[str, Any]:
-    """A declaration of numbers or of days."""
+def drawn(draw: random.Random, kind: str) -> dict[str, Any]:
+    """A declaration of numbers, of days or times, or of texts, as the column's type allows."""
     low, size = draw.randint(-3, 8), draw.randint(1, 9)
     more: dict[str, Any] = draw.choice([{}, {"nullable": True}, {"other": True}])
-    if days:
+    if kind in ("DATE", "TIMESTAMP") and draw.random() < 0.4:
+        first, hours = dt.datetime(2026, 1, draw.randint(1, 9), 10), draw.randint(1, 9)
+        ends = [first, first + hours * draw.randint(1, 30) * dt.timedelta(hours=1)]
+        own: dict[str, Any] = {"range": ends, "step": f"{hours} hours"}
+    elif kind in ("DATE", "TIMESTAMP"):
         ends = [f"2026-01-{draw.randint(1, 9):02}", f"2026-01-{draw.randint(10, 31)}"]
         own = {"range": [np.datetime64(one).item() for one in ends]}
+    elif kind == "VARCHAR" and draw.random() < 0.3:
+        size = draw.randint(1, 3)
+        own = {"values": draw.sample(["-1", "1", "10", "1.5", "7"], 2)}
+        own |= {} if any(len(one) > size for one in own["values"]) else {"prefix": size}
     elif draw.random() < 0.3:
         own = {"bins": sorted(draw.sample(range(-4, 30), size + 1))}
     elif draw.random() < 0.4:
@@ -79,7 +88,7 @@ def drawn(draw: random.Random, days: bool) -> dict[str, Any]:
         own = {"range": [2 * low, 2 * low + size * step], "step": step}
     else:
         own = {"range": [low, low + size]}
-    if "other" not in more and draw.random() < 0.5:
+    if "other" not in more and "values" not in own and draw.random() < 0.5:
         own["clamp"] = True
     return own | more
 
@@ -91,8 +100,7 @@ def test_no_value_has_a_pair_of_cells_that_was_not_found(kind: str) -> None:
     with duckdb.connect() as source:
         source.execute(f"CREATE TABLE t AS SELECT {KINDS[kind]} AS v FROM range(20000)")
         for _ in range(12):
-            days = kind in ("DATE", "TIMESTAMP")
-            axes = [axis(**drawn(draw, days)) for _ in range(2)]
+            axes = [axis(**drawn(draw, kind)) for _ in range(2)]
             codings = [code(n, one) for n, one in enumerate(axes)]
             reads = ", ".join(f"{read(one, 'v', kind)} AS v{n}" for n, one in enumerate(axes))
             cells = ", ".join(f"coalesce(CAST({one.expression} AS INT), -1)" for one in codings)

@@ -450,7 +450,7 @@ def _truth(world: World, policy: Policy, by: Sequence[str]) -> dict[tuple[Any, .
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 60))]
+    "seed", [*range(2), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 60))]
 )
 def test_what_history_knows_over_any_migrations_is_true(seed: int, tmp_path: Path) -> None:
     """With a cost at which noise is 0, as good as always: what is known has no other value."""
@@ -480,11 +480,11 @@ def test_what_history_knows_over_any_migrations_is_true(seed: int, tmp_path: Pat
                         assert count in (None, truth.get(tuple(key), 0)), (sql, key)
             for sql in _questions(draw, names):
                 asked(sql, paid=60)
-    assert known or seed > 3
+    assert known or seed > 1
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 60))]
+    "seed", [*range(2), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 60))]
 )
 def test_losses_over_any_migrations(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
