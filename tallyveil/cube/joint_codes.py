@@ -150,21 +150,23 @@ def _codes(cube: Cube, axis: str, attribute: Attribute) -> IntArray:
 
 def _summed(domain: Domain, codes: Sequence[IntArray], cube: Cube) -> Cube:
     """The counts of the cells with these codes, each cell once; none where a code is −1."""
-    counts, units = cube._counts.counts, cube._counts.units
+    own = cube._counts
     order = np.lexsort(codes[::-1])
     order = order[np.all([one[order] >= 0 for one in codes], axis=0)]
     sorted_codes = [one[order] for one in codes]
     changed = np.ones(len(order), dtype=np.bool_)
     changed[1:] = np.any([one[1:] != one[:-1] for one in sorted_codes], axis=0)
-    starts = np.flatnonzero(changed)
-    found = tuple(one[starts] for one in sorted_codes)
-    if not len(starts):
-        return Cube(domain, found, counts[:0], None if units is None else units[:0])
-    total = np.add.reduceat(counts[order], starts)
-    if units is not None:
-        own = np.add.reduceat(units[order].astype(np.uint64), starts)
-        units = (own % np.uint64(_UNITS)).astype(np.int64)
-    return Cube(domain, found, total, units)
+    starts, places = np.flatnonzero(changed), np.full(len(own.counts), -1, dtype=np.int64)
+    places[order] = np.cumsum(changed) - 1
+    total = np.zeros(len(starts), dtype=np.int64)
+    np.add.at(total, places[order], own.counts[order])
+    units = None
+    if own.units is not None:
+        sums = np.zeros(len(starts), dtype=np.uint64)
+        np.add.at(sums, places[order], own.units[order].astype(np.uint64))
+        units = (sums % np.uint64(_UNITS)).astype(np.int64)
+    members = None if own.members is None else own.members.moved(places)
+    return Cube(domain, tuple(one[starts] for one in sorted_codes), total, units, members)
 
 
 def pairs(

@@ -35,6 +35,12 @@ class Members:
         found = cls._of(units, np.repeat(np.arange(len(each)), [len(own) for own in each]))
         return cls(found.lengths, found.cells)
 
+    def moved(self, places: IntArray) -> Members:
+        """Where cell t has become cell ``places[t]``, or none if that is −1."""
+        units, cells = np.repeat(np.arange(len(self.lengths)), self.lengths), places[self.cells]
+        found = self._of(units[cells >= 0], cells[cells >= 0])
+        return Members(found.lengths, found.cells)
+
     @classmethod
     def _of(cls, units: IntArray, cells: IntArray) -> Members:
         """From pairs of a unit's number and a cell."""

@@ -304,6 +304,23 @@ def test_statistics_stay_known(tmp_path: Path) -> None:
         assert asked.spent == spent + 1
 
 
+def test_numbers_of_units_stay_known_and_are_counted_over_joint_codes(tmp_path: Path) -> None:
+    world = World(tmp_path, UNITS, budget={"epsilon": 1000.0})
+    kinds = {"kind": {"values": ["a", "b"], **ALL}}
+    before = world.policy(sexes("F", "M", **ALL) | kinds, **unit(4))
+    since = world.policy(sexes("M", "F", **ALL) | {"kind": {"values": ["b"], **ALL}}, **unit(4))
+    of_all = "SELECT count(DISTINCT pid) FROM person"
+    with world.opened(before) as asked:
+        asked(of_all, paid=1)
+        known, spent = asked(of_all), asked.spent
+    world.migrate(since)
+    with world.opened(since) as asked:
+        assert (asked(of_all), asked.spent) == (known, spent)
+        assert asked(f"{of_all} WHERE sex = 'F' AND kind = 'b'", paid=200) == [[(3,)]]
+        assert asked(f"{of_all} WHERE kind = 'other'", paid=200) == [[(3,)]]
+        assert asked.spent > spent
+
+
 def test_exact_counts_and_translates_stay(tmp_path: Path) -> None:
     world = World(tmp_path, {"sex": SEX, "state": STATE})
     states = {"state": {"values": ["AL", "AK"], **ALL}}
