@@ -307,8 +307,8 @@ def test_statistics_stay_known(tmp_path: Path) -> None:
 def test_numbers_of_units_stay_known_and_are_counted_over_joint_codes(tmp_path: Path) -> None:
     world = World(tmp_path, UNITS, budget={"epsilon": 1000.0})
     kinds = {"kind": {"values": ["a", "b"], **ALL}}
-    before = world.policy(sexes("F", "M", **ALL) | kinds, **unit(4))
-    since = world.policy(sexes("M", "F", **ALL) | {"kind": {"values": ["b"], **ALL}}, **unit(4))
+    before = world.policy(sexes("F", "M", **ALL) | kinds, **unit(12))
+    since = world.policy(sexes("M", "F", **ALL) | {"kind": {"values": ["b"], **ALL}}, **unit(12))
     of_all = "SELECT count(DISTINCT pid) FROM person"
     with world.opened(before) as asked:
         asked(of_all, paid=1)
