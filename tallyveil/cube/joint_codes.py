@@ -5,6 +5,7 @@ loading does, on representatives of all classes of values that a column can hold
 declaration tells two values apart. `widened` and `joined` count a table over joint codes: each
 record is coded by each declaration of a migrated attribute.
 
+Declarations that read a column in different orders, such as texts and numbers, are refused.
 Classes are found from what decides in a declaration: its values, ends, edges and the borders of
 its steps. Between two neighbours of these, of all declarations together, nothing differs but
 whether a number is whole; so each of these points, a point of each kind between, and points beyond
@@ -178,9 +179,11 @@ def pairs(
 
     A code that no representative has is in a pair with every cell of before, and the other way.
 
-    Raises FeatureNotSupported where there are too many representatives.
+    Raises FeatureNotSupported where there are too many representatives, and where declarations read
+    the column in orders of which not all classes are represented.
     """
     declared = [one.attribute for one in (*former, Former(None, attribute, None))]
+    _check_orders([one for one in declared if one is not None], name, column_type)
     found = _coded([one for one in declared if one is not None], name, column_type)
     number = iter(range(len(declared)))
     each = [
@@ -196,10 +199,44 @@ def pairs(
         raise _too_many(name)
     both |= {(new, old) for new in missing for old in range(-1, last)}
     both |= {(new, old) for new in range(-1, size) for old in unreached}
-    covers = (-1, -1) not in both
+    # No representative without a cell proves nothing: one of the declarations must have all.
+    complete = any(one is None or one.complete for one in declared[-2:])
+    covers = complete and (-1, -1) not in both
     # Cells of one code follow each other, in the order of before; uncounted ones come last.
     chosen = sorted(both - {(-1, -1)}, key=lambda pair: (pair[0] < 0, pair))
     return Pairs(tuple(new for new, _ in chosen), tuple(old for _, old in chosen)), covers
+
+
+def _check_orders(attributes: Sequence[Attribute], name: str, column_type: str) -> None:
+    """Raise FeatureNotSupported unless the attributes read the column in one order, of which
+    `represented` has all classes, or all values of the column are represented one by one."""
+    if column_type.startswith("ENUM") or column_type == "BOOLEAN":
+        return
+    textual = column_type.split("(")[0] in ("VARCHAR", "JSON")
+    orders = dict.fromkeys(_order(one) for one in attributes)
+    known = len(orders) == 1 or (not textual and orders.keys() <= {"days", "times"})
+    if known and (textual or "texts" not in orders):
+        return
+    read = " and as ".join(orders)
+    raise FeatureNotSupported(
+        f"{name} is read as {read} from a column of {column_type}: which values are in a cell of"
+        " before and in one of now is not certain",
+        hint="Keep the attribute as it was declared, and declare the new one under another name,"
+        " with a column that a SELECT in from makes.",
+    )
+
+
+def _order(attribute: Attribute) -> str:
+    """In what order an attribute reads values."""
+    orders = {
+        "VARCHAR": "texts",
+        "BOOLEAN": "truth values",
+        "DATE": "days",
+        "TIMESTAMP": "times",
+        "TIMESTAMP WITH TIME ZONE": "instants",
+        "TIME": "times of day",
+    }
+    return orders.get(attribute.sql_type, "numbers")
 
 
 def _too_many(name: str) -> FeatureNotSupported:

@@ -121,6 +121,7 @@ NOISY = [  # evaluated over the noisy rows
     " FROM t GROUP BY d ORDER BY d",
     "SELECT d, sum(count(*)) FILTER (WHERE d > 4) OVER (ORDER BY d) AS s FROM t GROUP BY d"
     " ORDER BY d",
+    "SELECT count(*) AS n, sum(count(*)) OVER () AS s FROM t",
     "SELECT d, sum(count(*) + 1) OVER (ORDER BY d) AS s FROM t GROUP BY d ORDER BY d",
     "SELECT d, sum(count(*)) OVER (ORDER BY d) AS s FROM t GROUP BY d QUALIFY s > 500 ORDER BY d",
     "SELECT g, d, sum(count(*)) OVER (ORDER BY d) AS s FROM t GROUP BY GROUPING SETS ((g), (d))"

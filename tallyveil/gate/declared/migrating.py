@@ -216,6 +216,13 @@ class _Change:
         before = dict(keys["attributes"])
         if labels and self.lineage.migrations:
             raise self._refused("labels change after a migration", "Restore the source's labels.")
+        if labels and new.privacy_unit.column is not None:
+            raise self._refused(
+                "labels of a table with a column of units change, by which other rows of a unit"
+                " could be chosen",
+                "Write the former labels in a SELECT given as the table's from, and migrate them as"
+                " what they are then.",
+            )
         for attribute, changed in labels.items():
             declared = before.get(attribute, {})
             for label in changed.keys() - {*declared.get("values", ()), declared.get("other")}:

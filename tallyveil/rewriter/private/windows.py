@@ -98,6 +98,8 @@ def _frames(
     window: exp.Window, keys: pa.Table, height: int, cursor: PublicCursor
 ) -> tuple[IntArray, IntArray] | None:
     """The groups, and of each all groups of its frame, one after the other."""
+    if not (height and keys.num_columns):
+        return None  # nothing is added up
     table = keys.append_column(_ROW.name, pa.array(range(height), pa.int64()))
     source = exp.to_table(_GROUPS).as_(NOISY, quoted=True)
     spec = window.args.get("spec")
@@ -112,7 +114,7 @@ def _frames(
         (sizes,) = cursor.arrow(
             f"SELECT min(n) AS least, sum(n)::BIGINT AS parts, max(peers) AS peers FROM ({of_each})"
         ).to_pylist()
-        if not height or not sizes["least"] or sizes["peers"] > 1 or sizes["parts"] > _PARTS:
+        if not sizes["least"] or sizes["peers"] > 1 or sizes["parts"] > _PARTS:
             return None
         frames = duckdb_sql(_of(window, call("list", _ROW.copy())))
         found = cursor.arrow(
