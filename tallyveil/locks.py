@@ -3,7 +3,6 @@
 ====================  ===========================================================================
 rank                  what the lock covers
 ====================  ===========================================================================
-``VERSIONS``          which versions of tables that grow a process serves
 ``ACCOUNTANT``        the ledger's transaction: reading what was appended, checking and appending
 ``KNOWLEDGE``         the recorded and exact answers of a table
 ``LEAF``              a cache, a registry, a flag
@@ -45,10 +44,9 @@ _PAUSE: Final = 0.05
 class Rank(IntEnum):
     """A thread takes locks in ascending order of rank."""
 
-    VERSIONS = 1
-    ACCOUNTANT = 2
-    KNOWLEDGE = 3
-    LEAF = 4
+    ACCOUNTANT = 1
+    KNOWLEDGE = 2
+    LEAF = 3
 
 
 def ranked_lock(rank: Rank) -> AbstractContextManager[object]:

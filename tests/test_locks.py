@@ -9,9 +9,9 @@ from tallyveil.proxy.turns import Turns
 
 
 def test_ascending_ranks_are_taken_and_given_back() -> None:
-    versions, accountant, knowledge, leaf = (CheckedLock(rank) for rank in Rank)
+    accountant, knowledge, leaf = (CheckedLock(rank) for rank in Rank)
     for _ in range(2):
-        with versions, accountant, knowledge, leaf:
+        with accountant, knowledge, leaf:
             pass
         with knowledge:
             pass

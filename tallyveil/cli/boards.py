@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +60,13 @@ def warm(
     Raises what a statement that is refused raises; earlier tables stay bought.
     """
     with opened(policy, dialect, user, {}) as session:
-        asked = _past(session) if statements is None else _requests(session, statements)
+        if statements is None:
+            asked, left_out = _past(session)
+            if left_out:
+                line = f"Left out: {left_out} statements that cannot be asked again by themselves"
+                yield Output({"left_out": left_out}, [line])
+        else:
+            asked = _requests(session, statements)
         for board in session.boards(asked):
             yield _warmed(session, board, asked, cost)
 
@@ -97,20 +102,22 @@ def _requests(session: GateSession, path: Path) -> list[Request]:
     return found
 
 
-def _past(session: GateSession) -> list[Request]:
-    """What the statements ask that were charged before, as far as they can be asked again: those
-    with parameters cannot."""
-    found = list[Request]()
+def _past(session: GateSession) -> tuple[list[Request], int]:
+    """What the statements ask that were charged before, and how many cannot be asked again, such as
+    those with parameters."""
+    found, left_out = list[Request](), 0
     for text in session.charged():
-        with suppress(TallyveilError):
+        try:
             (statement,) = session.parse(text)
             found.append(session.request(statement))
+        except TallyveilError:
+            left_out += 1
     if not found:
         raise InvalidParameterValue(
             "the ledger has no statement that can be asked again",
             hint="Name a file of SQL statements with --for.",
         )
-    return found
+    return found, left_out
 
 
 def _document(session: GateSession, board: Board, asked: Sequence[Request]) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, with_values
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
+from tallyveil.gate.declared.ledger_witness import check_witness
 from tallyveil.gate.gate import accounts, ledger_of
-from tallyveil.gate.versions import Publishing, growing, sealed_slices
+from tallyveil.gate.growth.plans import buy_plans
+from tallyveil.gate.growth.publishing import Publishing, growing, sealed_slices
 from tallyveil.policy import load_policy
 
 __all__ = ["publish"]
@@ -52,6 +54,7 @@ def publish(
             VersionLog(ledger).of,
             lambda record: publish_version(ledger, every, record),
         )
+        check_witness(policy.cubes or publishing.files.folder, ledger)
         before = {name: publishing.last(name) for name in growing(policy)}
         now = dt.datetime.now(dt.UTC)
         found = publishing.publish(given, day, now, recount=recount)
@@ -73,7 +76,7 @@ def publish(
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
-            gate.buy_plans()
+            buy_plans(gate)
 
 
 def _day(text: str) -> dt.date:

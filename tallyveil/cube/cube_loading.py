@@ -39,7 +39,6 @@ __all__ = [
     "as_read",
     "cells_in_use",
     "cells_read",
-    "check_weights",
     "checked_columns",
     "columns_of",
     "counted_rows",
@@ -217,7 +216,7 @@ def _load(table: Table, source: OpenSource, columns: Columns, key: bytes) -> Cub
         found = executed(rows[table.name].connection, sql, parameters).fetchnumpy()
     codes = tuple(np.asarray(found[f"c{axis}"]) for axis in range(len(table.cells.attributes)))
     if table.count is not None:
-        check_weights(table, found)
+        _check_weights(table, found)
     counts = np.asarray(found["n"], dtype=np.int64)
     if int(counts.sum()) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
@@ -287,7 +286,7 @@ _MISTAKES = MappingProxyType(
 )
 
 
-def check_weights(table: Table, found: Mapping[str, Any]) -> None:
+def _check_weights(table: Table, found: Mapping[str, Any]) -> None:
     """Raises SourceError unless every counted row has a valid number of records."""
     wrong = [words for flag, words in _MISTAKES.items() if np.any(np.asarray(found[flag]))]
     if wrong:

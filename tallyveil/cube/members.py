@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallyveil.arrays import BoolArray, CodeArray, IntArray
+from tallyveil.alike import changes
+from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.workload.factor import Factor
 
 __all__ = ["Members"]
@@ -46,9 +47,9 @@ class Members:
         """From pairs of a unit's number and a cell."""
         order = np.lexsort((cells, units))
         units, cells = units[order], cells[order].astype(np.uint32)
-        first = _changes(units)
+        first = changes(units)
         starts = np.flatnonzero(first)
-        different = first | _changes(cells)
+        different = first | changes(cells)
         lengths = np.add.reduceat(different, starts) if len(starts) else starts
         return cls(_small(lengths), cells[different], units[first])
 
@@ -77,16 +78,9 @@ class Members:
         last = np.repeat(ends[own] - np.cumsum(number), number)
         rows = groups.rows[order[last + np.arange(len(units))]]
         pairs = np.sort(units * groups.height + rows)
-        rows = pairs[_changes(pairs)] % groups.height
+        rows = pairs[changes(pairs)] % groups.height
         found: list[int] = np.bincount(rows, minlength=groups.height).tolist()
         return found
-
-
-def _changes(array: CodeArray) -> BoolArray:
-    """Whether each entry differs from the one before it."""
-    found = np.ones(len(array), dtype=np.bool_)
-    found[1:] = array[1:] != array[:-1]
-    return found
 
 
 def _small(array: IntArray) -> CodeArray:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallyveil.deadline import Phase, doing
 from tallyveil.gate.deciding.cost_messages import charge_explained
+from tallyveil.gate.growth.publishing import Version
 from tallyveil.gate.interface import ColumnType, Notice, Receive, Take
 from tallyveil.gate.noise_effects import noise_effects
 from tallyveil.gate.notices import notice
@@ -17,7 +18,6 @@ from tallyveil.gate.planning import Planner
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.rows import empty_tables, forward, noisy_tables, projected
 from tallyveil.gate.suppression import suppressed
-from tallyveil.gate.versions import Version
 from tallyveil.rewriter import Plan, Query
 
 __all__ = ["Answering", "OuterInputs"]

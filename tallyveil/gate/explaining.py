@@ -16,11 +16,11 @@ from tallyveil.gate.deciding.outcome import Forecast
 from tallyveil.gate.deciding.refusal import different_rows, widest
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.statistics import FoundStatistic
+from tallyveil.gate.growth.publishing import Version
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.notices import interval_text, quotient_text, together_text
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.strategies.translated import reach
-from tallyveil.gate.versions import Version
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
 from tallyveil.workload.workload import Column

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -26,7 +26,6 @@ from tallyveil.accountant import (
     is_plan,
     publish_version,
 )
-from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import (
     Cube,
     Given,
@@ -53,51 +52,23 @@ from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.declared.ranges import Ranges
-from tallyveil.gate.plans import buy_plans
+from tallyveil.gate.growth.editions import Editions, Versions
+from tallyveil.gate.growth.publishing import Publishing, growing, sealed_slices
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
-from tallyveil.gate.shared import Edition, Shared
+from tallyveil.gate.shared import Shared
 from tallyveil.gate.strategies.exact_counts import ExactCounts
 from tallyveil.gate.strategies.offer import Limits
-from tallyveil.gate.versions import (
-    Publishing,
-    Versions,
-    following_failed,
-    growing,
-    sealed_slices,
-)
 from tallyveil.knowledge import Knowledge, StatisticHistory
-from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
-from tallyveil.rewriter import Dialect, Plan, PublicDatabase, Rewriter
+from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
 __all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts", "ledger_of"]
 
 STATEMENT_TIMEOUT: Final = 10.0
 """Seconds that a statement may take by default."""
-
-_DAYS: Final = 16  # for which sessions may ask what was known then, at a time
-
-
-def _entry_bytes(key: Hashable, value: object) -> int:
-    """The bytes of an entry's larger parts."""
-    return key_bytes(key) + (_plan_bytes(value) if isinstance(value, Plan) else 0)
-
-
-def _plan_bytes(plan: Plan) -> int:
-    """The bytes of its columns' entries, its groups' keys and its queries, and the weight of about
-    50 objects for each output, here and in other caches that keep them as long."""
-    objects = 50 * sum(len(table.outputs) for table in plan.noisy)
-    arrays = sum(c.nbytes for workload in plan.workloads.values() for c in workload.columns)
-    for one in (one for every in plan.summed.values() for one in every):
-        arrays += one.column.nbytes + one.parts.nbytes + one.places.nbytes
-    arrays += sum(o.rows.nbytes for t in plan.noisy for o in t.outputs if o.rows is not None)
-    arrays += sum(h.column.nbytes for own in plan.histograms.values() for h in own)
-    arrays += sum(one.groups.nbytes for table in plan.noisy for one in table.statistics)
-    keys = sum(int(table.keys.nbytes) for table in plan.noisy)
-    return OBJECT * objects + arrays + keys + sum(len(query) for query in plan.domain_queries)
 
 
 def ledger_of(policy: Policy, secret: bytes | None = None) -> Ledger:
@@ -189,29 +160,11 @@ class Gate(Shared):
             self._budgets, self._witnessed = budgets, None
             counted, reads, keep = self._fixed(policy, source, given)
             self.accounts = accounts(policy, reads)
-            self.versions = Versions(
-                sealed_slices(policy.ledger, self._ledger.key("cubes")), growing(policy)
-            )
-            for name, cube in self._grown(policy, given).items():
-                counted.cubes[name], counted.domains[name] = cube, cube.domain
-            self._load(policy, given, counted, time_limit, opened)
+            versions = self._grown(policy, given, counted)
+            self._load(policy, given, counted, versions, time_limit, opened)
             keep()
             self._witness()
             opened.pop_all()
-        self._following, self._followed = ranked_lock(Rank.VERSIONS), object()
-        self._earlier: Cache[Any] = Cache(_DAYS, 1 << 29, lambda key, value: 1)
-
-    def _edition(self, day: dt.date | None = None) -> Edition:
-        """What follows from the versions that are served, or from the last ones through a day."""
-        caches = (Cache[Any](1024, size, _entry_bytes) for size in (1 << 28, 1 << 26))
-        versions, shown = self.versions.at(day)
-        return Edition(versions, self._rewriter(shown), *caches)
-
-    def at(self, day: dt.date | None) -> Edition:
-        if day is None or not self.versions.tables:
-            return self.edition
-        own: Edition = self._earlier.get((self.edition, day), lambda: self._edition(day))
-        return own
 
     def _fixed(
         self, policy: Policy, source: Given, given: Passed
@@ -244,28 +197,36 @@ class Gate(Shared):
 
         return joint.counted(cubes), reads, keep
 
-    def _grown(self, policy: Policy, given: Passed) -> dict[str, Cube]:
-        """The counts of the last versions of the tables that grow. The first version is published
-        now, if none was."""
-        if self.versions.tables:
-            with self._ledger.snapshot() as view:
-                check_tables(self._ledger, view, self.accounts)
-        known = VersionLog(self._ledger).of
-        new = [name for name in self.versions.tables if not known(name)]
+    def _grown(self, policy: Policy, given: Passed, counted: Counted) -> Versions:
+        """The last versions of the tables that grow, whose counts are added to those ``counted``.
+        A table's first version is published now, if none was."""
+        files = sealed_slices(policy.ledger, self._ledger.key("cubes"))
+        versions = Versions(files, growing(policy))
+        if not versions.tables:
+            return versions
+        with self._ledger.snapshot() as view:
+            check_tables(self._ledger, view, self.accounts)
+        if self._witnessed is None and policy.ledger.name != ":memory:":
+            self._witnessed = files.folder
+            check_witness(self._witnessed, self._ledger)
+        known, key = VersionLog(self._ledger).of, self._ledger.key("rows")
+        new = [name for name in versions.tables if not known(name)]
         if new:
             record = partial(publish_version, self._ledger, self.accounts)
-            files, key = self.versions.files, self._ledger.key("rows")
             publishing = Publishing(policy, files, key, known, record)
             publishing.publish(given, None, dt.datetime.now(dt.UTC), only=new)
-        found = self.versions.read(known)
-        self.versions.serve(found)
-        return dict(found.cubes)
+        found = versions.read(known)
+        versions.serve(found)
+        for name, cube in found.cubes.items():
+            counted.cubes[name], counted.domains[name] = cube, cube.domain
+        return versions
 
     def _load(
         self,
         policy: Policy,
         source: Passed,
         counted: Counted,
+        versions: Versions,
         time_limit: float,
         opened: ExitStack,
     ) -> None:
@@ -284,10 +245,10 @@ class Gate(Shared):
             for name, table in policy.tables.items()
             if (own := table.privacy_unit).column
         }
-        self._rewriter = partial(
-            Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units
+        self.editions = Editions(
+            versions,
+            partial(Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units),
         )
-        self.edition = self._edition()
         self._publish(cubes, public)
         self._open_decision(cubes)
 
@@ -346,43 +307,6 @@ class Gate(Shared):
             knowledge.follow,
             "inference control allows independent noise only" if controlled else None,
         )
-
-    def follow(self) -> None:
-        """Serve the versions that any process has published since, from the next statement on."""
-        if not self.versions.tables:
-            return
-        position = self.accountant.position()
-        if position is not None and position == self._followed:
-            return
-        with self._following:
-            try:
-                found = self.versions.read(self.accountant.versions)
-            except TallyveilError as error:
-                following_failed(error)
-                return
-            if found.cubes:
-                self.decision.cubes = {**self.decision.cubes, **found.cubes}
-                self.versions.serve(found)
-                self.edition = self._edition()
-            self._followed = position
-
-    def publish_due(self, now: dt.datetime) -> None:
-        """Publish the days that are over of the tables with a time of publication, from the
-        policy's source. Raises what `Publishing.publish` raises."""
-        tables = self.versions.tables.items()
-        timed = [name for name, table in tables if table.data.publish is not None]
-        if not timed:
-            return
-        files, key = self.versions.files, self.accountant.rows_key
-        known, record = self.accountant.versions, self.accountant.publish_version
-        publishing = Publishing(self.policy, files, key, known, record)
-        publishing.publish(None, None, now, only=timed)
-        self.follow()
-        self.buy_plans()
-
-    def buy_plans(self) -> None:
-        """Buy what the plans of tables that grow need of the days that are over."""
-        buy_plans(self, self.versions.files)
 
     def redeclare(self, policy: Policy) -> None:
         """Let the budgets and shares of another version of the policy hold, in all processes.

@@ -12,11 +12,12 @@ from tallyveil import deadline
 from tallyveil.cache import exact_key
 from tallyveil.errors import TallyveilError, UndefinedFunction
 from tallyveil.gate.deciding.request import Request, request_of
+from tallyveil.gate.growth.editions import Edition
 from tallyveil.gate.interface import ColumnType
 from tallyveil.gate.relations.relations import Viewer, relation_tables
 from tallyveil.gate.rows import empty_tables
 from tallyveil.gate.settings import Settings
-from tallyveil.gate.shared import Edition, Shared
+from tallyveil.gate.shared import Shared
 from tallyveil.rewriter import (
     Dialect,
     Plan,

@@ -63,7 +63,7 @@ class GateSession:
         self._cursor = gate.database.cursor()
         self.settings = Settings(gate.policy.defaults, user, gate.server_version)
         self._planner = Planner(
-            gate, self._cursor, self.settings, user, database, dialect, gate.edition
+            gate, self._cursor, self.settings, user, database, dialect, gate.editions.now
         )
         self._answering = Answering(self._planner)
         self._staging = Staging(self._answering)
@@ -241,7 +241,8 @@ class GateSession:
         planner, told = self._planner, self._answering.told
         sent = (self._answering.introduced, *told.items())
         own = planner.user, planner.database, planner.dialect, sent, *self.settings.values()
-        return (*own, self._gate.edition), position
+        versions = self._gate.editions.now.versions.items()
+        return (*own, *versions), position
 
     def relations(self) -> tuple[Shown, ...]:
         """The relations that can be queried."""
@@ -268,8 +269,9 @@ class GateSession:
         self._cursor.use_time_zone(self.settings.time_zone)
         limit = self._cursor.limited(self.settings.statement_timeout, cancelled)
         with one_thread(), limit as held:
-            self._gate.follow()
-            self._planner.edition = self._gate.at(self.settings.as_of)
+            editions = self._gate.editions
+            editions.follow(self._gate.accountant, self._gate.decision)
+            self._planner.edition = editions.at(self.settings.as_of)
             yield held
 
     # Queries

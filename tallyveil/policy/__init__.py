@@ -6,6 +6,7 @@ mistake; so is a key that this version does not enforce.
 """
 
 from tallyveil.policy.domain import Attribute, Domain, Key
+from tallyveil.policy.growth.growth import PlanDeclaration
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.policy import Defaults, Policy
 from tallyveil.policy.policy_file import load_policy, parse_policy, read_policy
@@ -18,7 +19,6 @@ from tallyveil.policy.table_keys import (
     InferenceControl,
     Invariant,
     PerUnit,
-    PlanDeclaration,
     PrivacyUnit,
 )
 from tallyveil.policy.tables import PublicTable, Table

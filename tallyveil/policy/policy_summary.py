@@ -7,8 +7,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from tallyveil.policy.domain import Attribute, Value
+from tallyveil.policy.growth.growth import Growth
 from tallyveil.policy.policy import Policy
-from tallyveil.policy.table_keys import Budget, Growth, InferenceControl
+from tallyveil.policy.table_keys import Budget, InferenceControl
 from tallyveil.policy.tables import Table
 
 __all__ = ["summary"]

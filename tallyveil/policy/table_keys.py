@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -25,18 +23,15 @@ from tallyveil.policy.value_checks import (
     Query,
     Rho,
     is_integer,
-    listed,
     whole_of,
 )
 
 __all__ = [
     "Budget",
     "CountRange",
-    "Growth",
     "InferenceControl",
     "Invariant",
     "PerUnit",
-    "PlanDeclaration",
     "PrivacyUnit",
     "Share",
 ]
@@ -96,67 +91,6 @@ class PrivacyUnit(Declaration):
             yield conflict('expected with per = "day" only', "window")
 
 
-_LATEST = 3660  # days
-
-_REPLACED = (
-    "data that is replaced is not supported. Declare each version as a table with a ledger of its"
-    " own, and count their budgets together"
-)
-
-
-def _late(value: Any) -> int:
-    if is_integer(value) and 0 <= value <= _LATEST:
-        return int(value)
-    raise wrong(f"expected a whole number of days from 0 to {_LATEST}")
-
-
-def _time(value: Any) -> dt.time:
-    if isinstance(value, dt.time) and value.tzinfo is None:
-        return value
-    raise wrong("expected a time of day in UTC without quotes, such as 06:00:00")
-
-
-class Growth(Declaration):
-    """A table that grows is one table for ever, behind a mask: a version shows the days up to its
-    watermark, and no row of these changes any more. Everything public about it, the watermark
-    first, follows from the calendar and the policy, never from the rows.
-
-    ``append`` is the attribute by whose days the data grows, None for data that never changes.
-
-    A row counts if and only if it arrived, by the column ``arrived``, at most ``late`` days after
-    its day. So on day t all rows are there that will ever count of day t - 1 - late. Without such a
-    column the rows count that are there when their day is first published. ``publish`` is the time
-    of day, in UTC, at which a server publishes the days that are over.
-    """
-
-    append: str | None = Field(default=None, min_length=1, description="the name of an attribute")
-    late: Annotated[int, PlainValidator(_late)] = 0
-    arrived: str | None = Field(default=None, min_length=1, description="the name of a column")
-    publish: Annotated[Any, PlainValidator(_time)] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> Any:
-        if value == "replace" or (isinstance(value, dict) and "replace" in value):
-            raise wrong(f'expected "fixed" or {{ append = "day" }}: {_REPLACED}')
-        return {} if value == "fixed" else value
-
-    def conflicts(self) -> Iterator[InitErrorDetails]:
-        if self.append is None and self.model_fields_set:
-            yield conflict('append missing; expected "fixed" or { append = "day", late = 3 }')
-
-    def over(self, today: dt.date) -> dt.date:
-        """The last day of which every row that will ever count is there: today - 1 - late."""
-        return today - dt.timedelta(days=1 + self.late)
-
-    def due(self, now: dt.datetime) -> dt.date:
-        """The last day that is to be published by ``now``, in UTC."""
-        today = now.date()
-        if self.publish is not None and now.time() < self.publish:
-            today -= dt.timedelta(days=1)
-        return self.over(today)
-
-
 class Share(Declaration):
     """A share of a table's budget, in the unit of that budget and at its ``delta``."""
 
@@ -170,30 +104,6 @@ class Share(Declaration):
         if (self.epsilon is None) == (self.rho is None):
             found = "neither is given" if self.epsilon is None else "both are given"
             yield conflict(f"{found}, epsilon and rho; expected {self._forms}")
-
-
-def _tiles(value: Any) -> tuple[str, ...]:
-    expected = 'a list of tiles: "day", "week", "28 days" (or another number), "year"'
-    tiles = listed(value, expected)
-    for tile in tiles:
-        known = isinstance(tile, str) and (
-            tile in ("day", "week", "year") or re.fullmatch(r"[1-9][0-9]{0,2} days", tile)
-        )
-        if not known:
-            raise wrong(f"expected {expected}")
-    if not tiles or len({*tiles}) < len(tiles):
-        raise wrong(f"expected {expected}, each once")
-    return tuple(tiles)
-
-
-class PlanDeclaration(Declaration):
-    """A dashboard over a table that grows: counts ``by`` attributes for each of the ``tiles``. What
-    they need is bought when days are published, from a part of the table's budget that is kept from
-    all other questions."""
-
-    by: AttributeNames = ()
-    tiles: Annotated[Any, PlainValidator(_tiles)] = ("day", "week", "28 days", "year")
-    budget: Share = Field(description="a part of the table's budget such as { epsilon = 1.0 }")
 
 
 class PerUnit(Declaration):

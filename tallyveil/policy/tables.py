@@ -14,9 +14,10 @@ from pydantic_core import InitErrorDetails, PydanticKnownError
 
 from tallyveil.cache import cached_property
 from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
-from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, mistaken, wrong
+from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
 from tallyveil.policy.domain import Attribute, Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query
+from tallyveil.policy.growth.growth import Growth, PlanDeclaration, growth_conflicts
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import written
 from tallyveil.policy.shared_units import joined_axes, per_unit_axes
@@ -25,11 +26,9 @@ from tallyveil.policy.sql_names import is_table_reference, name_mistake
 from tallyveil.policy.table_keys import (
     Budget,
     CountRange,
-    Growth,
     InferenceControl,
     Invariant,
     PerUnit,
-    PlanDeclaration,
     PrivacyUnit,
 )
 from tallyveil.policy.value_checks import (
@@ -191,52 +190,7 @@ class Table(_Relation):
                     "by",
                 )
 
-        yield from self._growth_conflicts()
-
-    def _growth_conflicts(self) -> Iterator[InitErrorDetails]:
-        """Yield what a table that grows cannot have, and what needs one."""
-        yield from self._plan_conflicts()
-        if not self.grows:
-            if self.privacy_unit.per is not None:
-                text = 'expected with data = { append = "day" } only'
-                yield conflict(text, "privacy_unit", "per")
-            return
-        name = self.data.append or ""
-        declared = self.attributes.get(name)
-        days = None if declared is None else declared.range
-        if days is None or not isinstance(days[0], dt.date) or isinstance(days[0], dt.datetime):
-            yield mistaken(name, "expected an attribute that is a range of days", "data", "append")
-        elif declared is not None and (
-            declared.clamp or declared.nullable or declared.label is not False
-        ):
-            yield conflict(
-                "expected no clamp, other or nullable: a row without a day in the range has no time"
-                " at which it is settled, and is left out",
-                *("attributes", name),
-            )
-        refused = {
-            "count": self.count,
-            "keys": self.keys,
-            "per_unit": self.per_unit,
-            "invariants": self.invariants,
-        }
-        for key in (key for key, given in refused.items() if given):
-            yield conflict("expected none in a table that grows", key)
-
-    def _plan_conflicts(self) -> Iterator[InitErrorDetails]:
-        if self.plans and not (self.grows and self.inference_control is None):
-            text = "expected in a table that grows, without inference_control, only"
-            yield conflict(text, "plans")
-        for name, plan in self.plans.items():
-            wrong = [
-                one for one in plan.by if one == self.data.append or one not in self.attributes
-            ]
-            if wrong:
-                text = f"expected attributes of the table but its days; {written(wrong[0])} is none"
-                yield conflict(text, "plans", name, "by")
-            if (plan.budget.rho is None) != self.budget.pure:
-                unit = "epsilon" if self.budget.pure else "rho"
-                yield conflict(f"expected {unit}, as its table counts", "plans", name, "budget")
+        yield from growth_conflicts(self)
 
     @property
     def reserved(self) -> Fraction:
@@ -330,6 +284,12 @@ class Table(_Relation):
     def days(self) -> Attribute:
         """The attribute by whose days it grows."""
         return self.domain[self.data.append or ""]
+
+    @property
+    def day_range(self) -> tuple[dt.date, dt.date]:
+        """The first and the last day of a table that grows."""
+        ends: tuple[dt.date, dt.date] = self.days.ends or (dt.date.max, dt.date.min)
+        return ends
 
     @property
     def whole(self) -> bool:

@@ -88,7 +88,8 @@ def test_what_was_asked_before_is_bought_of_a_new_day_together(tmp_path: Path) -
     visits.publish(4)
     warmed = CliRunner().invoke(app, ["warm", str(policy), "--json"])
     assert warmed.exit_code == 0, warmed.output
-    found = json.loads(warmed.output)
+    left_out, found = map(json.loads, warmed.output.splitlines())
+    assert left_out == {"left_out": 1}
     assert (found["statements"], found["rows"]) == (2, 20)
     with visits.open() as connection:
         for sql in asked:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tallyveil.cube.coding import code
-from tallyveil.cube.joint_codes import Former, Pairs, pairs
+from tallyveil.cube.joint.joint_codes import Former, Pairs, pairs
 from tallyveil.cube.reading import read
 from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy import parse_policy

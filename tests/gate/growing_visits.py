@@ -89,4 +89,5 @@ class Visits:
 
 def random_rows(random: np.random.Generator, number: int, days: int = 10) -> list[Row]:
     high = [days, 3, 6, 5]
-    return [tuple(int(v) for v in random.integers(0, high)) for _ in range(number)]  # type: ignore[misc]
+    drawn = (random.integers(0, high).tolist() for _ in range(number))
+    return [(day, kind, person, late) for day, kind, person, late in drawn]

@@ -177,6 +177,12 @@ def test_nobody_can_act_as_a_plan(visits: Visits) -> None:
         tallyveil.connect(visits.folder / "policy.toml", user="plan board")
 
 
+def test_plans_have_no_more_than_the_budget(visits: Visits) -> None:
+    declare(visits, "epsilon = 1", "epsilon = 1.5")
+    with pytest.raises(PolicyError, match="add up to at most 1"):
+        visits.open()
+
+
 def test_a_plan_has_a_plain_name(visits: Visits) -> None:
     visits.declare()
     policy = visits.folder / "policy.toml"

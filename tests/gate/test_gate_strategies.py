@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,10 @@ import pytest
 from scipy import stats
 
 import tallyveil
-from tallyveil.gate import Gate
 from tallyveil.gate.settings.dp import SETTINGS
 from tallyveil.gate.strategies.instead import FAMILIES
 from tests.gate.asking import spent
-from tests.gate.many_sessions import PATIENCE
+from tests.gate.one_ledger import Open, on_one_ledger
 from tests.gate.test_gate_parts import loss, plan, released
 
 ATTRIBUTES = {
@@ -62,31 +61,11 @@ EPSILON: dict[str, Any] = {"epsilon": 1000.0}
 RHO: dict[str, Any] = {"rho": 1000.0, "delta": 1e-9}
 MEASURES = pytest.mark.parametrize("budget", [EPSILON, RHO], ids=["epsilon", "rho"])
 
-Open = Callable[..., tallyveil.Connection]
-
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """A connection to 2,000 records, with a cost of 1; again on the same ledger if called so."""
-    with duckdb.connect() as source:
-        source.execute(f"CREATE TABLE people AS SELECT {RECORD} FROM range(2000) t(i)")
-        connections: list[tallyveil.Connection] = []
-
-        def make(budget: dict[str, Any], **table: Any) -> tallyveil.Connection:
-            declared = {"from": "people", "budget": budget, "attributes": ATTRIBUTES, **table}
-            keys = {
-                "tables": {"person": declared},
-                "public": {"keys": {"from": "SELECT i AS k FROM range(32) t(i)"}},
-                "defaults": {next(iter(budget)): 1},
-                "ledger": str(tmp_path / "ledger"),
-            }
-            policy = tallyveil.parse_policy(keys, base=tmp_path)
-            connections.append(tallyveil.Connection(Gate(policy, source, time_limit=PATIENCE)))
-            return connections[-1]
-
-        yield make
-        for connection in connections:
-            connection.close()
+    with on_one_ledger(tmp_path, "person", RECORD, ATTRIBUTES) as opened:
+        yield opened
 
 
 def error(rows: list[tuple[Any, ...]], at: int) -> float:

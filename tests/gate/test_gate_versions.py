@@ -17,9 +17,11 @@ import pytest
 import tallyveil
 from tallyveil.accountant.store.event_codec import decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.cli.serving.schedule import publish_due
 from tallyveil.errors import (
     BudgetExceeded,
     InvalidParameterValue,
+    LedgerError,
     LedgerMismatch,
     PolicyError,
     SourceError,
@@ -287,7 +289,7 @@ def _killed_at(folder: Path, moment: str) -> None:
     import signal
 
     from tallyveil.cli import publishing
-    from tallyveil.gate import versions
+    from tallyveil.gate.growth import publishing as versions
 
     modules: dict[str, Any] = {"publish_version": publishing, "fsync": os}
     module = modules.get(moment, versions)
@@ -335,9 +337,9 @@ def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
     ],
 )
 def test_nothing_is_counted_once_more_that_could_move(
-    visits: Visits, declared: dict[str, str], message: str
+    visits: Visits, declared: dict[str, Any], message: str
 ) -> None:
-    visits.declare(**declared)  # type: ignore[arg-type]
+    visits.declare(**declared)
     visits.fill([(0, 0, 1, 0)])
     visits.publish(2)
     with pytest.raises(InvalidParameterValue, match=message):
@@ -450,7 +452,7 @@ def test_a_server_publishes_at_the_time_that_is_declared(visits: Visits) -> None
     total = "SELECT day, count(*) FROM visits GROUP BY day"
     with visits.open() as connection:
         for hour, last in ((5, 4), (6, 5), (7, 5)):
-            connection._gate.publish_due(dt.datetime(2026, 1, 9, hour, tzinfo=dt.UTC))
+            publish_due(connection._gate, dt.datetime(2026, 1, 9, hour, tzinfo=dt.UTC))
             assert max(connection.sql(total).fetchall())[0] == day(last)
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
         assert connection.sql(versions).fetchall() == [(1, day(2)), (2, day(4)), (3, day(5))]
@@ -466,6 +468,23 @@ def test_a_table_whose_days_are_to_come_is_empty(visits: Visits) -> None:
     with visits.open() as connection:
         assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(0,)]
         assert connection.sql("SELECT through FROM dp.versions").fetchall() == [(None,)]
+
+
+def test_an_older_ledger_beside_the_counts_is_missed(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(14), 50))
+    visits.publish(2)
+    ledger = visits.folder / "visits.ledger"
+    with visits.open() as connection:
+        connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
+    older = ledger.read_bytes()
+    with visits.open() as connection:
+        connection.execute("SELECT count(*) FROM visits WHERE kind = 2")
+    for left in visits.folder.glob("visits.ledger-*"):
+        left.unlink()
+    ledger.write_bytes(older)
+    for work in (visits.open, lambda: visits.publish(4)):
+        with pytest.raises(LedgerError, match="lacks charges that it had before"):
+            work()
 
 
 def test_counts_that_are_lost_are_missed(visits: Visits) -> None:
@@ -501,8 +520,8 @@ def test_counts_that_are_lost_are_missed(visits: Visits) -> None:
         ),
     ],
 )
-def test_what_cannot_grow_is_refused(visits: Visits, change: dict[str, str], message: str) -> None:
-    visits.declare(**change)  # type: ignore[arg-type]
+def test_what_cannot_grow_is_refused(visits: Visits, change: dict[str, Any], message: str) -> None:
+    visits.declare(**change)
     with pytest.raises(PolicyError, match=message):
         visits.open()
 

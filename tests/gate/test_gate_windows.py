@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ import pytest
 from scipy import stats
 
 import tallyveil
-from tallyveil.gate import Gate
 from tests.gate.asking import spent
-from tests.gate.many_sessions import PATIENCE
+from tests.gate.one_ledger import Open, on_one_ledger
 from tests.gate.test_gate_parts import loss, plan, released
 from tests.scenarios.noise import injected
 
@@ -46,31 +45,11 @@ BESIDE = (
     " FROM t GROUP BY d ORDER BY d"
 )
 
-Open = Callable[..., tallyveil.Connection]
-
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """A connection with a cost of 1; again on the same ledger if called so."""
-    with duckdb.connect() as source:
-        source.execute(f"CREATE TABLE people AS {RECORDS} FROM range(2000) r(i)")
-        connections: list[tallyveil.Connection] = []
-
-        def make(budget: dict[str, Any], **table: Any) -> tallyveil.Connection:
-            declared = {"from": "people", "budget": budget, "attributes": ATTRIBUTES, **table}
-            keys = {
-                "tables": {"t": declared},
-                "public": {"keys": {"from": "SELECT i AS k FROM range(32) r(i)"}},
-                "defaults": {next(iter(budget)): 1},
-                "ledger": str(tmp_path / "ledger"),
-            }
-            policy = tallyveil.parse_policy(keys, base=tmp_path)
-            connections.append(tallyveil.Connection(Gate(policy, source, time_limit=PATIENCE)))
-            return connections[-1]
-
-        yield make
-        for connection in connections:
-            connection.close()
+    with on_one_ledger(tmp_path, "t", RECORDS.removeprefix("SELECT "), ATTRIBUTES) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,11 @@ from typing import Final
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.gate import Gate
+from tallyveil.gate.growth.editions import Edition
+from tallyveil.gate.growth.plans import buy_plans
+from tallyveil.gate.growth.publishing import Publishing, is_due
 
-__all__ = ["publishing_on_time"]
+__all__ = ["publish_due", "publishing_on_time"]
 
 _PAUSE: Final = 20.0  # seconds: what a missed time is late at most
 
@@ -21,7 +24,7 @@ _PAUSE: Final = 20.0  # seconds: what a missed time is late at most
 @contextmanager
 def publishing_on_time(gate: Gate) -> Iterator[None]:
     """Publish what is due, now and while the block runs, on a thread of its own."""
-    if all(table.data.publish is None for table in gate.versions.tables.values()):
+    if all(table.data.publish is None for table in gate.editions.versions.tables.values()):
         yield
         return
     ended = threading.Event()
@@ -35,9 +38,31 @@ def publishing_on_time(gate: Gate) -> Iterator[None]:
 
 
 def _publish(gate: Gate, ended: threading.Event) -> None:
+    bought: Edition | None = None
     while not ended.is_set():
         try:
-            gate.publish_due(dt.datetime.now(dt.UTC))
+            publish_due(gate, dt.datetime.now(dt.UTC))
+            edition = gate.editions.now
+            if edition is not bought:
+                buy_plans(gate)
+                bought = edition
         except (TallyveilError, OSError) as error:
             report("not published", level=logging.ERROR, reason=str(error))
         ended.wait(_PAUSE)
+
+
+def publish_due(gate: Gate, now: dt.datetime) -> None:
+    """Publish the days that are over of the tables with a time of publication, from the policy's
+    source. Raises what `Publishing.publish` raises."""
+    served, versions = gate.editions.now.versions, gate.editions.versions
+    due = [
+        name
+        for name, table in versions.tables.items()
+        if table.data.publish is not None and is_due(table, served.get(name), now)
+    ]
+    if due:
+        accountant = gate.accountant
+        known, record = accountant.versions, accountant.publish_version
+        files, key = versions.files, accountant.rows_key
+        Publishing(gate.policy, files, key, known, record).publish(None, None, now, only=due)
+    gate.editions.follow(gate.accountant, gate.decision)

@@ -21,7 +21,6 @@ from tallyveil.cube.counting import by_cells, coded_rows, settled, unit_kind
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.cube_loading import (
     cells_read,
-    check_weights,
     checked_columns,
     counted_rows,
     executed,
@@ -100,8 +99,6 @@ def count_slice(
                         kept = _kept(table, own, rows, key)
                 finally:
                     rows.connection.execute(f"DROP TABLE IF EXISTS {_KEPT}")
-    if table.count is not None:
-        check_weights(table, counts)
     domain = cells_read(table, columns)
     codes = tuple(np.asarray(counts[f"c{axis}"]) for axis in range(len(domain.attributes)))
     units = np.asarray(counts["units"], dtype=np.int64) if "units" in counts else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tallyveil.accountant.migrations import JointAxis, Lineage
-from tallyveil.cube.joint_codes import Former, pairs
+from tallyveil.cube.joint.joint_codes import Former, pairs
 from tallyveil.gate.declared.former import attributes_of
 from tallyveil.gate.declared.joint_tables import formers
 from tallyveil.policy import Table

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tallyveil.accountant import LedgerStore
 from tallyveil.accountant.migrations import JointAxis, Lineage, lineages
 from tallyveil.cube import Cube
-from tallyveil.cube.joint_codes import Former, Pairs, joined, present, widened
+from tallyveil.cube.joint.joint_codes import Former, Pairs, joined, present, widened
 from tallyveil.gate.declared.former import attributes_of
 from tallyveil.policy import Domain, Policy
 from tallyveil.policy.axes import attribute

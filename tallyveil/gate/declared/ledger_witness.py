@@ -1,4 +1,4 @@
-"""How far a ledger had come, written beside the kept cubes: an older copy in its place is noticed.
+"""How far a ledger had come, written beside what was counted: so an older copy is noticed.
 
 The file ``ledger.witness`` of the folder has a `Witness` of the last charge that a gate saw, which
 is written when a gate opens and when it is closed. It holds nothing confidential.
@@ -30,7 +30,7 @@ def check_witness(folder: Path, ledger: LedgerStore) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, UnicodeDecodeError) as error:
-        raise LedgerError(f"cubes: {path} cannot be read: {error}") from None
+        raise LedgerError(f"{path} cannot be read: {error}") from None
     with ledger.snapshot() as view:
         if seen.number and not view.outcome(ChargeRecord, seen):
             raise LedgerError(
@@ -53,4 +53,4 @@ def write_witness(folder: Path, ledger: LedgerStore) -> None:
         flush(unfinished)
         unfinished.replace(path)
     except OSError as error:
-        raise OutputError(f"cubes: {path} cannot be written: {error.strerror}") from None
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from None

@@ -8,14 +8,14 @@ takes the ledger's place in one step. What is not known to be sound is refused.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tallyveil.accountant import PUBLISHED, Accountant, Balance, Ledger
+from tallyveil.accountant import PUBLISHED, Account, Accountant, Balance, Ledger
 from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.migrations import JointAxis, Migration, lineages
 from tallyveil.accountant.store.ledger_copies import drafted, swap
@@ -138,15 +138,10 @@ def migrating(
             reads = relations_read(policy, source)
 
             def balances(tables: Mapping[str, Table]) -> dict[str, Balance]:
-                """By a copy of the draft, for the policy with these tables."""
                 drafts.append(drafted(draft))
                 own = accounts(_with_tables(policy, {**policy.tables, **tables}), reads)
-                for name in tables:
-                    known = recorded.lineages[name].fingerprint
-                    own[name] = replace(own[name], fingerprint=known)
-                with closing(Ledger(drafts[-1])) as ledger:
-                    accountant = Accountant(ledger, own, "as given")
-                    return {name: accountant.balance(name) for name in changed}
+                known = {name: recorded.lineages[name].fingerprint for name in tables}
+                return _balances(drafts[-1], own, known, changed)
 
             before = balances({name: one.old for name, one in changed.items()})
             with closing(Ledger(draft)) as ledger, ledger.transaction() as transaction:
@@ -161,28 +156,46 @@ def migrating(
                 fixed = {name: one for name, one in policy.tables.items() if not one.grows}
                 elsewhere["tables"] = fixed
                 Gate(policy.model_copy(update=elsewhere), source, budgets="as given").close()
-        yield Migrating(
-            [
-                Migrated(
-                    name,
-                    changes(recorded.lineages[name].declared, policy.tables[name].declaration()),
-                    one.axes,
-                    before[name],
-                    after[name],
-                    recorded.answers.count(name),
-                    recorded.estimates.count(name) if one.forgets else 0,
-                    one.retires,
-                    one.folds,
-                )
-                for name, one in done.items()
-            ],
-            path,
-            draft,
-        )
+        each = [_migrated(policy, recorded, *one, before, after) for one in done.items()]
+        yield Migrating(each, path, draft)
     finally:
         for file in drafts:
             for ending in ("", "-journal", "-summary"):
                 file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
+
+
+def _balances(
+    draft: Path, own: dict[str, Account], known: Mapping[str, str], names: Iterable[str]
+) -> dict[str, Balance]:
+    """What the draft says was spent, if the tables ``known`` were declared as their fingerprints
+    say."""
+    for name, fingerprint in known.items():
+        own[name] = replace(own[name], fingerprint=fingerprint)
+    with closing(Ledger(draft)) as ledger:
+        accountant = Accountant(ledger, own, "as given")
+        return {name: accountant.balance(name) for name in names}
+
+
+def _migrated(
+    policy: Policy,
+    recorded: _Recorded,
+    name: str,
+    one: Migration,
+    before: Mapping[str, Balance],
+    after: Mapping[str, Balance],
+) -> Migrated:
+    declared = policy.tables[name].declaration()
+    return Migrated(
+        name,
+        changes(recorded.lineages[name].declared, declared),
+        one.axes,
+        before[name],
+        after[name],
+        recorded.answers.count(name),
+        recorded.estimates.count(name) if one.forgets else 0,
+        one.retires,
+        one.folds,
+    )
 
 
 def _with_tables(policy: Policy, tables: Mapping[str, Table]) -> Policy:

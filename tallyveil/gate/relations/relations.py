@@ -128,7 +128,7 @@ def _history(viewer: Viewer) -> Iterator[_Row]:
 
 
 def _versions(viewer: Viewer) -> Iterator[_Row]:
-    for name, every in viewer.gate.versions.every.items():
+    for name, every in viewer.gate.editions.versions.every.items():
         for version in every:
             yield {
                 "table_name": name,

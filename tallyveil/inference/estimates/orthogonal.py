@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from scipy import sparse
 
-from tallyveil.alike import unsigned
+from tallyveil.alike import scrambled, unsigned
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference.estimates.least_norm import EXACT, without_dust
 
@@ -27,18 +27,17 @@ def orthogonal_combinations(
     """For each query the rows that take part and their weights, None if it is not in their span.
     None for all if the rows are not orthogonal.
 
-    Random marks of 64 bits show whether rows are orthogonal, and random lines of cells whether a
-    combination equals its query on every cell. They test public coefficients and are not noise;
-    they are equal in all processes, so that estimates are too.
+    Hashes of cells show whether rows are orthogonal, and whether a combination equals its query on
+    every cell. They are equal in all processes, so that estimates are too.
     """
-    random = np.random.default_rng(0)
-    if not _are_orthogonal(matrix, random):
+    if not _are_orthogonal(matrix):
         return None
     rows = matrix.astype(np.float64)
     squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     asked = queries.astype(np.float64)
     weights = (asked @ rows.T).multiply(1 / squares[None, :]).tocsr()
-    lines = random.normal(size=(rows.shape[1], _LINES))
+    numbers = np.arange(rows.shape[1] * _LINES, dtype=np.int64)
+    lines = scrambled(numbers).reshape(-1, _LINES) / 2.0**63 - 1
     missed = np.abs(asked @ lines - weights @ (rows @ lines)).max(axis=1)
     fit = (missed <= EXACT * abs(asked).max(axis=1).toarray().ravel()).tolist()
     deviations = 1 / np.sqrt(squares)
@@ -52,10 +51,10 @@ def orthogonal_combinations(
     return found
 
 
-def _are_orthogonal(matrix: sparse.csr_matrix, random: np.random.Generator) -> bool:
-    """Whether H Hᵀ m = D m modulo 2⁶⁴, with the diagonal D of H Hᵀ, for random marks m."""
+def _are_orthogonal(matrix: sparse.csr_matrix) -> bool:
+    """Whether H Hᵀ m = D m modulo 2⁶⁴, with the diagonal D of H Hᵀ, for hashes m."""
     own = unsigned(matrix)
-    marks = random.integers(0, 2**64, own.shape[0], dtype=np.uint64)
+    marks = scrambled(np.arange(own.shape[0], dtype=np.int64))
     squared = sparse.csr_matrix((own.data**2, own.indices, own.indptr), shape=own.shape)
     squares = squared @ np.ones(own.shape[1], dtype=np.uint64)
     return bool((own @ (own.T @ marks) == squares * marks).all())

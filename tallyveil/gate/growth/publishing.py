@@ -1,4 +1,4 @@
-"""The versions of tables that grow: published one after the other, and followed between statements.
+"""Versions of tables that grow are published, one after the other.
 
 A version is the table behind a mask, M_v = diag[day(j) <= t_v] with a watermark t_v that never goes
 back. All that is asked, charged and answered in it is the row W M_v of one fixed x, so answers stay
@@ -14,39 +14,37 @@ reads.
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from tallyveil.accountant import VersionRecord
 from tallyveil.cube import (
-    Cube,
     Days,
     FilesInMemory,
     Passed,
     SealedFiles,
     Slice,
     count_slice,
-    cube_of,
     read_slice,
     write_slice,
 )
-from tallyveil.errors import InvalidParameterValue, SourceError, TallyveilError
+from tallyveil.errors import InvalidParameterValue, SourceError
 from tallyveil.events import report
 from tallyveil.policy import Policy, Table
 
 __all__ = [
-    "Publishing", "Version", "Versions", "following_failed", "growing", "sealed_slices",
+    "DAY", "Known", "Publishing", "Version", "growing", "is_due", "read_slices", "sealed_slices",
+    "since_recount", "version_of",
 ]  # fmt: skip
 
 _REMEDY: Final = (
     "Restore it from its backup: what was counted of days that are over is counted only once."
 )
-_DAY: Final = dt.timedelta(days=1)
+DAY: Final = dt.timedelta(days=1)
 
 
 class Version(NamedTuple):
@@ -129,7 +127,7 @@ class Publishing:
         if through > over:
             raise InvalidParameterValue(
                 f"{through} is not over for table {name}: its rows may arrive until"
-                f" {through + table.data.late * _DAY}",
+                f" {through + table.data.late * DAY}",
                 hint=f"The last day that is over is {over}, in UTC.",
             )
         last = self.last(name)
@@ -143,49 +141,59 @@ class Publishing:
         self, name: str, table: Table, source: Passed, through: dt.date, recount: bool
     ) -> Version:
         """Publish the days of one table, if any is new or they are to be counted once more."""
+        self._tidy(name, table)
         while True:
             last = self.last(name)
-            first, end = _ends(table)
-            through = min(through, end)
-            if recount and last is not None and last.through is not None:
-                through = last.through
-            elif last is not None:
-                first = first if last.through is None else last.through + _DAY
-            self._tidy(name, table)
-            if last is not None and through < first:
+            days = _days(table, last, through, recount)
+            if last is not None and days.first > days.last:
                 return last
             record = VersionRecord(
                 name,
                 1 if last is None else last.number + 1,
-                str(first),
-                str(through) if through >= first else "",
+                str(days.first),
+                str(days.last) if days.first <= days.last else "",
                 secrets.token_hex(8),
                 dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
             )
             if record.through:
                 again = recount or not table.privacy_unit.column
                 before = [] if again else self.slices(name, table)
-                days = Days(first, through)
                 own = count_slice(self.policy, name, source, days, before, self.key)
                 write_slice(self.files, _file(record), _about(record, table), own)
             if self.record(record):
                 report("version published", table=name, version=record.number)
                 self._tidy(name, table)
-                return _version(record)
+                return version_of(record)
             self.files.remove(_file(record))
 
     def _tidy(self, name: str, table: Table) -> None:
         """Remove what was counted by a publication that was killed, or before a recount."""
-        kept = _since_recount(self.known(name), table)
+        kept = since_recount(self.known(name), table)
         self.files.keep(f"{escape(name)}.*.slice*", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
         known = self.known(name)
-        return _version(known[-1]) if known else None
+        return version_of(known[-1]) if known else None
 
     def slices(self, name: str, table: Table) -> list[Slice]:
         """The slices of all days that are published. Raises SourceError."""
         return read_slices(self.files, self.known(name), table)
+
+
+def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -> Days:
+    """The days to count: those since the ``last`` version, or all that it has; perhaps none."""
+    first, end = table.day_range
+    if last is None or last.through is None:
+        return Days(first, min(through, end))
+    if recount:
+        return Days(first, last.through)
+    return Days(last.through + DAY, min(through, end))
+
+
+def is_due(table: Table, last: Version | None, now: dt.datetime) -> bool:
+    """Whether days are to be published by ``now`` that the ``last`` version lacks."""
+    days = _days(table, last, table.data.due(now), recount=False)
+    return last is None or days.first <= days.last
 
 
 def _check_recount(name: str, table: Table) -> None:
@@ -206,7 +214,7 @@ def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table
     """The slices of these versions; of those since the days were counted once more, if they were.
     Raises SourceError if one is missing or damaged."""
     found: list[Slice] = []
-    for record in _since_recount(known, table):
+    for record in since_recount(known, table):
         if record.through:
             own = read_slice(files, _file(record), _about(record, table))
             if own is None:
@@ -219,17 +227,11 @@ def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table
     return found
 
 
-def _since_recount(known: Sequence[VersionRecord], table: Table) -> Sequence[VersionRecord]:
+def since_recount(known: Sequence[VersionRecord], table: Table) -> Sequence[VersionRecord]:
     """The last versions that count every day once."""
-    first = str(_ends(table)[0])
+    first = str(table.day_range[0])
     whole = [n for n, one in enumerate(known) if one.since == first]
     return known[whole[-1] :] if whole else known
-
-
-def _ends(table: Table) -> tuple[dt.date, dt.date]:
-    """The first and the last day of a table that grows."""
-    ends: tuple[dt.date, dt.date] = table.days.ends or (dt.date.max, dt.date.min)
-    return ends
 
 
 def _file(record: VersionRecord) -> str:
@@ -245,66 +247,6 @@ def _about(record: VersionRecord, table: Table) -> dict[str, str | int]:
     }
 
 
-def _version(record: VersionRecord) -> Version:
+def version_of(record: VersionRecord) -> Version:
     through = dt.date.fromisoformat(record.through) if record.through else None
     return Version(record.number, through, record.published)
-
-
-class Followed(NamedTuple):
-    """By table the counts of the last version, and all versions, of those that have a new one."""
-
-    cubes: Mapping[str, Cube]
-    every: Mapping[str, list[Version]]
-
-
-@dataclass(eq=False)
-class Versions:
-    """The versions of ``tables`` that a process knows, and their counts; oldest first in
-    ``every``."""
-
-    files: SealedFiles
-    tables: Mapping[str, Table]
-    every: dict[str, list[Version]] = field(default_factory=dict)
-    _cubes: dict[str, Cube] = field(default_factory=dict)
-
-    def read(self, known: Known) -> Followed:
-        """Read the versions that were published since; nothing follows from them yet.
-
-        Raises SourceError.
-        """
-        cubes, every = {}, {}
-        for name, table in self.tables.items():
-            records = known(name)
-            seen = len(self.every.get(name, ()))
-            if len(records) > seen:
-                fresh = _since_recount(records[seen:], table)
-                earlier = self._cubes.get(name) if fresh[0].since > str(_ends(table)[0]) else None
-                slices = read_slices(self.files, fresh, table)
-                cubes[name] = cube_of(table, slices, earlier)
-                every[name] = [_version(one) for one in records]
-        return Followed(cubes, every)
-
-    def serve(self, found: Followed) -> None:
-        """From now on what was read is served. Its counts must answer already: they answer what was
-        planned in an earlier version alike, but not the reverse."""
-        self._cubes.update(found.cubes)
-        self.every = {**self.every, **found.every}
-
-    def at(self, day: dt.date | None) -> tuple[dict[str, Version], dict[str, tuple[str, dt.date]]]:
-        """By table the last version, or the last one through ``day``; and, where it does not show
-        all days of its attribute, that attribute and the last day."""
-        last, shown = {}, {}
-        for name, every in self.every.items():
-            days, (first, end) = self.tables[name].days, _ends(self.tables[name])
-            own = every[-1]
-            if day is not None and (own.through or first) > day:
-                own = own._replace(through=day if day >= first else None)
-            last[name] = own
-            if (own.through or first - _DAY) < end:
-                shown[name] = days.name, own.through or first - _DAY
-        return last, shown
-
-
-def following_failed(error: TallyveilError) -> None:
-    """Report that a version cannot be read: the one before it goes on being served."""
-    report("version not served", level=logging.WARNING, reason=error.message)

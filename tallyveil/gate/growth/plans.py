@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from tallyveil.accountant import Charge
+from tallyveil.accountant import Charge, is_plan
 from tallyveil.cube import SealedFiles
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
@@ -35,15 +35,17 @@ _ABOVE: Final = 1 + 1e-9  # of a scale, which is a double
 _UNIT: Final = Fraction(1, UNIT)
 
 
-def buy_plans(gate: Shared, files: SealedFiles) -> None:
+def buy_plans(gate: Shared) -> None:
     """Buy all rows of all plans whose days are over and that were never bought. Where one cannot be
     bought, such as for want of budget, that is reported, and the others are bought."""
-    for name, version in gate.edition.versions.items():
+    files = gate.editions.versions.files
+    for name, version in gate.editions.now.versions.items():
         table = gate.policy.tables[name]
         if not table.plans or version.through is None:
             continue
         with files.locked():
-            known = {entry.sql for entry in gate.accountant.history(name)}
+            every = gate.accountant.history(name)
+            known = {entry.sql for entry in every if is_plan(entry.analyst)}
             for plan in table.plans:
                 for offer in _offers(table, plan, version.through, files, known):
                     try:
@@ -57,8 +59,7 @@ def _offers(
     table: Table, plan: str, through: dt.date, files: SealedFiles, known: set[str]
 ) -> Iterator[Offer]:
     """The rows that are ready and were never charged, oldest first."""
-    first: dt.date = table.days.cells[0]  # type: ignore[assignment]
-    last: dt.date = table.days.cells[-1]  # type: ignore[assignment]
+    first, last = table.day_range
     for year in range(first.year, through.year + 1):
         start, end = max(first, dt.date(year, 1, 1)), min(last, dt.date(year, 12, 31))
         named = f"plan {plan} of {table.name}, {year}, row "

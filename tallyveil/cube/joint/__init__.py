@@ -1,0 +1,1 @@
+"""Joint codes of several declarations of one table."""

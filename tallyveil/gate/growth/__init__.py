@@ -1,0 +1,1 @@
+"""Tables that grow by days: their versions, and what plans buy of them."""

@@ -1,0 +1,1 @@
+"""The declaration of tables that grow by days."""
