@@ -121,7 +121,7 @@ def _write(policy: Policy, releases: int) -> None:
         number = min(_TOGETHER, releases - start)
         some = list(itertools.islice(_charges(draw), number))
         accountant.sell(some, "bench", partial(_noisy, draw, [one.workload for one in some]))
-        accountant.derive({"person": [_derivation(draw, start)]}, "bench")
+        accountant.derive("person", [_derivation(draw, start)], "bench")
     ledger.close()
 
 

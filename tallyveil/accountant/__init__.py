@@ -13,14 +13,20 @@ from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading,
 from tallyveil.accountant.checkpoint import Arrays
 from tallyveil.accountant.derivation import ROW_BYTES, Basis, Derivation, Part
 from tallyveil.accountant.joint_law import Drawn, Joint
+from tallyveil.accountant.past import Past, Records
 from tallyveil.accountant.published_counts import PUBLISHED, invariants_of
 from tallyveil.accountant.releases import Release
 from tallyveil.accountant.sale import Draw
 from tallyveil.accountant.store.event_codec import decode_column, encode_column
-from tallyveil.accountant.store.ledger_records import VersionRecord
-from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
+from tallyveil.accountant.store.ledger_records import ReplacementRecord, VersionRecord
+from tallyveil.accountant.store.ledger_store import (
+    LedgerAdvanced,
+    LedgerStore,
+    Seen,
+    VersionAdvanced,
+)
 from tallyveil.accountant.store.sqlite_ledger import Ledger
-from tallyveil.accountant.versions import VersionLog, publish_version
+from tallyveil.accountant.versions import VersionLog, publish_replacement, publish_version
 
 __all__ = [
     "PUBLISHED",
@@ -43,13 +49,17 @@ __all__ = [
     "LedgerStore",
     "OdometerReading",
     "Part",
+    "Past",
     "Quote",
+    "Records",
     "Release",
+    "ReplacementRecord",
     "Room",
     "Seen",
     "Share",
     "Spending",
     "TableQuote",
+    "VersionAdvanced",
     "VersionLog",
     "VersionRecord",
     "check_data",
@@ -60,6 +70,7 @@ __all__ = [
     "invariants_of",
     "is_plan",
     "listed",
+    "publish_replacement",
     "publish_version",
     "report_charge",
 ]

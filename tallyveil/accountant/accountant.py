@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from tallyveil import deadline
@@ -20,11 +21,16 @@ from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers
 from tallyveil.accountant.migrations import lineages
 from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_invariants
+from tallyveil.accountant.releases import Of
 from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
 from tallyveil.accountant.store.chain import START
-from tallyveil.accountant.store.ledger_records import AnswerRecord, VersionRecord
+from tallyveil.accountant.store.ledger_records import (
+    AnswerRecord,
+    ReplacementRecord,
+    VersionRecord,
+)
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
-from tallyveil.accountant.versions import VersionLog, publish_version
+from tallyveil.accountant.versions import V, VersionLog, publish_replacement, publish_version
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import LedgerError, TallyveilError
 from tallyveil.workload.workload import Column, Workload
@@ -74,7 +80,7 @@ class Accountant(BudgetReports):
         super().__init__(ledger, accounts, LedgerState(ledger, accounts, end))
         self._writer = LedgerWriter(ledger, self._state)
         self._versions = VersionLog(ledger)
-        self._derive: dict[str, Callable[[], Arrays]] = {}
+        self._derive: dict[str, tuple[int, Callable[[], Arrays]]] = {}
         self._background = Background(self.summarise)
         self.summarise()
 
@@ -107,15 +113,20 @@ class Accountant(BudgetReports):
         with self._lock:
             remember_data(self._ledger, table, digest)
 
-    def versions(self, table: str) -> list[VersionRecord]:
-        """All versions of a table that grows, oldest first."""
+    def versions(self, table: str, kind: type[V]) -> list[V]:
+        """All versions of a table, oldest first, of the kind that it has."""
         with self._lock:
-            return self._versions.of(table)
+            return self._versions.of(table, kind)
 
     def publish_version(self, record: VersionRecord) -> bool:
         """Record a version (`publish_version`)."""
         with self._lock:
             return publish_version(self._ledger, self._accounts, record)
+
+    def publish_replacement(self, record: ReplacementRecord) -> bool:
+        """Record a version of a table whose rows are replaced (`publish_replacement`)."""
+        with self._lock:
+            return publish_replacement(self._ledger, self._accounts, record)
 
     def declare_exact(self, table: str, counts: Mapping[str, Workload]) -> list[Receipt]:
         """Record counts that are to be exact, by their SQL, before they are counted; they are not
@@ -138,12 +149,12 @@ class Accountant(BudgetReports):
         with self._lock:
             return self._state.published(table)
 
-    def derived(self, table: str, derive: Callable[[], Arrays]) -> Arrays:
+    def derived(self, table: str, derive: Callable[[], Arrays], version: int = 0) -> Arrays:
         """Return the result of ``derive`` in the last summary, empty if there is none. It must
-        follow only from some first releases of the table. From now on ``derive`` is called before a
-        summary is written."""
+        follow only from some first releases of a table's last version. From now on ``derive`` is
+        called before a summary is written."""
         with self._lock:
-            self._derive[table] = derive
+            self._derive[table] = version, derive
             return self._state.derived.pop(table, {})
 
     def summarise(self, least: int | None = None) -> None:
@@ -157,8 +168,10 @@ class Accountant(BudgetReports):
         if not self._ledger.has_checkpoint or self._state.unsummarised < least:
             return
         # Derived before the position is read, so that the summary covers all that it follows from.
-        derived = {table: derive() for table, derive in tuple(self._derive.items())}
+        each = [(one, own, derive()) for one, (own, derive) in tuple(self._derive.items())]
         with self._lock:
+            current = self._state.version
+            derived = {table: own for table, version, own in each if version == current(table)}
             summary = self._state.summary(least, derived)
         if summary is not None:
             write_summary(self._ledger, self._accounts, summary)
@@ -226,6 +239,7 @@ class Accountant(BudgetReports):
         custodian: bool = False,
         decided_on: Mapping[str, Seen] | None = None,
         events_read: int | None = None,
+        versions: Mapping[str, int] = MappingProxyType({}),
         held: list[int] | None = None,
     ) -> Sale:
         """As `charge`; with ``draw``, charges and noisy answers become durable in one commit.
@@ -237,15 +251,18 @@ class Accountant(BudgetReports):
         and no answer is returned. docs/guarantees.md has the argument.
 
         ``decided_on`` are `state`s of tables that must not have changed, in any process, since the
-        charges were decided on; nor may `events_read` have changed. The charges are added to those
+        charges were decided on; nor may `events_read` have changed. ``versions`` are those that the
+        charges are about, of tables whose rows are replaced. The charges are added to those
         ``held`` by `answering`, if given.
 
-        Raises LedgerAdvanced if a state has changed, and what `deadline.check` raises, with nothing
-        charged: once the charges are written, they cannot be stopped. Raises what `charge` raises;
-        and what ``draw`` raises, with everything charged.
+        Raises LedgerAdvanced if a state has changed, VersionAdvanced if a version has, and what
+        `deadline.check` raises, with nothing charged: once the charges are written, they cannot be
+        stopped. Raises what `charge` raises; and what ``draw`` raises, with everything charged.
         """
         priced = [self._state.pricing.price(charge) for charge in charges]
-        selling = Selling(priced, analyst, custodian, decided_on or {}, events_read, draw, held)
+        selling = Selling(
+            priced, analyst, custodian, decided_on or {}, events_read, versions, draw, held
+        )
         try:
             # Others wait for the lock, so its holder must not wait for a turn.
             with deadline.taking(None), self._lock:
@@ -282,13 +299,14 @@ class Accountant(BudgetReports):
                 self._state.answered(noisy, end)
                 self._state.settled(transaction.version)
 
-    def derive(self, derivations: Mapping[str, Sequence[Derivation]], analyst: str) -> None:
-        """Record how estimates of tables' rows were made that will be reported to ``analyst``;
-        durable when it returns.
+    def derive(
+        self, table: str, derivations: Sequence[Derivation], analyst: str, version: int = 0
+    ) -> None:
+        """Record how estimates of rows were made that will be reported to ``analyst``; durable when
+        it returns. Nothing is recorded about a version that is not the table's last.
 
         Since such an estimate may be free, at most a few megabytes are recorded for each analyst.
         """
-        each = ((table, one) for table, own in derivations.items() for one in own)
-        encoded = [(table, encode_derivation(one)) for table, one in each]
+        encoded = [encode_derivation(one) for one in derivations]
         with self._lock:
-            self._writer.derive(encoded, analyst)
+            self._writer.derive(Of(table, version), encoded, analyst)

@@ -118,7 +118,8 @@ def _compare(ledger: LedgerStore, table: str, known: bytes, found: bytes) -> Non
             view,
             "data",
             "To answer from other data, name another file as ledger: it begins with the whole"
-            " budget, and a person in both data can lose both budgets.",
+            " budget, and a person in both data can lose both budgets. Where data keeps changing,"
+            ' declare data = "replace" there, or append: one budget then holds for all versions.',
         )
     raise LedgerMismatch(
         f'the source holds other data of table "{table}" than the ledger {ledger.name} knows',

@@ -16,7 +16,7 @@ from tallyveil.accountant.budgets.meter import Meter
 from tallyveil.accountant.charges import Answer, Charge, Entry, OdometerReading, Spending
 from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.ledger_state import LedgerState
-from tallyveil.accountant.releases import Release
+from tallyveil.accountant.releases import Of, Release
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
@@ -188,19 +188,19 @@ class BudgetReports:
         return charges[0]
 
     def learned(
-        self, table: str, releases: int, derivations: int
+        self, table: str, releases: int, derivations: int, version: int = 0
     ) -> tuple[list[Release], list[Derivation]]:
-        """The answered charges of a table and its derivations from these numbers on, in one
-        snapshot, which includes the answers of all derivations. More are only appended."""
+        """The answered charges of a table's version and its derivations from these numbers on, in
+        one snapshot, which includes the answers of all derivations. More are only appended."""
         with self._up_to_date() as state:
-            memory = state.memory
-            return memory.recorded[table][releases:], memory.derivations[table][derivations:]
+            memory, of = state.memory, Of(table, version)
+            return memory.recorded[of][releases:], memory.derivations[of][derivations:]
 
-    def statistics(self, table: str, first: int) -> list[Release]:
+    def statistics(self, table: str, first: int, version: int = 0) -> list[Release]:
         """The answered charges for statistics of a table, from this number on. More are only
         appended."""
         with self._up_to_date() as state:
-            return state.memory.statistics[table][first:]
+            return state.memory.statistics[Of(table, version)][first:]
 
     def pending(self, table: str) -> list[Answer]:
         """Answers that are charged and not recorded yet, with NaN as values. They may be drawn at
@@ -241,12 +241,13 @@ class BudgetReports:
     def recorded(self, table: str) -> int:
         """The number of answered charges of a table."""
         with self._up_to_date() as state:
-            return len(state.memory.recorded[table])
+            return len(state.memory.recorded[Of(table)])
 
-    def extent(self, table: str) -> tuple[int, int]:
+    def extent(self, table: str, version: int = 0) -> tuple[int, int]:
         """How many answered charges and derivations of a table there are."""
         with self._up_to_date() as state:
-            return len(state.memory.recorded[table]), len(state.memory.derivations[table])
+            of = Of(table, version)
+            return len(state.memory.recorded[of]), len(state.memory.derivations[of])
 
     @contextmanager
     def _up_to_date(self) -> Iterator[LedgerState]:

@@ -34,7 +34,7 @@ from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 8  # of the file, and of what other rooms derive
+_FORMAT: Final = 9  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -178,7 +178,7 @@ def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
         own = loss.classes
         parts = [*map(named, own.kinds)], named(own.labels), own.count, own.outside
         classes = [own.axes, *parts, named(loss.matrix)]
-    found = {"measure": meter.measure, "before": meter.before}
+    found = {"measure": meter.measure, "before": [meter.before, meter.reached]}
     return {**found, "tallies": tensors, "classes": classes}
 
 
@@ -193,11 +193,11 @@ def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
         for groups in about["tallies"]
     ]
     if len(tallies) == 1:
-        return CellMeter(about["measure"], tallies[0], about["before"])
+        return CellMeter(about["measure"], tallies[0], *about["before"])
     classes = None
     if about["classes"] is not None:
         axes, kinds, labels, count, outside, matrix = about["classes"]
         of_axes = tuple(arrays[name] for name in kinds)
         own = CellClasses(tuple(axes), of_axes, arrays[labels], count, outside)
         classes = ClassLoss(own, arrays[matrix])
-    return PairMeter(about["measure"], classes, tallies[0], tallies[1], about["before"])
+    return PairMeter(about["measure"], classes, tallies[0], tallies[1], *about["before"])

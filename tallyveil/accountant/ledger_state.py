@@ -26,6 +26,7 @@ from tallyveil.accountant.store.ledger_records import (
     BudgetRecord,
     ChargeRecord,
     DerivationRecord,
+    ReplacementRecord,
 )
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
 from tallyveil.workload.workload import Column
@@ -45,6 +46,7 @@ class Unread(NamedTuple):
     answers: Sequence[tuple[AnswerRecord, Position]] = ()
     derivations: Sequence[tuple[DerivationRecord, Position]] = ()
     budgets: Sequence[tuple[BudgetRecord, Position]] = ()
+    replacements: Sequence[tuple[ReplacementRecord, Position]] = ()
 
 
 class _OfAnother(Exception):
@@ -73,6 +75,7 @@ class LedgerState:
         with ledger.snapshot() as view:
             every = [stored for stored, _ in view.after(BudgetRecord)]
             self._lineages = lineages(view)
+            self._replacements = view.end(ReplacementRecord)
         self._heads = {stored.table: head_declared(stored.declared) for stored in every}
         try:
             self._open(read_summary(ledger.checkpoint(), accounts) or _NOTHING)
@@ -99,7 +102,12 @@ class LedgerState:
         self._summarised = summary.charges.number
         self.events_read = 0
         """How many charges and answers were read from the ledger."""
-        self.derived = dict(summary.derived)
+        self.derived = {
+            table: own
+            for table, own in summary.derived.items()
+            if self._lineages.get(table, NONE).version(summary.charges.number)
+            == self.version(table)
+        }
         """For each table what other rooms derived from its first releases, until they fetch it."""
         self._worked_out = dict.fromkeys(self._accounts, summary.charges.number)
         self._replay()
@@ -236,6 +244,7 @@ class LedgerState:
             list(view.after(AnswerRecord, self._answers, answers)),
             list(view.after(DerivationRecord, self._derivations)) if answers < 0 else [],
             list(view.after(BudgetRecord, self._budgets)),
+            list(view.after(ReplacementRecord, self._replacements)),
         )
 
     @deadline.taking(None)
@@ -251,6 +260,9 @@ class LedgerState:
             adopt(self._accounts, budget, self.filters.meters)
             self._heads[budget.table] = head_declared(budget.declared)
             self._budgets = position
+        for version, position in unread.replacements:
+            self._lineages[version.table] = self._lineages.get(version.table, NONE).since(version)
+            self._replacements = position
         covered = self._covered
         for stored, position in unread.charges:
             close_shared(self._accounts, stored.table, self._heads)
@@ -266,6 +278,9 @@ class LedgerState:
                     raise _OfAnother
                 self.events_read += 1
             self._charges = position
+        for version, _ in unread.replacements:
+            if version.table in self._accounts:
+                self._fold(version.table, self._charges.number + 1)
         for answer, position in unread.answers:
             awaited = self.memory.asked.get(answer.charge_id)
             if awaited is not None:
@@ -277,8 +292,9 @@ class LedgerState:
             self._answers = position
         for derivation, position in unread.derivations:
             table = derivation.table
-            if table in self._accounts and not self._lineages[table].forgotten(position.number):
-                self.memory.derive(derivation)
+            lineage = self._lineages.get(table, NONE)
+            if table in self._accounts and not lineage.forgotten(position.number):
+                self.memory.derive(derivation, lineage.derived_version(position.number))
             self._derivations = position
 
     def charge(self, number: int, stored: ChargeRecord) -> Charge:
@@ -290,6 +306,10 @@ class LedgerState:
         if any(one is not None and (one.declared >= known).any() for one in charge.translates):
             self.published(stored.table)
         return charge
+
+    def version(self, table: str) -> int:
+        """The last version of a table whose rows are replaced, otherwise 0."""
+        return len(self._lineages.get(table, NONE).replaced)
 
     def folded(self, filters: Filters, table: str, before: int, number: int) -> Filters:
         """The filters after charge ``before``, as of charge ``number``: folded where a migration
@@ -315,8 +335,9 @@ class LedgerState:
     def _admit(self, number: int, charge: Charge, filters: Filters) -> None:
         """Add a charge, the filters after it, and the odometer's reading of its table."""
         self._worked_out[charge.table] = number
-        if not self._lineages.get(charge.table, NONE).retired(number):
-            self.memory.expect(Release(number, charge.table, charge.mechanism, charge))
+        lineage = self._lineages.get(charge.table, NONE)
+        if not lineage.retired(number):
+            self.memory.expect(Release(number, charge.table, charge.mechanism, charge, lineage))
         self.filters = filters
         self.readings.add(number, filters.spent(charge.table), filters.exact(charge.table))
 

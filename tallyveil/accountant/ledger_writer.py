@@ -9,7 +9,7 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.ledger_state import BATCH, LedgerState, Unread
-from tallyveil.accountant.releases import Noisy
+from tallyveil.accountant.releases import Noisy, Of
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.event_codec import encode_answers
 from tallyveil.accountant.store.ledger_records import (
@@ -54,14 +54,21 @@ class LedgerWriter:
                     return
 
     def rewrite_lost_charges(
-        self, priced: Sequence[Priced], analyst: str, ends: Sequence[Position], *, drawn: bool
+        self,
+        priced: Sequence[Priced],
+        analyst: str,
+        ends: Sequence[Position],
+        versions: Mapping[str, int],
+        *,
+        drawn: bool,
     ) -> Sequence[Position] | None:
         """The positions of charges that were appended up to ``ends`` by a transaction that ended
         with an error; none if the ledger does not hold them, None if that cannot be known.
 
         If their answers were ``drawn``, they are written again where a store has lost them: SQLite
         may roll back a transaction that cannot be written, and a connection may be lost. No
-        deadline stops it: otherwise a cancel would take the charge back."""
+        deadline stops it: otherwise a cancel would take the charge back. They are about these
+        ``versions``: they cannot be written under a later one."""
         written = [ends]
         for again in _LOOKS:
             with suppress(TallyveilError), deadline.unlimited():
@@ -69,7 +76,11 @@ class LedgerWriter:
                     for one in written:
                         if transaction.outcome(ChargeRecord, one[-1]):
                             return one
-                    if not (drawn and again):
+                    later = any(
+                        self._state.version(one.charge.table) != versions.get(one.charge.table, 0)
+                        for one in priced
+                    )
+                    if later or not (drawn and again):
                         return ()
                     quote, _ = self._state.plan(priced, analyst, custodian=True)
                     if not quote.allowed:
@@ -85,15 +96,17 @@ class LedgerWriter:
             return transaction.outcome(kind, position)
         return False
 
-    def derive(self, derivations: Sequence[tuple[str, bytes]], analyst: str) -> None:
-        """Write how estimates of tables' rows were made, as far as there is room."""
-        room = self._state.memory.room_for_derivations
-        kept = [(table, body) for table, body in derivations if len(body) <= room(table, analyst)]
+    def derive(self, of: Of, derivations: Sequence[bytes], analyst: str) -> None:
+        """Write how estimates of rows were made, as far as there is room, if that version is the
+        table's last."""
+        room = self._state.memory.room_for_derivations(of.table, analyst)
+        kept = [body for body in derivations if len(body) <= room]
         if not kept:
             return
         with self.writing() as transaction:
-            for table, body in kept:
-                transaction.append(DerivationRecord(table, analyst, body))
+            if self._state.version(of.table) == of.version:
+                for body in kept:
+                    transaction.append(DerivationRecord(of.table, analyst, body))
 
 
 def append_charges(

@@ -10,11 +10,15 @@ that of the present code. Both are functions of the same records, so losses add 
 Where a migration ``retires`` a table, a unit's counted rows may be others since: answers of before
 say nothing about them and are not used. With ``folds``, they may be in any cells: the highest loss
 of before then counts for every unit (V3).
+
+Where a version replaces the rows of a table, the cells stay, and the same holds: answers are about
+their own version, and the highest loss of before counts for every unit.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -23,7 +27,11 @@ import numpy as np
 
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.charges import Charge
-from tallyveil.accountant.store.ledger_records import MigrationRecord, TableRecord
+from tallyveil.accountant.store.ledger_records import (
+    MigrationRecord,
+    ReplacementRecord,
+    TableRecord,
+)
 from tallyveil.accountant.store.ledger_store import Snapshot
 from tallyveil.arrays import IntArray
 from tallyveil.cache import kept_with
@@ -107,13 +115,35 @@ class Migration:
         return cls(axes=axes, digest=digest, **found)
 
 
+class Replaced(NamedTuple):
+    """A version replaced all rows after this charge and this derivation."""
+
+    charges: int
+    derivations: int
+
+
 @dataclass(frozen=True, eq=False)
 class Lineage:
-    """A table's migrations, oldest first; ``fingerprint`` and ``declared`` are the present ones."""
+    """A table's migrations, oldest first; ``fingerprint`` and ``declared`` are the present ones.
+    ``replaced`` has its versions, if these replace its rows."""
 
     fingerprint: str
     declared: str
     migrations: tuple[Migration, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+
+    def version(self, charge: int) -> int:
+        """The version that the charge of this number is about, from 1; 0 where all rows stay."""
+        return bisect_left(self.replaced, charge, key=lambda one: one.charges)
+
+    def derived_version(self, derivation: int) -> int:
+        """As `version`, of a derivation."""
+        return bisect_left(self.replaced, derivation, key=lambda one: one.derivations)
+
+    def since(self, record: ReplacementRecord) -> Lineage:
+        """The lineage with one more version."""
+        found = Replaced(record.charges, record.derivations)
+        return replace(self, replaced=(*self.replaced, found))
 
     def _era(self, kind: str, number: int) -> int:
         """How many migrations there were when the record was written."""
@@ -172,7 +202,10 @@ class Lineage:
         return any(one.forgets for one in self.migrations[self._era("derivation", derivation) :])
 
     def folded(self, before: int, number: int) -> bool:
-        """Whether a migration that folds came after charge ``before``, and before ``number``."""
+        """Whether a migration that folds, or another version, came after charge ``before``, and
+        before ``number``."""
+        if self.version(before) < self.version(number):
+            return True
         return any(one.folds and before <= one.ends["charge"] < number for one in self.migrations)
 
     def account(self, account: Account) -> Account:
@@ -199,4 +232,6 @@ def lineages(view: Snapshot) -> dict[str, Lineage]:
     for one, _ in view.after(MigrationRecord):
         migrations = (*found[one.table].migrations, Migration.read(one.body))
         found[one.table] = Lineage(one.fingerprint, one.declared, migrations)
+    for version, _ in view.after(ReplacementRecord):
+        found[version.table] = found[version.table].since(version)
     return found

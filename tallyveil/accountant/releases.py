@@ -7,7 +7,7 @@ import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tallyveil.accountant.charges import Answer, Charge
 from tallyveil.accountant.derivation import Derivation, decode_derivation
@@ -16,7 +16,7 @@ from tallyveil.accountant.store.event_codec import decode_answers, decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord, DerivationRecord
 from tallyveil.mechanisms import STATISTICS, answered
 
-__all__ = ["Memory", "Noisy", "Release"]
+__all__ = ["Memory", "Noisy", "Of", "Release"]
 
 Noisy: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -27,9 +27,11 @@ _DERIVED_BYTES: Final = 1 << 22
 class Release:
     """A charge and its answer. If they are bytes, `event_codec.encode_charge` has written
     ``charge``, and `event_codec.encode_answers` ``noisy``, which is None before it is recorded.
-    Threads may share it."""
+    It is about a ``version`` of the table, 0 where all rows stay. Threads may share it."""
 
-    __slots__ = ("_answers", "_charge", "_lineage", "charge_id", "mechanism", "noisy", "table")
+    __slots__ = (
+        "_answers", "_charge", "_lineage", "charge_id", "mechanism", "noisy", "table", "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Release:
         self.charge_id = charge_id
         self.table = table
         self.mechanism = mechanism
+        self.version = lineage.version(charge_id)
         self.noisy: Noisy | bytes | None = None
         self._charge = charge
         self._lineage = lineage
@@ -87,6 +90,13 @@ class Release:
         return self._answers
 
 
+class Of(NamedTuple):
+    """A table, and a version of it if its rows are replaced, otherwise 0."""
+
+    table: str
+    version: int = 0
+
+
 class Memory:
     """Charges, answers, and how estimates were made. Used under the accountant's lock."""
 
@@ -95,11 +105,11 @@ class Memory:
         """Unanswered charges, by number."""
         self.elsewhere: dict[int, Charge] = {}
         """Those that other processes may still be answering or reporting, by number."""
-        self.recorded: dict[str, list[Release]] = defaultdict(list)
-        """Answered charges for rows by table, in the order of their answers in the ledger."""
-        self.statistics: dict[str, list[Release]] = defaultdict(list)
+        self.recorded: dict[Of, list[Release]] = defaultdict(list)
+        """Answered charges for rows, in the order of their answers in the ledger."""
+        self.statistics: dict[Of, list[Release]] = defaultdict(list)
         """As ``recorded``, for statistics, from which no counts are estimated."""
-        self.derivations: dict[str, list[Derivation]] = defaultdict(list)
+        self.derivations: dict[Of, list[Derivation]] = defaultdict(list)
         self.derived: Counter[tuple[str, str]] = Counter()
         """The bytes of these, by table and the analyst to whom the estimates were reported."""
 
@@ -111,7 +121,7 @@ class Memory:
         asked = self.asked.pop(charge_id)
         asked.noisy = noisy
         own = self.statistics if asked.mechanism in STATISTICS else self.recorded
-        own[asked.table].append(asked)
+        own[Of(asked.table, asked.version)].append(asked)
 
     def pending(self, table: str) -> list[Answer]:
         """The columns of unanswered charges, with NaN as values; none for charges from whose
@@ -129,6 +139,8 @@ class Memory:
         """The bytes left for derivations of a table's estimates reported to an analyst."""
         return _DERIVED_BYTES - self.derived[table, analyst]
 
-    def derive(self, stored: DerivationRecord) -> None:
-        self.derivations[stored.table].append(decode_derivation(stored.body))
+    def derive(self, stored: DerivationRecord, version: int) -> None:
+        """Add how estimates about a version were made."""
+        own = self.derivations[Of(stored.table, version)]
+        own.append(decode_derivation(stored.body))
         self.derived[stored.table, stored.analyst] += len(stored.body)

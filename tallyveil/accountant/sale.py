@@ -19,7 +19,13 @@ from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers, app
 from tallyveil.accountant.releases import Noisy
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_records import AnswerRecord
-from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen, Transaction
+from tallyveil.accountant.store.ledger_store import (
+    LedgerAdvanced,
+    LedgerStore,
+    Seen,
+    Transaction,
+    VersionAdvanced,
+)
 from tallyveil.boundary import Receipt, issue_receipt
 from tallyveil.errors import LedgerError, TallyveilError
 
@@ -48,6 +54,7 @@ class Selling:
     custodian: bool
     expected: Mapping[str, Seen]
     events_read: int | None
+    versions: Mapping[str, int]
     draw: Draw | None
     held: list[int] | None
     durable: Sequence[Position] = ()
@@ -86,6 +93,9 @@ class Selling:
 
     def _check(self, state: LedgerState) -> None:
         """Check again, on all that is in the ledger by now, what was decided on a snapshot."""
+        for table in dict.fromkeys(one.charge.table for one in self.priced):
+            if state.version(table) != self.versions.get(table, 0):
+                raise VersionAdvanced(table)
         if self.events_read not in (None, state.events_read):
             raise LedgerAdvanced
         self._quote, self._steps = state.plan(self.priced, self.analyst, self.custodian)
@@ -121,7 +131,7 @@ class Selling:
         it. Whether that is all that was to be sold, and only the news of it was lost."""
         kept: Sequence[Position] | None = ()
         if self._ends:
-            about = self.priced, self.analyst, self._ends
+            about = self.priced, self.analyst, self._ends, self.versions
             kept = writer.rewrite_lost_charges(*about, drawn=self._drawn)
             self.durable = kept or ()
         if isinstance(error, LedgerError) and kept is self._ends and self._ends:

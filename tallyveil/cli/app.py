@@ -105,12 +105,18 @@ def publish(
         " nothing else.",
         metavar="deleted",
     ),
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Only this table; may be repeated.", metavar="TABLE"),
+    ] = None,
     json: Json = False,
 ) -> Iterator[Output]:
-    """Count the days that are over, of tables that grow. A running server serves them at once."""
+    """Count a version: the days that are over, of tables that grow; all rows as they are now, where
+    data = "replace". A running server serves it at once."""
     from tallyveil.cli.publishing import publish as work
 
-    yield from work(policy, through, report=report, recount=recount is not None)
+    recounted, tables = recount is not None, table or ()
+    yield from work(policy, through, report=report, recount=recounted, tables=tables)
 
 
 _For = Annotated[

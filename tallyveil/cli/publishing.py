@@ -1,13 +1,13 @@
-"""`tallyveil publish`: the custodian's act by which days that are over are counted, for good."""
+"""`tallyveil publish`: the custodian's act by which a version is counted, for good."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tallyveil.accountant import VersionLog, check_tables, publish_version
+from tallyveil.accountant import VersionLog, check_tables
 from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, with_values
 from tallyveil.errors import InvalidParameterValue
@@ -15,8 +15,9 @@ from tallyveil.gate import Gate
 from tallyveil.gate.declared.ledger_witness import check_witness
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans
-from tallyveil.gate.growth.publishing import Publishing, growing, sealed_slices
-from tallyveil.policy import load_policy
+from tallyveil.gate.growth.publisher import Publisher
+from tallyveil.gate.growth.publishing import with_versions
+from tallyveil.policy import Policy, load_policy
 
 __all__ = ["publish"]
 
@@ -24,19 +25,21 @@ _CONFIDENTIAL = "Exact numbers, for the custodian alone: they are not protected.
 
 
 def publish(
-    path: Path, through: str | None, *, report: bool, recount: bool = False
+    path: Path,
+    through: str | None,
+    *,
+    report: bool,
+    recount: bool = False,
+    tables: Sequence[str] = (),
 ) -> Iterator[Output]:
-    """Publish the days through ``through``, by default all that are over. With ``report``, say how
-    many records were counted. ``recount`` is as `Publishing.publish` has it.
+    """Publish a version of all tables that have them, or of these ``tables``: of the days through
+    ``through``, by default all that are over; or of all rows as they are now. With ``report``, say
+    how many records were counted. ``recount`` is as `Publishing.publish` has it.
 
     Raises InvalidParameterValue for a day that cannot be published, and what `Gate` raises.
     """
     policy = load_policy(path)
-    if not growing(policy):
-        raise InvalidParameterValue(
-            "no table of the policy grows",
-            hint='A table grows with data = { append = "day" }, where day is an attribute.',
-        )
+    names = _chosen(policy, tables, grown=recount or through is not None)
     day = None if through is None else _day(through)
     if recount and day is not None:
         raise InvalidParameterValue(
@@ -47,17 +50,11 @@ def publish(
         every = accounts(policy, relations_read(policy, None))
         with ledger.snapshot() as view:
             check_tables(ledger, view, every)
-        publishing = Publishing(
-            policy,
-            sealed_slices(policy.ledger, ledger.key("cubes")),
-            ledger.key("rows"),
-            VersionLog(ledger).of,
-            lambda record: publish_version(ledger, every, record),
-        )
-        check_witness(policy.cubes or publishing.files.folder, ledger)
-        before = {name: publishing.last(name) for name in growing(policy)}
+        publisher = Publisher.of(policy, ledger, every, VersionLog(ledger).of)
+        check_witness(policy.cubes or publisher.files.folder, ledger)
+        before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)
-        found = publishing.publish(given, day, now, recount=recount)
+        found = publisher.publish(given, day, now, only=names, recount=recount)
         for name, version in found.items():
             new = version != before[name]
             done = "; counted once more" if recount else "" if new else "; nothing new to publish"
@@ -69,14 +66,39 @@ def publish(
                 "new": new,
             }
             lines = [line]
-            if report and new and version.through is not None:
-                counted = publishing.slices(name, policy.tables[name])[-1].counts.sum()
+            if report and new and (version.through is not None or version.replaced):
+                counted = publisher.last_slice(name).counts.sum()
                 document["records"] = int(counted)
                 lines += [_CONFIDENTIAL, f"  records that were counted for it: {counted:,}"]
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
             buy_plans(gate)
+
+
+def _chosen(policy: Policy, tables: Sequence[str], *, grown: bool) -> list[str]:
+    """The tables to publish: those named, or all with versions; only tables that have ``grown``, if
+    so."""
+    every = with_versions(policy)
+    if not every:
+        raise InvalidParameterValue(
+            "no table of the policy has versions",
+            hint='A table has them with data = { append = "day" }, where day is an attribute, or'
+            ' with data = "replace".',
+        )
+    for name in tables:
+        if name not in every:
+            raise InvalidParameterValue(f"--table {name}: no table with versions has this name")
+    names = list(dict.fromkeys(tables)) or [
+        name for name, table in every.items() if table.grows or not grown
+    ]
+    wrong = [name for name in names if grown and not every[name].grows]
+    if wrong or not names:
+        raise InvalidParameterValue(
+            f"--through and --recount are for tables that grow; {(wrong or [*every])[0]} does not",
+            hint="Each version of it has all its rows as they are then.",
+        )
+    return names
 
 
 def _day(text: str) -> dt.date:

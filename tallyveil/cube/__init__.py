@@ -23,7 +23,15 @@ from tallyveil.cube.cube_loading import (
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.kept.sealed_cubes import Kept, SealedCubes
 from tallyveil.cube.kept.sealed_files import FilesInMemory, SealedFiles
-from tallyveil.cube.kept.slices import Days, Slice, count_slice, cube_of, read_slice, write_slice
+from tallyveil.cube.kept.slices import (
+    Days,
+    Slice,
+    count_rows,
+    count_slice,
+    cube_of,
+    read_slice,
+    write_slice,
+)
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
@@ -52,6 +60,7 @@ __all__ = [
     "check_public",
     "columns_of",
     "connected",
+    "count_rows",
     "count_slice",
     "cube_of",
     "is_there",

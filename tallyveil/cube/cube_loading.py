@@ -62,10 +62,10 @@ def load_cubes(policy: Policy, source: Passed = None, *, key: bytes) -> dict[str
 
     Raises SourceError, for the custodian.
     """
-    grown = [name for name, table in policy.tables.items() if table.grows]
-    if grown:
+    changing = [name for name, table in policy.tables.items() if table.has_versions]
+    if changing:
         raise SourceError(
-            f"tables.{grown[0]}: a table that grows is neither copied nor released by agents",
+            f"tables.{changing[0]}: a table with versions is neither copied nor released by agents",
             hint="Its versions are answered by serve and connect.",
         )
     with opened(policy, source) as found:

@@ -63,8 +63,9 @@ class Answering:
     ) -> tuple[dict[str, pa.Table], tuple[Notice, ...]]:
         """The noisy rows, and the notices about them."""
         gate, settings = self.planner.gate, self.planner.settings
-        decision, request = gate.decision, self.planner.request(plan, query)
-        answered = decision.answer(request)
+        request = self.planner.request(plan, query)
+        answered = self.planner.answer(request)
+        decision = self.planner.edition.decision
         after.enter_context(charge_explained(request, answered.quote))
         confidence, nonnegative = request.target.confidence, request.nonnegative
         over_looks = partial(decision.over_all_looks, request, answered)

@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 
 from tallyveil.accountant import (
-    PUBLISHED,
     Account,
     Accountant,
     Budgets,
@@ -22,9 +21,7 @@ from tallyveil.accountant import (
     Share,
     VersionLog,
     check_tables,
-    invariants_of,
     is_plan,
-    publish_version,
 )
 from tallyveil.cube import (
     Cube,
@@ -40,26 +37,19 @@ from tallyveil.cube import (
     with_values,
 )
 from tallyveil.errors import InsufficientPrivilege, PolicyError, TallyveilError
-from tallyveil.gate.deciding.choice import Choice
-from tallyveil.gate.deciding.control import Control
-from tallyveil.gate.deciding.decision import Decision
-from tallyveil.gate.deciding.other_processes import OtherProcesses
-from tallyveil.gate.deciding.statistics import Statistics
+from tallyveil.gate.deciding.decisions import Decisions
 from tallyveil.gate.declared.declaring import declared_invariants
 from tallyveil.gate.declared.guarantee import guarantees
 from tallyveil.gate.declared.joint_tables import Counted, JointTables
 from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
-from tallyveil.gate.declared.ranges import Ranges
 from tallyveil.gate.growth.editions import Editions, Versions
-from tallyveil.gate.growth.publishing import Publishing, growing, sealed_slices
+from tallyveil.gate.growth.publisher import Publisher
+from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
-from tallyveil.gate.strategies.exact_counts import ExactCounts
-from tallyveil.gate.strategies.offer import Limits
-from tallyveil.knowledge import Knowledge, StatisticHistory
 from tallyveil.mechanisms.zcdp import rho_for
 from tallyveil.policy import Budget, Policy
 from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
@@ -102,6 +92,7 @@ def accounts(
             table.declaration(),
             None if table.head is None else table.head.name,
             reserved=table.reserved,
+            stable=table.data.stable,
         )
         for name, table in policy.tables.items()
     }
@@ -160,7 +151,7 @@ class Gate(Shared):
             self._budgets, self._witnessed = budgets, None
             counted, reads, keep = self._fixed(policy, source, given)
             self.accounts = accounts(policy, reads)
-            versions = self._grown(policy, given, counted)
+            versions = self._published_versions(policy, given, counted)
             self._load(policy, given, counted, versions, time_limit, opened)
             keep()
             self._witness()
@@ -169,9 +160,9 @@ class Gate(Shared):
     def _fixed(
         self, policy: Policy, source: Given, given: Passed
     ) -> tuple[Counted, Mapping[str, frozenset[str] | None], Callable[[], None]]:
-        """The counts of the tables that never change, the relations that all tables read, and what
+        """The counts of the tables without versions, the relations that all tables read, and what
         keeps the counts, once the ledger is bound to them."""
-        fixed = {name: table for name, table in policy.tables.items() if not table.grows}
+        fixed = {name: table for name, table in policy.tables.items() if not table.has_versions}
         alone = policy.model_copy(update={"tables": fixed})
         sealed = None
         if policy.cubes is not None and source is None:
@@ -197,11 +188,11 @@ class Gate(Shared):
 
         return joint.counted(cubes), reads, keep
 
-    def _grown(self, policy: Policy, given: Passed, counted: Counted) -> Versions:
-        """The last versions of the tables that grow, whose counts are added to those ``counted``.
-        A table's first version is published now, if none was."""
+    def _published_versions(self, policy: Policy, given: Passed, counted: Counted) -> Versions:
+        """The last versions of tables, whose counts are added to those ``counted``. A table's first
+        version is published now, if none was."""
         files = sealed_slices(policy.ledger, self._ledger.key("cubes"))
-        versions = Versions(files, growing(policy))
+        versions = Versions(files, with_versions(policy))
         if not versions.tables:
             return versions
         with self._ledger.snapshot() as view:
@@ -209,15 +200,15 @@ class Gate(Shared):
         if self._witnessed is None and policy.ledger.name != ":memory:":
             self._witnessed = files.folder
             check_witness(self._witnessed, self._ledger)
-        known, key = VersionLog(self._ledger).of, self._ledger.key("rows")
-        new = [name for name in versions.tables if not known(name)]
-        if new:
-            record = partial(publish_version, self._ledger, self.accounts)
-            publishing = Publishing(policy, files, key, known, record)
-            publishing.publish(given, None, dt.datetime.now(dt.UTC), only=new)
+        known = VersionLog(self._ledger).of
         found = versions.read(known)
+        new = [name for name in versions.tables if name not in found.every]
+        if new:
+            publisher = Publisher.of(policy, self._ledger, self.accounts, known)
+            publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new)
+            found = versions.read(known)
         versions.serve(found)
-        for name, cube in found.cubes.items():
+        for name, cube in (*found.grown.items(), *found.replaced.items()):
             counted.cubes[name], counted.domains[name] = cube, cube.domain
         return versions
 
@@ -245,68 +236,24 @@ class Gate(Shared):
             for name, table in policy.tables.items()
             if (own := table.privacy_unit).column
         }
-        self.editions = Editions(
-            versions,
-            partial(Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units),
+        rewriter = partial(
+            Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units
         )
-        self._publish(cubes, public)
-        self._open_decision(cubes)
+        self._publish(cubes, public, rewriter({}))
+        tables = self.policy.tables
+        decisions = Decisions(self.accountant, self._ledger, tables, self.accounts, self.published)
+        self.editions = Editions(versions, rewriter, decisions, cubes)
 
-    def _publish(self, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table]) -> None:
+    def _publish(
+        self, cubes: Mapping[str, Cube], public: Mapping[str, pa.Table], rewriter: Rewriter
+    ) -> None:
         cursor = self.database.cursor()
         try:
-            declared = declared_invariants(self.policy, cubes, public, self.rewriter, cursor)
+            declared = declared_invariants(self.policy, cubes, public, rewriter, cursor)
         finally:
             cursor.close()
         self.published = publish(self.policy, declared, self.accountant, self._ledger)
         self.guarantees = guarantees(self.policy, self.accounts)
-
-    def _open_decision(self, cubes: Mapping[str, Cube]) -> None:
-        """Learn what the ledger has recorded and what is exact, for the decision."""
-        policy = self.policy
-        totals = {n: p.total for n, p in self.published.items() if p.total is not None}
-        choice = Choice(policy.tables, self.accounts, Ranges(policy.tables, totals))
-        knowledge = {
-            name: Knowledge(self.accountant, name, planned=bool(table.plans))
-            for name, table in policy.tables.items()
-        }
-        for name, exact in self.published.items():
-            knowledge[name].declare(exact.declared.span, exact.values)
-        for known in knowledge.values():
-            known.learn()
-        control = Control(self.accountant, policy.tables, knowledge)
-        limits = {
-            name: Limits(
-                self.accounts[name],
-                choice,
-                self._exact(name, own),
-                bool(control.state([name])),
-                own.follow,
-            )
-            for name, own in knowledge.items()
-        }
-        others = OtherProcesses(self.accountant)
-        history = {name: StatisticHistory(self.accountant, name) for name in policy.tables}
-        self.decision = Decision(
-            self.accountant, cubes, knowledge, control, limits, others, Statistics(limits, history)
-        )
-
-    def _exact(self, name: str, knowledge: Knowledge) -> ExactCounts | None:
-        exact = self.published.get(name)
-        if exact is None:
-            return None
-        each = invariants_of(self._ledger, name, PUBLISHED)
-        controlled = self.policy.tables[name].inference_control is not None
-        return ExactCounts(
-            exact.declared.span,
-            self.accountant.published(name),
-            [sql for sql, columns in each for _ in columns],
-            exact.sources,
-            self.accounts[name],
-            self.accountant,
-            knowledge.follow,
-            "inference control allows independent noise only" if controlled else None,
-        )
 
     def redeclare(self, policy: Policy) -> None:
         """Let the budgets and shares of another version of the policy hold, in all processes.

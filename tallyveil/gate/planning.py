@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from tallyveil import deadline
+from tallyveil.accountant import VersionAdvanced
 from tallyveil.cache import exact_key
 from tallyveil.errors import TallyveilError, UndefinedFunction
+from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.growth.editions import Edition
 from tallyveil.gate.interface import ColumnType
@@ -51,7 +53,16 @@ class Planner:
 
     def request(self, plan: Plan, query: Query) -> Request:
         """What the query asks of the decision."""
-        return request_of(plan, self.settings, query.sql, self.user)
+        return self.edition.decision.allowed(request_of(plan, self.settings, query.sql, self.user))
+
+    def answer(self, request: Request) -> Answered:
+        """The answer, of what is served by then: rows may be replaced meanwhile. Raises what
+        `Decision.answer` raises but for that, and what `Editions.advanced` does."""
+        while True:
+            try:
+                return self.edition.decision.answer(request)
+            except VersionAdvanced as advanced:
+                self.edition = self.gate.editions.advanced(self.edition, advanced.table)
 
     def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
         """The types of the query's parameters: declared, or inferred from their context."""
@@ -123,14 +134,14 @@ class Planner:
         sums are known: history does not search for sums of too many rows."""
         plan = self.plan(query, values, declared)
         deadline.check()
-        if plan.summed and self.settings.source == "history":
+        if plan.summed and self.request(plan, query).source == "history":
             apart = self.plan(query, values, declared, shares=False)
             plan = plan if self._knows(plan, query) and not self._knows(apart, query) else apart
         return plan
 
     def _knows(self, plan: Plan, query: Query) -> bool:
         """Whether history knows every row."""
-        return self.gate.decision.knows(self.request(plan, query))
+        return self.edition.decision.knows(self.request(plan, query))
 
     def _session_key(self, query: Query) -> tuple[Any, ...]:
         """The parts of the session that the query's plan depends on."""

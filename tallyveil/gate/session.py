@@ -178,18 +178,18 @@ class GateSession:
     def forecast(self, request: Request) -> Forecast:
         """What a request would cost now. Free."""
         with self.limited():
-            return self._gate.decision.forecast(request)
+            return self._planner.edition.decision.forecast(request)
 
     def boards(self, requests: Sequence[Request]) -> list[Board]:
         """By table, what the requests ask of it together. Raises what `boards` raises."""
         with self.limited():
-            return boards(requests, self._gate.decision.limits)
+            return boards(requests, self._planner.edition.decision.limits)
 
     def buy(self, request: Request) -> Quote | None:
         """Answer a request, so that its rows are known: what was charged, if anything was. Raises
         what `Decision.answer` raises."""
         with self.limited():
-            return self._gate.decision.answer(request).quote
+            return self._planner.answer(request).quote
 
     def query(self, sql: str, parameters: Parameters = ()) -> tuple[pa.Table | None, Result]:
         """Execute one statement; the rows of a query as an Arrow table. For the in-process face."""
@@ -230,7 +230,7 @@ class GateSession:
                     "the query asks about no protected table, and its answer is exact", position=1
                 )
             request = replace(self._planner.request(plan, query), source="history")
-            return posteriors(plan, self._gate.decision.answer(request))
+            return posteriors(plan, self._planner.answer(request))
 
     def standing(self) -> tuple[Hashable, Hashable] | None:
         """What a repeatable result depends on besides the statement: the user, the settings, and
@@ -270,7 +270,7 @@ class GateSession:
         limit = self._cursor.limited(self.settings.statement_timeout, cancelled)
         with one_thread(), limit as held:
             editions = self._gate.editions
-            editions.follow(self._gate.accountant, self._gate.decision)
+            editions.follow()
             self._planner.edition = editions.at(self.settings.as_of)
             yield held
 
@@ -328,16 +328,16 @@ class GateSession:
     def _explained(
         self, query: Query, given: Given
     ) -> tuple[list[str], Plan, tuple[Notice, ...], list[Quote]]:
-        gate, lines = self._gate, list[str]()
+        gate, lines, decision = self._gate, list[str](), self._planner.edition.decision
         notices, quotes = list[Notice](), list[Quote]()
         with _placed(query):
             stages = self._stages(query, given)
             for stage in stages:
                 plan, request = stage.plan, self._planner.request(stage.plan, stage.query)
-                forecast = gate.decision.forecast(request)
+                forecast = decision.forecast(request)
                 lines += announced(stages, stage)
                 known = Answered(forecast.found, forecast.noise, None, summed=forecast.summed)
-                knowledge, confidence = gate.decision.knowledge, request.target.confidence
+                knowledge, confidence = decision.knowledge, request.target.confidence
                 quotients = QuotientIntervals(plan, known, knowledge, confidence)
                 about = plan, request, forecast, gate.accountant, gate.accounts, quotients
                 lines += explanation(*about, self._planner.edition.versions)

@@ -26,13 +26,16 @@ class Shared:
     policy: Policy
     accounts: dict[str, Account]
     accountant: Accountant
-    decision: Decision
     database: PublicDatabase
     editions: Editions
     published: Mapping[str, Published]
     guarantees: Mapping[str, Guarantee]
     copies: Mapping[str, Copy]
     server_version: str = SERVER_VERSION
+
+    @property
+    def decision(self) -> Decision:
+        return self.editions.now.decision
 
     @property
     def rewriter(self) -> Rewriter:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Final
 
 from tallyveil import deadline
-from tallyveil.accountant import Accountant, Arrays, Basis, Charge, Derivation
+from tallyveil.accountant import Arrays, Basis, Charge, Derivation, Records
 from tallyveil.arrays import FloatArray
 from tallyveil.inference import NoiseLaw
 from tallyveil.invariants import Span
@@ -68,9 +68,12 @@ class Knowledge:
     is decoded, nor while estimates are computed.
     """
 
-    def __init__(self, accountant: Accountant, table: str, *, planned: bool = False) -> None:
+    def __init__(
+        self, accountant: Records, table: str, *, version: int = 0, planned: bool = False
+    ) -> None:
+        """``version`` is that of a table whose rows are replaced."""
         self._accountant = accountant
-        self._table = table
+        self._table, self._version = table, version
         self._lock = ranked_lock(Rank.KNOWLEDGE)
         self._state = State(accountant.seed)
         self._exact = ExactRows()
@@ -89,7 +92,7 @@ class Knowledge:
     @property
     def extent(self) -> tuple[int, int]:
         """How much is recorded; it grows with every answer and every estimate reported."""
-        return self._accountant.extent(self._table)
+        return self._accountant.extent(self._table, self._version)
 
     def find(
         self,
@@ -184,7 +187,7 @@ class Knowledge:
                     sums = self._reported.sums(total, rows[number], fine, made_from[of], aim)
             derivations += self._reported.derivations(column, known, aim, narrowest, total, sums)
         if derivations:
-            self._accountant.derive({self._table: derivations}, analyst)
+            self._accountant.derive(self._table, derivations, analyst, self._version)
         apart = self._add_up(found, estimates, rows, totals, nonnegative)
         return tuple(rows), apart
 
@@ -334,7 +337,7 @@ class Knowledge:
     def learn(self) -> None:
         """Read what is recorded, before the first query, since that may take long. If it does,
         store a summary for the next process."""
-        written = self._accountant.derived(self._table, self._written)
+        written = self._accountant.derived(self._table, self._written, self._version)
         with self._lock:
             known = self._state.resume(written) if written else 0
         state, _ = self._learned()
@@ -353,7 +356,8 @@ class Knowledge:
         state = self._state
         with self._lock:
             start, first = state.releases, state.derivations
-        releases, derivations = self._accountant.learned(self._table, start, first)
+        of = self._table, start, first, self._version
+        releases, derivations = self._accountant.learned(*of)
         for at in range(0, len(releases), _TOGETHER):
             some = releases[at : at + _TOGETHER]
             state.prepare(some, start + at)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tallyveil.accountant import Accountant
+from tallyveil.accountant import Records
 from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.workload.histogram import Histogram
@@ -29,15 +29,15 @@ class DrawnStatistic(NamedTuple):
 class StatisticHistory:
     """What one ledger has of one table. Threads may share it."""
 
-    def __init__(self, accountant: Accountant, table: str) -> None:
-        self._accountant, self._table = accountant, table
+    def __init__(self, accountant: Records, table: str, version: int = 0) -> None:
+        self._accountant, self._table, self._version = accountant, table, version
         self._lock = ranked_lock(Rank.LEAF)
         self._drawn: dict[bytes, dict[int, DrawnStatistic]] = {}
         self._read = 0
 
     def extent(self) -> int:
         """How many releases are known; it grows with each."""
-        releases = self._accountant.statistics(self._table, first := self._read)
+        releases = self._accountant.statistics(self._table, first := self._read, self._version)
         for release in releases:
             [answer], histogram, name = (
                 release.answers,

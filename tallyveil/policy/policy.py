@@ -191,9 +191,9 @@ class Policy(Declaration):
             yield from per_unit_conflicts(name, table, self.tables)
             near = [column[0] for column in table.keys.values()]
             near += [one.count for one in table.per_unit.values()]
-            grown = [one for one in near if one in self.tables and self.tables[one].grows]
+            grown = [one for one in near if one in self.tables and self.tables[one].has_versions]
             if grown:
-                text = f"expected no key or count of {grown[0]}, which grows"
+                text = f"expected no key or count of {grown[0]}, whose data changes"
                 yield conflict(text, "tables", name)
             if table.keys:
                 yield from key_conflicts(name, table, self.tables)

@@ -64,6 +64,8 @@ def _table(table: Table) -> Iterator[str]:
     yield f"  protects: {_unit(table)}"
     if table.grows:
         yield f"  grows: {_growth(table.data)}"
+    if table.data.replace:
+        yield f"  rows are replaced by each version{_replacement(table.data)}"
     if table.count is not None:
         yield f"  each row of the source counts as many records as its {table.count}"
     for attribute, column in zip(table.domain.attributes, table.columns, strict=False):
@@ -87,6 +89,11 @@ def _growth(growth: Growth) -> str:
     arrived = "" if growth.arrived is None else f", of rows whose {growth.arrived} is no later"
     published = "" if growth.publish is None else f"; published at {growth.publish} UTC"
     return f"by {growth.append}, a day is over after {growth.late} days{arrived}{published}"
+
+
+def _replacement(growth: Growth) -> str:
+    kept = f", but for the first values of {', '.join(growth.stable)}" if growth.stable else ""
+    return kept + ("" if growth.publish is None else f"; published at {growth.publish} UTC")
 
 
 def _counted(table: Table) -> str:

@@ -17,7 +17,7 @@ from tallyveil.policy.axes import UNREAD, AttributeDeclaration, attribute
 from tallyveil.policy.declaration import Declaration, Derived, Named, conflict, wrong
 from tallyveil.policy.domain import Attribute, Domain, Key, Neighbours
 from tallyveil.policy.fingerprint import canonical, digest, query
-from tallyveil.policy.growth.growth import Growth, PlanDeclaration, growth_conflicts
+from tallyveil.policy.growth.growth import DATA, Growth, PlanDeclaration, growth_conflicts
 from tallyveil.policy.limits import Limits
 from tallyveil.policy.mistakes import written
 from tallyveil.policy.shared_units import joined_axes, per_unit_axes
@@ -129,7 +129,7 @@ class Table(_Relation):
     data: Growth = Field(
         default="fixed",
         validate_default=True,
-        description='"fixed" or { append = "day", late = 3 }',
+        description=DATA,
     )
     plans: Named[_PlanName, PlanDeclaration] = Field(
         default_factory=dict, description="plans such as [tables.visits.plans.dashboard]"
@@ -281,6 +281,11 @@ class Table(_Relation):
         return self.data.append is not None
 
     @property
+    def has_versions(self) -> bool:
+        """Whether its data changes, by versions."""
+        return self.grows or self.data.replace
+
+    @property
     def days(self) -> Attribute:
         """The attribute by whose days it grows."""
         return self.domain[self.data.append or ""]
@@ -297,9 +302,10 @@ class Table(_Relation):
 
         A SELECT may filter, a CSV file can have lines that cannot be read, and a row without a
         privacy unit is left out: then replacing a record may change the number of rows. So it may
-        where data grows: the other record may be of a day that is not over, or arrive late.
+        where data changes: the other record may be of a day that is not over, arrive late, or be
+        there in other versions.
         """
-        if self.grows:
+        if self.has_versions:
             return False
         named = is_table_reference(self.origin)
         alone = self.privacy_unit.column is None
@@ -343,7 +349,7 @@ class Table(_Relation):
             "count": self.count,
             "keys": {column: ".".join(key) for column, key in self.keys.items()},
             "per_unit": self.per_unit,
-            "data": self.grows and self.data.model_dump(include={"append", "late", "arrived"}),
+            "data": self.has_versions and self.data.declared,
         }
         bounded = {"column", "max_rows"} if unit.per is None else {*type(unit).model_fields}
         return {name: value for name, value in given.items() if value} | {

@@ -198,6 +198,10 @@ class _View:
                 raise LedgerError("the ledger remote has lost or altered charges")
             yield record, seen
 
+    def end(self, kind: type[Record]) -> Position:
+        number = self._ends.get(kind, 0)
+        return self.call("read", kind, number - 1, number)[0][1] if number else START
+
     def outcome(self, kind: type[Record], position: Position) -> bool:
         found = self.call("read", kind, position.number - 1, position.number)[:1]
         return [end for _, end in found] == [position]

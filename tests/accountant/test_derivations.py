@@ -73,8 +73,8 @@ def test_anything_else_is_an_error(blob: bytes) -> None:
 
 def test_derivations_are_there_for_other_processes_and_later(open_accountant: Any) -> None:
     first, second = open_accountant(), open_accountant()
-    first.derive({"person": [ONE]}, "alice")
-    second.derive({"person": [ONE, ONE]}, "bob")
+    first.derive("person", [ONE], "alice")
+    second.derive("person", [ONE, ONE], "bob")
     for accountant in (first, second, open_accountant()):
         assert accountant.learned("person", 0, 0)[1] == [ONE] * 3
         assert accountant.learned("person", 0, 2)[1] == [ONE]
@@ -86,9 +86,9 @@ def test_estimates_make_the_ledger_grow_to_a_bound(
     monkeypatch.setattr("tallyveil.accountant.releases._DERIVED_BYTES", 1_000)
     accountant = open_accountant()
     for _ in range(100):
-        accountant.derive({"person": [ONE]}, "alice")
+        accountant.derive("person", [ONE], "alice")
         accountant.learned("person", 0, 0)
     kept = len(accountant.learned("person", 0, 0)[1])
     assert 1 <= kept <= 1_000 // len(encode_derivation(ONE))
-    accountant.derive({"person": [ONE]}, "bob")
+    accountant.derive("person", [ONE], "bob")
     assert len(accountant.learned("person", 0, 0)[1]) == kept + 1

@@ -159,7 +159,7 @@ def test_another_format_is_refused_and_left_as_it_is(
     with raw(path) as db:
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 13"):
+    with pytest.raises(LedgerError, match=f"has format {version}, this program reads format 14"):
         Ledger(path)
     assert path.read_bytes() == before
 

@@ -102,7 +102,12 @@ def test_without_a_ledger_there_is_nothing_to_migrate(policy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "lacks"), [(11, ["version", "migration"]), (12, ["migration"])]
+    ("version", "lacks"),
+    [
+        (11, ["version", "migration", "replacement"]),
+        (12, ["migration", "replacement"]),
+        (13, ["replacement"]),
+    ],
 )
 def test_a_ledger_of_a_format_before_is_completed_and_migrated(
     version: int, lacks: list[str], policy: Path

@@ -26,7 +26,7 @@ from tallyveil.errors import (
     PolicyError,
     SourceError,
 )
-from tallyveil.workload.workload import Column
+from tests.gate.dense_rows import dense_rows
 from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
 
 
@@ -194,26 +194,9 @@ def _rates(connection: tallyveil.Connection) -> list[dict[tuple[int, int], float
     for stored in charges:
         charge = decode_charge(stored.table, stored.mechanism, stored.columns)
         for column, scale in zip(charge.workload.columns, charge.scales, strict=True):
-            for row in _dense(column):
+            for row in dense_rows(column, {"kind": 3, "day": 4}):
                 found.append({(k, n): row[k, n] / scale for k in range(3) for n in range(4)})
     return found
-
-
-def _dense(column: Column) -> np.ndarray[Any, Any]:
-    """Its rows by kind and day."""
-    rows = np.ones((column.product_height, 3, 4))
-    for kind in range(3):
-        for number in range(4):
-            at = np.ones(1)
-            for factor in column.factors:
-                code = 0
-                for axis, size in zip(factor.axes, factor.shape, strict=True):
-                    code = code * size + (kind if axis == "kind" else number)
-                own = np.zeros(factor.height)
-                own[factor.rows[factor.cells == code]] = factor.coefficients[factor.cells == code]
-                at = np.multiply.outer(at, own).ravel()
-            rows[:, kind, number] = at
-    return rows if column.selected is None else rows[column.selected]
 
 
 def test_processes_follow_what_another_publishes(visits: Visits) -> None:
@@ -288,10 +271,10 @@ def _killed_at(folder: Path, moment: str) -> None:
     """Publish, and die when this is done."""
     import signal
 
-    from tallyveil.cli import publishing
+    from tallyveil.gate.growth import publisher
     from tallyveil.gate.growth import publishing as versions
 
-    modules: dict[str, Any] = {"publish_version": publishing, "fsync": os}
+    modules: dict[str, Any] = {"publish_version": publisher, "fsync": os}
     module = modules.get(moment, versions)
     work = getattr(module, moment)
 
@@ -508,10 +491,11 @@ def test_counts_that_are_lost_are_missed(visits: Visits) -> None:
     [
         ({"data": 'append = "month"'}, "data.append = .*: expected an attribute that is a range"),
         ({"data": 'append = "kind"'}, "data.append = .*: expected an attribute that is a range"),
-        ({"data": "late = 3"}, "append missing"),
+        ({"data": "late = 3"}, "append or replace missing"),
         ({"data": 'append = "day", late = -1'}, "data.late = -1: expected a whole number of days"),
         ({"data": 'append = "day", publish = "06:00"'}, "expected a time of day"),
-        ({"data": "replace = true"}, "data that is replaced is not supported"),
+        ({"data": "replace = true, late = 3"}, "expected append, late and arrived in a table that"),
+        ({"data": 'append = "day", stable = ["kind"]'}, "expected with replace = true only"),
         ({"unit": '{ column = "pid", max_rows = 1, window = 7 }'}, 'expected with per = "day"'),
         ({"unit": '{ column = "pid", max_rows = 1, per = "hour" }'}, 'expected "day"'),
         (
@@ -534,7 +518,7 @@ def test_no_table_has_a_key_to_one_that_grows(visits: Visits) -> None:
         f"{policy.read_text()}\n[tables.calls]\n{calls}\n[tables.calls.attributes]\n"
         "kind = { range = [0, 2] }"
     )
-    with pytest.raises(PolicyError, match=r"tables\.calls: expected no key .* which grows"):
+    with pytest.raises(PolicyError, match=r"tables\.calls: expected no key .* whose data changes"):
         visits.open()
 
 

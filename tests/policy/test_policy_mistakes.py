@@ -308,7 +308,7 @@ CASES: list[tuple[str, Any, str, str]] = [
     ("tabels", {}, ": ", "did you mean tables?"),
     ("public.person", {"url": "p.csv"}, ": ", "tables.person has it already"),
     ("public.region", {}, ": ", 'expected url = "…" or from = "…"'),
-    (f"{PERSON}.data", "replace", ' = "replace": ', "data that is replaced is not supported"),
+    (f"{PERSON}.data", "replaced", ' = "replaced": ', 'expected "fixed", { append = "day", late'),
     (f"{PERSON}.count_range", "20", ' = "20": ', "a whole number or {"),
 ]
 

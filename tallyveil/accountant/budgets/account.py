@@ -114,7 +114,8 @@ class Account:
     both have rows of the same units. ``closed``: another process charges that budget for a table
     that this one does not know, so nothing remains here. ``reserved`` is the part of the budget
     that only its plans may charge (`is_plan`). ``migrated`` is how many migrations its ``domain``
-    has taken in (`migrations`).
+    has taken in (`migrations`). Where versions replace all rows, a unit keeps its values of the
+    ``stable`` attributes.
     """
 
     domain: Domain
@@ -135,6 +136,7 @@ class Account:
     closed: bool = False
     reserved: Fraction = Fraction(0)
     migrated: int = 0
+    stable: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):

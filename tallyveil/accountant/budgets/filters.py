@@ -128,10 +128,12 @@ class Filters:
         return Filters(self.accounts, {**self.meters, **own}, other)
 
     def folded(self, table: str) -> Filters:
-        """The filters once the table's units may be in any cells (`CellMeter.folded`)."""
+        """The filters once the table's units may be in any cells with the values of its stable
+        attributes (`CellMeter.folded`)."""
+        stable = self.accounts[table].stable
 
         def each(meters: Mapping[Whose, Meter]) -> dict[Whose, Meter]:
-            return {w: one.folded if w[0] == table else one for w, one in meters.items()}
+            return {w: one.folded(stable) if w[0] == table else one for w, one in meters.items()}
 
         return Filters(self.accounts, each(self.meters), each(self.as_asked))
 

@@ -14,7 +14,7 @@ is B-private.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -82,6 +82,8 @@ class CellMeter:
     measure: Measure
     tally: Tally = field(default_factory=Tally)
     before: int = 0
+    reached: bool = True
+    """Whether some unit has lost what all may have lost ``before``."""
 
     @property
     def spent(self) -> int:
@@ -90,13 +92,15 @@ class CellMeter:
 
     @property
     def exact(self) -> bool:
-        return self.tally.exact and not self.before
+        return self.tally.exact and self.reached
 
-    @property
-    def folded(self) -> CellMeter:
-        """The meter once units may be in any cells: what any could have lost ``before``, all may
-        have lost (VERSIONS V3)."""
-        return CellMeter(self.measure, before=self.spent)
+    def folded(self, stable: Collection[str] = ()) -> CellMeter:
+        """The meter once units may be in any cells with their values of the ``stable`` attributes:
+        what any such unit could have lost, all of them may have lost (VERSIONS V3)."""
+        folded = [group.folded(stable) for group in self.tally.groups]
+        whole = sum(int(group.values) for group in folded if not group.axes)
+        kept = Tally(tuple(group for group in folded if group.axes))
+        return CellMeter(self.measure, kept, self.before + whole, self.exact)
 
     def after(self, loss: Loss) -> CellMeter:
         """The meter after a loss. Raises TypeError for one of the other relation or measure."""
@@ -123,6 +127,7 @@ class PairMeter:
     from_zero: Tally = field(default_factory=Tally)
     from_midrange: Tally = field(default_factory=Tally)
     before: int = 0
+    reached: bool = True
 
     @property
     def spent(self) -> int:
@@ -132,12 +137,12 @@ class PairMeter:
 
     @property
     def exact(self) -> bool:
-        return not self.from_zero.groups and not self.before
+        return not self.from_zero.groups and self.reached
 
-    @property
-    def folded(self) -> PairMeter:
-        """As of `CellMeter`: for all pairs, also of cells that no query distinguishes any more."""
-        return PairMeter(self.measure, before=self.spent)
+    def folded(self, stable: Collection[str] = ()) -> PairMeter:
+        """As of `CellMeter`, as if no attribute were stable: for all pairs, also of cells that no
+        query distinguishes any more."""
+        return PairMeter(self.measure, before=self.spent, reached=self.exact)
 
     def after(self, loss: Loss) -> PairMeter:
         """As of `CellMeter`."""

@@ -17,6 +17,7 @@ __all__ = [
     "MigrationRecord",
     "R",
     "Record",
+    "ReplacementRecord",
     "TableRecord",
     "VersionRecord",
     "now",
@@ -74,6 +75,19 @@ class VersionRecord(NamedTuple):
     published: str
 
 
+class ReplacementRecord(NamedTuple):
+    """A version of a table whose rows are replaced: they were counted anew. ``charges`` and
+    ``derivations`` are the numbers of the last ones before it, ``snapshot`` is as of
+    `VersionRecord`."""
+
+    table: str
+    number: int
+    charges: int
+    derivations: int
+    snapshot: str
+    published: str
+
+
 class InvariantRecord(NamedTuple):
     """An event of counts: they were declared or published. ``rows`` is the digest of their rows,
     ``columns`` are as `event_codec` writes them."""
@@ -122,6 +136,7 @@ Record: TypeAlias = (
     | BudgetRecord
     | DataRecord
     | VersionRecord
+    | ReplacementRecord
     | InvariantRecord
     | ChargeRecord
     | AnswerRecord
@@ -134,6 +149,7 @@ R = TypeVar(
     BudgetRecord,
     DataRecord,
     VersionRecord,
+    ReplacementRecord,
     InvariantRecord,
     ChargeRecord,
     AnswerRecord,

@@ -22,7 +22,7 @@ from tallyveil.files import flush
 __all__ = ["check_format", "create_file", "create_tables", "remove_draft"]
 
 _APPLICATION_ID = 0x54560001  # "TV", then the family of formats
-_SCHEMA_VERSION = 13
+_SCHEMA_VERSION = 14
 _SECRET_BYTES: Final = 32
 _RESTORE: Final = "Restore it from its backup."
 
@@ -81,6 +81,18 @@ CREATE TABLE version (                            -- of a table that grows by da
     chain BLOB NOT NULL,
     UNIQUE (table_name, number)
 ) STRICT""",
+        "replacement": """
+CREATE TABLE replacement (                        -- of all rows of a table: a version of it
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_name TEXT NOT NULL REFERENCES protected_table (name),
+    number INTEGER NOT NULL,
+    charges INTEGER NOT NULL,                     -- the last charge and derivation before it
+    derivations INTEGER NOT NULL,
+    snapshot TEXT NOT NULL,                       -- a random name of what was counted
+    published TEXT NOT NULL,
+    chain BLOB NOT NULL,
+    UNIQUE (table_name, number)
+) STRICT""",
         "charge": """
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -124,7 +136,13 @@ CREATE TABLE invariant (                          -- counts that are exact, and 
     }
 )
 
-_ADDED: Final = MappingProxyType({11: ("version", "migration"), 12: ("migration",)})
+_ADDED: Final = MappingProxyType(
+    {
+        11: ("version", "migration", "replacement"),
+        12: ("migration", "replacement"),
+        13: ("replacement",),
+    }
+)
 """By older format the tables that it lacks: such a ledger is completed when it is opened."""
 
 _APPEND_ONLY = """

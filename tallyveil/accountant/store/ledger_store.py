@@ -23,13 +23,24 @@ from tallyveil.accountant.charges import Entry
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_records import R, Record
 
-__all__ = ["LedgerAdvanced", "LedgerStore", "Seen", "Snapshot", "Transaction"]
+__all__ = [
+    "LedgerAdvanced", "LedgerStore", "Seen", "Snapshot", "Transaction", "VersionAdvanced",
+]  # fmt: skip
 
 _Purpose: TypeAlias = Literal["data", "rows", "marks", "cubes"]
 
 
 class LedgerAdvanced(Exception):
     """More was charged or answered since a charge was decided on. The charge was not made."""
+
+
+class VersionAdvanced(Exception):
+    """The rows of ``table`` were replaced by another version since a charge was decided on. The
+    charge was not made."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
 
 
 class Seen(NamedTuple):

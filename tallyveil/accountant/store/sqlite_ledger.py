@@ -36,6 +36,7 @@ from tallyveil.accountant.store.ledger_records import (
     MigrationRecord,
     R,
     Record,
+    ReplacementRecord,
     TableRecord,
     VersionRecord,
 )
@@ -53,6 +54,7 @@ _NAMES: Final[Mapping[type[Record], str]] = {
     BudgetRecord: "budget",
     DataRecord: "snapshot",
     VersionRecord: "version",
+    ReplacementRecord: "replacement",
     InvariantRecord: "invariant",
     ChargeRecord: "charge",
     AnswerRecord: "answer",

@@ -14,7 +14,9 @@ from tallyveil.events import report
 from tallyveil.gate import Gate
 from tallyveil.gate.growth.editions import Edition
 from tallyveil.gate.growth.plans import buy_plans
+from tallyveil.gate.growth.publisher import Publisher
 from tallyveil.gate.growth.publishing import Publishing, is_due
+from tallyveil.gate.growth.replacing import Replacing
 
 __all__ = ["publish_due", "publishing_on_time"]
 
@@ -52,8 +54,8 @@ def _publish(gate: Gate, ended: threading.Event) -> None:
 
 
 def publish_due(gate: Gate, now: dt.datetime) -> None:
-    """Publish the days that are over of the tables with a time of publication, from the policy's
-    source. Raises what `Publishing.publish` raises."""
+    """Publish what is due of the tables with a time of publication, from the policy's source.
+    Raises what `Publisher.publish` raises."""
     served, versions = gate.editions.now.versions, gate.editions.versions
     due = [
         name
@@ -62,7 +64,10 @@ def publish_due(gate: Gate, now: dt.datetime) -> None:
     ]
     if due:
         accountant = gate.accountant
-        known, record = accountant.versions, accountant.publish_version
-        files, key = versions.files, accountant.rows_key
-        Publishing(gate.policy, files, key, known, record).publish(None, None, now, only=due)
-    gate.editions.follow(gate.accountant, gate.decision)
+        about = gate.policy, versions.files, accountant.rows_key, accountant.versions
+        publisher = Publisher(
+            Publishing(*about, accountant.publish_version),
+            Replacing(*about, accountant.publish_replacement),
+        )
+        publisher.publish(None, None, now, only=due)
+    gate.editions.follow()

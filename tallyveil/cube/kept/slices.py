@@ -32,10 +32,11 @@ from tallyveil.cube.sources import Passed, Rows, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Table
 
-__all__ = ["Days", "Slice", "count_slice", "cube_of", "read_slice", "write_slice"]
+__all__ = ["Days", "Slice", "count_rows", "count_slice", "cube_of", "read_slice", "write_slice"]
 
 _KEPT = '"kept rows"'
 _BEFORE = "kept_before"
+_STEADY = "steady_values"
 
 
 class Days(NamedTuple):
@@ -48,7 +49,8 @@ class Days(NamedTuple):
 class Slice(NamedTuple):
     """The t-th cell in use is ``codes[a][t]`` on axis a, with ``counts[t]`` records; ``units`` are
     as a `Cube` has them. ``kept`` says of how many units' rows: hashes, in two halves, and numbers,
-    where all rows of a unit count together. ``members`` are, of units that may have several rows,
+    where all rows of a unit count together; or, after the hashes, which cells units have of the
+    attributes that stay the same. ``members`` are, of units that may have several rows,
     the numbers of the units of the records of cell 0, then of cell 1 and so on, after how many
     those of each are. ``truncates`` are those of the attributes."""
 
@@ -68,31 +70,56 @@ def count_slice(
 
     Raises SourceError, as `load_cubes` does.
     """
+    return _counted(policy, name, source, days, before, key)
+
+
+def count_rows(
+    policy: Policy, name: str, source: Passed, before: Sequence[Slice], key: bytes
+) -> Slice:
+    """Count all records of a table whose rows are replaced. ``before`` is its last version, if
+    units have stable attributes: those that it knows keep their values.
+
+    Raises SourceError, as `load_cubes` does.
+    """
+    return _counted(policy, name, source, None, before, key)
+
+
+def _counted(
+    policy: Policy,
+    name: str,
+    source: Passed,
+    days: Days | None,
+    before: Sequence[Slice],
+    key: bytes,
+) -> Slice:
     table = policy.tables[name]
     alone = policy.model_copy(update={"tables": {name: table}})
-    bounded = table.privacy_unit.column is not None and table.privacy_unit.per is None
+    stable = [f"c{table.domain.names.index(one)}" for one in table.data.stable]
+    bounded = days is not None and table.privacy_unit.column and table.privacy_unit.per is None
     with opened(alone, source) as found:
         columns = checked_columns(alone, found)
         own = columns[name]
-        kind = unit_kind(table, own)
+        kind = unit_kind(table, own) if bounded or stable else None
         if any(one.unit_kind != kind for one in before):
             raise SourceError(
-                f"tables.{name}.privacy_unit.column: its type has changed since days before were"
-                " published, and its units could not be found again",
+                f"tables.{name}.privacy_unit.column: its type has changed since the last version"
+                " was published, and its units could not be found again",
                 hint="Cast it to the former type in a SELECT given as the table's from.",
             )
         found.begin()
         with counted_rows(table, found, own, False) as every:
-            rows = settled(table, own, every, days.first, days.last)
+            rows = every if days is None else settled(table, own, every, days.first, days.last)
             with _counted_before(rows, before if bounded else ()) as kept_before:
                 coded, parameters = coded_rows(table, own, rows, kept_before)
                 if table.privacy_unit.column is not None:
                     parameters["key"] = key
                 kept: tuple[CodeArray, ...] = ()
-                if bounded:
+                if bounded or stable:
                     executed(rows.connection, f"CREATE TEMP TABLE {_KEPT} AS {coded}", parameters)
                     coded, parameters = f"FROM {_KEPT}", {"key": key}
                 try:
+                    if stable:
+                        kept = _steadied(table, own, rows, stable, before, key)
                     counting = by_cells(table, own, rows, coded)
                     counts = executed(rows.connection, counting, parameters).fetchnumpy()
                     if bounded:
@@ -120,6 +147,45 @@ def _kept(
     sql = f"SELECT {upper} AS upper, {lower} AS lower, count(*) AS n FROM {_KEPT} GROUP BY ALL"
     found = executed(rows.connection, sql, {"key": key}).fetchnumpy()
     return tuple(np.asarray(found[name]) for name in ("upper", "lower", "n"))
+
+
+def _steadied(
+    table: Table,
+    columns: Mapping[str, str],
+    rows: Rows,
+    stable: Sequence[str],
+    before: Sequence[Slice],
+    key: bytes,
+) -> tuple[CodeArray, ...]:
+    """Give the kept rows of each unit the values of the ``stable`` cells with which it was first
+    counted; in a new unit that differs in them, those of the least cells. Return these of all units
+    ever counted, after the halves of their hashes."""
+    upper, lower = unit_hash(columns[(table.privacy_unit.column or "").lower()])
+    names, cells = ["upper", "lower", *stable], ", ".join(stable)
+    known = list(before[0].kept) if before else [np.zeros(0, dtype=np.uint64)] * 2
+    known += [np.zeros(0, dtype=np.int64)] * (len(names) - len(known))
+    rows.connection.register(_BEFORE, pa.table(known, names))
+    counted = " AND ".join(f"k.{cell} IS NOT NULL" for cell in stable)
+    first = f"row_number() OVER (PARTITION BY upper, lower ORDER BY {cells}) = 1"
+    named = f"SELECT *, {upper} AS upper, {lower} AS lower FROM {_KEPT}"
+    try:
+        named = f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS {named}"
+        executed(rows.connection, named, {"key": key})
+        rows.connection.execute(
+            f"CREATE TEMP TABLE {_STEADY} AS FROM {_BEFORE} UNION ALL"
+            f" SELECT upper, lower, {cells} FROM {_KEPT} AS k ANTI JOIN {_BEFORE}"
+            f" USING (upper, lower) WHERE {counted} QUALIFY {first}"
+        )
+        own = ", ".join(f"CASE WHEN {counted} THEN s.{cell} END AS {cell}" for cell in stable)
+        rows.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT k.* REPLACE ({own}) FROM {_KEPT} AS k"
+            f" LEFT JOIN {_STEADY} AS s USING (upper, lower)"
+        )
+        found = executed(rows.connection, f"FROM {_STEADY}").fetchnumpy()
+        return tuple(np.asarray(found[name]) for name in names)
+    finally:
+        rows.connection.unregister(_BEFORE)
+        rows.connection.execute(f"DROP TABLE IF EXISTS {_STEADY}")
 
 
 @contextmanager

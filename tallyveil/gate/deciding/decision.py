@@ -85,12 +85,17 @@ class Decision:
     limits: Mapping[str, Limits]
     others: OtherProcesses
     statistics: Statistics
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Of the tables whose rows are replaced."""
+    past: Collection[str] = ()
+    """The tables of which it knows the past, so that nothing is bought about them."""
     reservations: Reservations = field(default_factory=Reservations)
 
     def answer(self, request: Request) -> Answered:
         """Answer from history where it suffices; buy and record the rest.
 
         Raises:
+            VersionAdvanced: rows were replaced by a version since; nothing was charged.
             BudgetExceeded: nothing was charged.
             InsufficientPrivilege: the table's inference control does not allow it; nothing was
                 charged.
@@ -193,6 +198,11 @@ class Decision:
             None not in one.known for one in statistics
         )
 
+    def allowed(self, request: Request) -> Request:
+        """The request, of history alone where it is about the past."""
+        of_past = not set(self.past).isdisjoint(request.tables)
+        return replace(request, source="history") if of_past else request
+
     def _recorded(self, request: Request) -> tuple[list[tuple[int, int]], list[int]]:
         """How much is recorded about each table; it grows with every answer and every report."""
         counts = [self.knowledge[table].extent for table in request.workloads]
@@ -284,6 +294,8 @@ class Decision:
         """Pay for all offers, and draw and record their answers: few in the transaction of the
         charges, many without the ledger's lock, once the charges are durable."""
 
+        if any(offer.table in self.past for offer in offers):
+            raise ValueError("nothing is bought about the past")
         draw = self._drawing(offers)
         sale = self.accountant.sell(
             [offer.charge for offer in offers],
@@ -291,6 +303,7 @@ class Decision:
             draw if self._quickly_drawn(offers) else None,
             decided_on=decided_on,
             events_read=events_read,
+            versions=self.versions,
             held=held,
         )
         noisy = list(sale.answers)

@@ -1,1 +1,1 @@
-"""Tables that grow by days: their versions, and what plans buy of them."""
+"""Tables that change: the versions of those that grow by days or are replaced, and their plans."""

@@ -1,5 +1,5 @@
-"""Which versions of tables that grow a process serves: it follows what any process publishes,
-between statements.
+"""Which versions of tables a process serves: it follows what any process publishes, between
+statements.
 """
 
 from __future__ import annotations
@@ -7,16 +7,17 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tallyveil.accountant import Accountant
+from tallyveil.accountant import ReplacementRecord, VersionRecord
 from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import Cube, SealedFiles, cube_of
-from tallyveil.errors import TallyveilError
+from tallyveil.errors import LedgerMismatch, SourceError, TallyveilError
 from tallyveil.events import report
 from tallyveil.gate.deciding.decision import Decision
+from tallyveil.gate.deciding.decisions import Decisions
 from tallyveil.gate.growth.publishing import (
     DAY,
     Known,
@@ -25,6 +26,8 @@ from tallyveil.gate.growth.publishing import (
     since_recount,
     version_of,
 )
+from tallyveil.gate.growth.replacing import read_version
+from tallyveil.gate.settings.as_of import AsOf
 from tallyveil.policy import Table
 from tallyveil.rewriter import Plan, Rewriter
 
@@ -33,22 +36,24 @@ __all__ = ["Edition", "Editions", "Followed", "Shown", "Versions"]
 Shown: TypeAlias = Mapping[str, tuple[str, dt.date]]
 """By table that does not show all of its days the attribute of its days, and the last one."""
 
-_DAYS: Final = 16  # for which sessions may ask what was known then, at a time
+_EARLIER: Final = 16  # days, moments and versions of which sessions may ask, at a time
 _PLANS: Final = 1 << 28  # bytes
-_FEWER: Final = 16  # times fewer for such a day
+_FEWER: Final = 16  # times fewer for one of these
 
 
 class Followed(NamedTuple):
-    """By table the counts of the last version, and all versions, of those that have a new one."""
+    """By table the counts of the last version, and all versions, of those that have a new one; of
+    tables that have ``grown``, or whose rows were ``replaced``."""
 
-    cubes: Mapping[str, Cube]
+    grown: Mapping[str, Cube]
+    replaced: Mapping[str, Cube]
     every: Mapping[str, list[Version]]
 
 
 @dataclass(eq=False)
 class Versions:
-    """The versions of ``tables`` that a process knows, and their counts; oldest first in
-    ``every``."""
+    """The versions of ``tables`` that a process knows, and the counts of those that grow; oldest
+    first in ``every``."""
 
     files: SealedFiles
     tables: Mapping[str, Table]
@@ -60,30 +65,55 @@ class Versions:
 
         Raises SourceError.
         """
-        cubes, every = {}, {}
+        cubes, replaced, every = {}, {}, {}
         for name, table in self.tables.items():
-            records = known(name)
             seen = len(self.every.get(name, ()))
+            if not table.grows:
+                versions = known(name, ReplacementRecord)
+                while len(versions) > seen:
+                    seen = len(versions)
+                    try:
+                        replaced[name] = read_version(self.files, versions[-1], table)
+                    except SourceError:
+                        # Its file is removed once the next one is published.
+                        versions = known(name, ReplacementRecord)
+                        if len(versions) == seen:
+                            raise
+                    every[name] = [version_of(one) for one in versions[:seen]]
+                continue
+            records = known(name, VersionRecord)
             if len(records) > seen:
                 fresh = since_recount(records[seen:], table)
                 whole = fresh[0].since == str(table.day_range[0])
                 earlier = None if whole else self._cubes.get(name)
                 cubes[name] = cube_of(table, read_slices(self.files, fresh, table), earlier)
                 every[name] = [version_of(one) for one in records]
-        return Followed(cubes, every)
+        return Followed(cubes, replaced, every)
+
+    @property
+    def replaced(self) -> dict[str, int]:
+        """The last versions of the tables whose rows are replaced."""
+        every = self.every.items()
+        return {name: len(own) for name, own in every if not self.tables[name].grows}
 
     def serve(self, found: Followed) -> None:
         """From now on what was read is served. Its counts must answer already: they answer what was
         planned in an earlier version alike, but not the reverse."""
-        self._cubes.update(found.cubes)
+        self._cubes.update(found.grown)
         self.every = {**self.every, **found.every}
 
-    def at(self, day: dt.date | None) -> tuple[dict[str, Version], Shown]:
-        """By table the last version, or the last one through ``day``; and what they show."""
+    def at(self, then: AsOf | None) -> tuple[dict[str, Version], Shown]:
+        """By table the last version, or what it was ``then``; and what they show."""
         last, shown = {}, {}
         for name, every in self.every.items():
+            if not self.tables[name].grows:
+                last[name] = _replaced_by(every, then)
+                continue
             days, (first, end) = self.tables[name].days, self.tables[name].day_range
             own = every[-1]
+            if then is not None and then.moment is not None:
+                own = _published_by(every, then.moment) or every[0]._replace(through=None)
+            day = None if then is None else then.day
             if day is not None and (own.through or first) > day:
                 own = own._replace(through=day if day >= first else None)
             last[name] = own
@@ -92,12 +122,29 @@ class Versions:
         return last, shown
 
 
+def _published_by(every: Sequence[Version], moment: dt.datetime) -> Version | None:
+    """The last version that was published by a moment."""
+    by = [one for one in every if dt.datetime.fromisoformat(one.published) <= moment]
+    return by[-1] if by else None
+
+
+def _replaced_by(every: Sequence[Version], then: AsOf | None) -> Version:
+    """The version that is asked about, of a table whose rows are replaced; the first or the last
+    one where that one never was."""
+    if then is None:
+        return every[-1]
+    if then.number is not None:
+        return every[min(then.number, len(every)) - 1]
+    return (then.end and _published_by(every, then.end)) or every[0]
+
+
 @dataclass(frozen=True, eq=False)
 class Edition:
-    """What follows from the ``versions`` of tables that grow. A statement keeps the edition that it
-    began with. ``plans`` and ``descriptions`` are cached by statement."""
+    """What follows from the ``versions`` of tables. A statement keeps the edition that it began
+    with. ``plans`` and ``descriptions`` are cached by statement."""
 
     versions: Mapping[str, Version]
+    decision: Decision
     rewriter: Rewriter
     plans: Cache[Any]
     descriptions: Cache[Any]
@@ -106,44 +153,88 @@ class Edition:
 class Editions:
     """The editions that a process serves; ``now`` is the present one. Threads may share it."""
 
-    def __init__(self, versions: Versions, rewriter: Callable[[Shown], Rewriter]) -> None:
+    def __init__(
+        self,
+        versions: Versions,
+        rewriter: Callable[[Shown], Rewriter],
+        decisions: Decisions,
+        cubes: Mapping[str, Cube],
+    ) -> None:
+        """``cubes`` are the counts of all tables, as of the last ``versions``."""
         self.versions = versions
         self._rewriter = rewriter
-        self._following = threading.Lock()  # never waited for
+        self._decisions = decisions
+        self._decision = decisions.first(cubes, versions.replaced)
+        self._following = threading.Lock()
         self._position: Hashable = object()
         self._failed: str | None = None
         self._renew()
 
     def _renew(self) -> None:
         self.now = self._made(None, _PLANS)
-        self._earlier: Cache[Any] = Cache(_DAYS, _DAYS, lambda key, value: 1)
+        self._earlier: Cache[Any] = Cache(_EARLIER, _EARLIER, lambda key, value: 1)
 
-    def _made(self, day: dt.date | None, size: int) -> Edition:
+    def _made(self, then: AsOf | None, size: int) -> Edition:
         caches = (Cache[Any](1024, most, _entry_bytes) for most in (size, size // 4))
-        versions, shown = self.versions.at(day)
-        return Edition(versions, self._rewriter(shown), *caches)
+        versions, shown = self.versions.at(then)
+        decision = self._decision
+        if then is not None:
+            every = {n: v.number for n, v in versions.items() if v.replaced}
+            past = {n: v for n, v in every.items() if v != decision.versions[n]}
+            if then.moment is not None:
+                past = dict.fromkeys(decision.knowledge, 0) | every
+            decision = self._decisions.past(decision, then.moment, past)
+        return Edition(versions, decision, self._rewriter(shown), *caches)
 
-    def at(self, day: dt.date | None) -> Edition:
-        """The present edition, or that of tables that grow through a day."""
-        if day is None or not self.versions.tables:
+    def at(self, then: AsOf | None) -> Edition:
+        """The present edition, or that of a day, a moment or a version."""
+        if then is None:
             return self.now
-        own: Edition = self._earlier.get((day,), lambda: self._made(day, _PLANS // _FEWER))
+        own: Edition = self._earlier.get(then, lambda: self._made(then, _PLANS // _FEWER))
         return own
 
-    def follow(self, accountant: Accountant, decision: Decision) -> None:
+    def advanced(self, edition: Edition, table: str) -> Edition:
+        """The edition that is served once a version has replaced the rows of a table since the
+        given one.
+
+        Raises LedgerMismatch where it cannot be read."""
+        with self._following:
+            self._follow()
+        if self.now.versions[table] == edition.versions[table]:
+            raise LedgerMismatch(
+                f"another version of table {table} is published, and cannot be read here",
+                detail="Nothing was charged.",
+                hint="The custodian finds the reason in the server's log. What history knows of the"
+                " version before is answered: SET dp.source = history.",
+            )
+        return self.now
+
+    def follow(self) -> None:
         """Serve the versions that any process has published since, from the next statement on.
         While another thread is reading them, the present ones are served. So they are where one
         cannot be read, which is reported."""
         if not self.versions.tables:
             return
-        position = accountant.position()
+        position = self._decisions.accountant.position()
         unchanged = position is not None and position == self._position
         if unchanged or not self._following.acquire(blocking=False):
             return
         try:
+            self._follow()
+        finally:
+            self._following.release()
+
+    def _follow(self) -> None:
+        accountant = self._decisions.accountant
+        position = accountant.position()
+        try:
             found = self.versions.read(accountant.versions)
-            if found.cubes:
-                decision.cubes = {**decision.cubes, **found.cubes}
+            if found.every:
+                own = self._decision
+                own.cubes = {**own.cubes, **found.grown}
+                if found.replaced:
+                    numbers = {name: len(found.every[name]) for name in found.replaced}
+                    self._decision = self._decisions.replaced(own, found.replaced, numbers)
                 self.versions.serve(found)
                 self._renew()
             self._position, self._failed = position, None
@@ -151,8 +242,6 @@ class Editions:
             if error.message != self._failed:
                 report("version not served", level=logging.WARNING, reason=error.message)
             self._failed = error.message
-        finally:
-            self._following.release()
 
 
 def _entry_bytes(key: Hashable, value: object) -> int:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from tallyveil.accountant import VersionRecord
+from tallyveil.accountant import ReplacementRecord, VersionRecord
 from tallyveil.cube import (
     Days,
     FilesInMemory,
@@ -37,8 +37,8 @@ from tallyveil.events import report
 from tallyveil.policy import Policy, Table
 
 __all__ = [
-    "DAY", "Known", "Publishing", "Version", "growing", "is_due", "read_slices", "sealed_slices",
-    "since_recount", "version_of",
+    "DAY", "Known", "Publishing", "Version", "is_due", "read_slices", "sealed_slices",
+    "since_recount", "version_of", "with_versions",
 ]  # fmt: skip
 
 _REMEDY: Final = (
@@ -47,16 +47,25 @@ _REMEDY: Final = (
 DAY: Final = dt.timedelta(days=1)
 
 
+V = TypeVar("V", VersionRecord, ReplacementRecord)
+
+
 class Version(NamedTuple):
-    """A version of a table: the days up to ``through`` are over, None if none is."""
+    """A version of a table: the days up to ``through`` are over, None if none is; or all rows were
+    ``replaced``."""
 
     number: int
     through: dt.date | None
     published: str
+    replaced: bool = False
 
     @property
     def words(self) -> str:
         """What it shows, for a notice."""
+        if self.replaced:
+            time = self.published[:16].replace("T", " ")
+            before = "" if self.number == 1 else "; answers about former versions do not count here"
+            return f"version {self.number}, published at {time} UTC{before}"
         if self.through is None:
             return f"version {self.number} has no day yet"
         return (
@@ -64,19 +73,23 @@ class Version(NamedTuple):
         )
 
 
-Known: TypeAlias = Callable[[str], Sequence[VersionRecord]]
-"""The versions of a table that are recorded."""
+class Known(Protocol):
+    """The versions of a table that are recorded, of the kind that it has."""
+
+    def __call__(self, table: str, kind: type[V]) -> Sequence[V]: ...
+
+
 Record: TypeAlias = Callable[[VersionRecord], bool]
 """Records a version; False if another process was first."""
 
 
-def growing(policy: Policy) -> dict[str, Table]:
-    """The tables that grow."""
-    return {name: table for name, table in policy.tables.items() if table.grows}
+def with_versions(policy: Policy) -> dict[str, Table]:
+    """The tables whose data changes."""
+    return {name: table for name, table in policy.tables.items() if table.has_versions}
 
 
 def sealed_slices(ledger: Path, key: bytes) -> SealedFiles:
-    """The slices of a ledger, in a folder beside it."""
+    """What was counted for versions, in a folder beside the ledger."""
     if ledger.name == ":memory:":
         return FilesInMemory()
     return SealedFiles(ledger.with_name(f"{ledger.name}.slices"), key, "slices", _REMEDY)
@@ -98,19 +111,18 @@ class Publishing:
         through: dt.date | None,
         now: dt.datetime,
         *,
-        only: Collection[str] | None = None,
+        only: Collection[str],
         recount: bool = False,
     ) -> dict[str, Version]:
-        """Publish the days up to ``through``, by default all that are over; by table the version
-        that is the last one now; of all tables that grow, or ``only`` of some. If ``recount``,
-        count the days that are published once more instead: the custodian vouches that nothing
-        happened to them but that all rows of some units were deleted.
+        """Publish the days up to ``through``, by default all that are over, ``only`` of these
+        tables; by table the version that is the last one now. If ``recount``, count the days that
+        are published once more instead: the custodian vouches that nothing happened to them but
+        that all rows of some units were deleted.
 
         Raises InvalidParameterValue for a day that is not over, or before the last one published;
         SourceError and OutputError. Then the versions before it are the last ones.
         """
-        every = growing(self.policy)
-        tables = {name: every[name] for name in (every if only is None else only)}
+        tables = {name: self.policy.tables[name] for name in only}
         for name, table in tables.items():
             if recount:
                 _check_recount(name, table)
@@ -168,16 +180,16 @@ class Publishing:
 
     def _tidy(self, name: str, table: Table) -> None:
         """Remove what was counted by a publication that was killed, or before a recount."""
-        kept = since_recount(self.known(name), table)
+        kept = since_recount(self.known(name, VersionRecord), table)
         self.files.keep(f"{escape(name)}.*.slice*", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
-        known = self.known(name)
+        known = self.known(name, VersionRecord)
         return version_of(known[-1]) if known else None
 
     def slices(self, name: str, table: Table) -> list[Slice]:
         """The slices of all days that are published. Raises SourceError."""
-        return read_slices(self.files, self.known(name), table)
+        return read_slices(self.files, self.known(name, VersionRecord), table)
 
 
 def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -> Days:
@@ -191,7 +203,10 @@ def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -
 
 
 def is_due(table: Table, last: Version | None, now: dt.datetime) -> bool:
-    """Whether days are to be published by ``now`` that the ``last`` version lacks."""
+    """Whether a version is to be published by ``now``, in UTC: of days that the ``last`` one lacks,
+    or of all rows since the time of publication."""
+    if not table.grows:
+        return last is None or dt.datetime.fromisoformat(last.published) < table.data.time(now)
     days = _days(table, last, table.data.due(now), recount=False)
     return last is None or days.first <= days.last
 
@@ -247,6 +262,8 @@ def _about(record: VersionRecord, table: Table) -> dict[str, str | int]:
     }
 
 
-def version_of(record: VersionRecord) -> Version:
+def version_of(record: VersionRecord | ReplacementRecord) -> Version:
+    if isinstance(record, ReplacementRecord):
+        return Version(record.number, None, record.published, replaced=True)
     through = dt.date.fromisoformat(record.through) if record.through else None
     return Version(record.number, through, record.published)

@@ -133,7 +133,7 @@ def _versions(viewer: Viewer) -> Iterator[_Row]:
             yield {
                 "table_name": name,
                 "version": version.number,
-                "kind": "append",
+                "kind": "replace" if version.replaced else "append",
                 "through": version.through,
                 "published": dt.datetime.fromisoformat(version.published).replace(tzinfo=None),
             }

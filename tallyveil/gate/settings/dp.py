@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
+from tallyveil.errors import FeatureNotSupported
+from tallyveil.gate.settings.as_of import read_as_of
 from tallyveil.gate.settings.values import Setting, between, one_of, switch
 from tallyveil.mechanisms import BY_INVARIANTS, canonical_choice, mechanism_names
 from tallyveil.mechanisms.noise.statement_scales import CALIBRATIONS
@@ -45,16 +45,6 @@ _confidence: Final = between(
 _delta: Final = between(
     0, 1, "It must be between 0 and 1, and well below 1 over the number of units, such as 1e-6."
 )
-
-
-def _day(name: str, value: str, now: str = "") -> str:
-    try:
-        return str(dt.date.fromisoformat(value.strip())) if value.strip() else ""
-    except ValueError:
-        raise InvalidParameterValue(
-            f'invalid value for parameter "{name}": "{value}"',
-            hint="It is a day, such as '2026-11-20', or '' for the last one.",
-        ) from None
 
 
 _objectives: Final = one_of("auto", "total", "worst")
@@ -103,7 +93,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "which rows are bought: auto, those of least error; direct, those asked; or the ones"
             " that a strategy chooses, where they have less error"),
         "dp.as_of": Setting(
-            "", _day, "the last day to count of tables that grow: what they showed then"),
+            "", read_as_of, "a day: the last one to count of tables that grow; or a moment in UTC,"
+            " or now: by what was known then alone; or a version of tables whose rows are"
+            " replaced"),
         "dp.source": Setting(
             "auto", one_of("auto", "history", "fresh"),
             "auto: history where it suffices; history: never spend; fresh: always buy"),

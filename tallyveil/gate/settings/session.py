@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,6 +11,7 @@ from typing import Final, Literal, TypeAlias, cast
 from tallyveil.errors import InvalidParameterValue, UndefinedSetting
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.settings import dp
+from tallyveil.gate.settings.as_of import AsOf
 from tallyveil.gate.settings.dp import DESCRIPTIONS, TARGETS
 from tallyveil.gate.settings.parameters import WITHOUT_EFFECT
 from tallyveil.gate.settings.postgres import FIXED, KEPT, REPORTED, SERVER_VERSION
@@ -124,10 +124,9 @@ class Settings:
         return self._now["dp.nonnegative"] == "on"
 
     @property
-    def as_of(self) -> dt.date | None:
-        """The last day to count of tables that grow; None for all that are over."""
-        given = self._now["dp.as_of"]
-        return dt.date.fromisoformat(given) if given else None
+    def as_of(self) -> AsOf | None:
+        """The day, the moment or the version that is asked about; None for the present one."""
+        return AsOf.of(self._now["dp.as_of"])
 
     @property
     def minimum_count(self) -> float:

@@ -8,7 +8,7 @@ to, or at most that where the tensor is not exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,6 +98,14 @@ class Tensor:
                 deadline.check()
                 values = values.take(kinds[name], axis=n)
         return self if values is self.values else replace(self, values=values)
+
+    def folded(self, kept: Collection[str]) -> Tensor:
+        """The maximum over the axes that are not ``kept``, as the entry of units that may have been
+        in any cell of these, or outside."""
+        others = tuple(n for n, name in enumerate(self.axes) if name not in kept)
+        axes = tuple(name for name in self.axes if name in kept)
+        values = np.maximum(self.values.max(axis=others), self.outside) if others else self.values
+        return replace(self, axes=axes, values=np.asarray(values), alike=self.alike and not others)
 
     def plus(self, other: Tensor) -> Tensor:
         """Return the sum, over the union of the axes, cut off at `CEILING`."""

@@ -1,1 +1,1 @@
-"""The declaration of tables that grow by days."""
+"""The declaration of data that changes: it grows by days, or is replaced."""

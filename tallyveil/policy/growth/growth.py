@@ -1,10 +1,10 @@
-"""The declaration of data that grows by days, and of plans for it."""
+"""The declaration of data that grows by days or is replaced, and of plans for data that grows."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, PlainValidator, model_validator
@@ -18,14 +18,12 @@ from tallyveil.policy.value_checks import AttributeNames, is_integer, listed
 if TYPE_CHECKING:
     from tallyveil.policy.tables import Table
 
-__all__ = ["Growth", "PlanDeclaration", "growth_conflicts"]
+__all__ = ["DATA", "Growth", "PlanDeclaration", "growth_conflicts"]
+
+DATA = '"fixed", { append = "day", late = 3 } or "replace"'
+"""What a table's data can be, for messages."""
 
 _LATEST = 3660  # days
-
-_REPLACED = (
-    "data that is replaced is not supported. Declare each version as a table with a ledger of its"
-    " own, and count their budgets together"
-)
 
 
 def _late(value: Any) -> int:
@@ -41,33 +39,54 @@ def _time(value: Any) -> dt.time:
 
 
 class Growth(Declaration):
-    """A table that grows is one table for ever, behind a mask: a version shows the days up to its
+    """How a table's data changes, if it does: ``publish`` is the time of day, in UTC, at which a
+    server publishes a version.
+
+    A table that grows is one table for ever, behind a mask: a version shows the days up to its
     watermark, and no row of these changes any more. Everything public about it, the watermark
     first, follows from the calendar and the policy, never from the rows.
 
-    ``append`` is the attribute by whose days the data grows, None for data that never changes.
+    ``append`` is the attribute by whose days the data grows.
 
     A row counts if and only if it arrived, by the column ``arrived``, at most ``late`` days after
     its day. So on day t all rows are there that will ever count of day t - 1 - late. Without such a
-    column the rows count that are there when their day is first published. ``publish`` is the time
-    of day, in UTC, at which a server publishes the days that are over.
+    column the rows count that are there when their day is first published.
+
+    With ``replace`` each version has all rows anew, in any cells, but that a privacy unit keeps its
+    first values of the ``stable`` attributes.
     """
 
     append: str | None = Field(default=None, min_length=1, description="the name of an attribute")
     late: Annotated[int, PlainValidator(_late)] = 0
     arrived: str | None = Field(default=None, min_length=1, description="the name of a column")
+    replace: bool = False
+    stable: AttributeNames = ()
     publish: Annotated[Any, PlainValidator(_time)] = None
 
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        if value == "replace" or (isinstance(value, dict) and "replace" in value):
-            raise wrong(f'expected "fixed" or {{ append = "day" }}: {_REPLACED}')
-        return {} if value == "fixed" else value
+        if value == "fixed":
+            return {}
+        return {"replace": True} if value == "replace" else value
 
     def conflicts(self) -> Iterator[InitErrorDetails]:
-        if self.append is None and self.model_fields_set:
-            yield conflict('append missing; expected "fixed" or { append = "day", late = 3 }')
+        if self.append is None and not self.replace and self.model_fields_set:
+            yield conflict(f"append or replace missing; expected {DATA}")
+        of_growth = [key for key in ("late", "arrived") if key in self.model_fields_set]
+        if self.replace and (self.append is not None or of_growth):
+            yield conflict(
+                "expected append, late and arrived in a table that grows only", "replace"
+            )
+        if self.stable and not self.replace:
+            yield conflict("expected with replace = true only", "stable")
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The keys that determine which rows are counted."""
+        if self.replace:
+            return {"replace": True, "stable": list(self.stable)}
+        return self.model_dump(include={"append", "late", "arrived"})
 
     def over(self, today: dt.date) -> dt.date:
         """The last day of which every row that will ever count is there: today - 1 - late."""
@@ -75,10 +94,12 @@ class Growth(Declaration):
 
     def due(self, now: dt.datetime) -> dt.date:
         """The last day that is to be published by ``now``, in UTC."""
-        today = now.date()
-        if self.publish is not None and now.time() < self.publish:
-            today -= dt.timedelta(days=1)
-        return self.over(today)
+        return self.over(self.time(now).date())
+
+    def time(self, now: dt.datetime) -> dt.datetime:
+        """The last time of publication by ``now``, in UTC; without one, the start of the day."""
+        time = dt.datetime.combine(now.date(), self.publish or dt.time.min, dt.UTC)
+        return time if time <= now else time - dt.timedelta(days=1)
 
 
 def _tiles(value: Any) -> tuple[str, ...]:
@@ -108,6 +129,7 @@ class PlanDeclaration(Declaration):
 def growth_conflicts(table: Table) -> Iterator[InitErrorDetails]:
     """Yield what a table that grows cannot have, and what needs one."""
     yield from _plan_conflicts(table)
+    yield from _replacement_conflicts(table)
     if not table.grows:
         if table.privacy_unit.per is not None:
             text = 'expected with data = { append = "day" } only'
@@ -126,14 +148,29 @@ def growth_conflicts(table: Table) -> Iterator[InitErrorDetails]:
             " at which it is settled, and is left out",
             *("attributes", name),
         )
-    refused = {
-        "count": table.count,
-        "keys": table.keys,
-        "per_unit": table.per_unit,
-        "invariants": table.invariants,
-    }
-    for key in (key for key, given in refused.items() if given):
-        yield conflict("expected none in a table that grows", key)
+    yield from _refused(table, ("count", "keys", "per_unit", "invariants"), "that grows")
+
+
+def _refused(table: Table, keys: Sequence[str], which: str) -> Iterator[InitErrorDetails]:
+    for key in keys:
+        if getattr(table, key):
+            yield conflict(f"expected none in a table {which}", key)
+
+
+def _replacement_conflicts(table: Table) -> Iterator[InitErrorDetails]:
+    if not table.data.replace:
+        return
+    for name in table.data.stable:
+        if name not in table.attributes:
+            yield mistaken(name, "expected attributes of the table", "data", "stable")
+    if table.data.stable and (table.neighbours == "replace" or table.privacy_unit.column is None):
+        yield conflict(
+            'expected with neighbours = "add_remove" and privacy_unit = { column = "…", max_rows ='
+            " … } only: a unit is known by its column, and keeps its first values",
+            *("data", "stable"),
+        )
+    keys = ("count", "keys", "per_unit", "invariants", "inference_control")
+    yield from _refused(table, keys, "whose rows are replaced")
 
 
 def _plan_conflicts(table: Table) -> Iterator[InitErrorDetails]:

@@ -1,0 +1,77 @@
+"""What publishes versions of a policy's tables, whichever way their data changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tallyveil.accountant import (
+    Account,
+    LedgerStore,
+    ReplacementRecord,
+    publish_replacement,
+    publish_version,
+)
+from tallyveil.cube import Passed, SealedFiles, Slice
+from tallyveil.gate.growth.publishing import Known, Publishing, Version, sealed_slices, version_of
+from tallyveil.gate.growth.replacing import Replacing, read_slice_of
+from tallyveil.policy import Policy
+
+__all__ = ["Publisher"]
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Publishes days of tables that are ``growing``, and versions that are ``replacing`` rows."""
+
+    growing: Publishing
+    replacing: Replacing
+
+    @classmethod
+    def of(
+        cls, policy: Policy, ledger: LedgerStore, accounts: Mapping[str, Account], known: Known
+    ) -> Publisher:
+        files = sealed_slices(policy.ledger, ledger.key("cubes"))
+        about = policy, files, ledger.key("rows"), known
+        return cls(
+            Publishing(*about, partial(publish_version, ledger, accounts)),
+            Replacing(*about, partial(publish_replacement, ledger, accounts)),
+        )
+
+    @property
+    def files(self) -> SealedFiles:
+        return self.growing.files
+
+    def last(self, name: str) -> Version | None:
+        """The last version of a table."""
+        if self.growing.policy.tables[name].grows:
+            return self.growing.last(name)
+        known = self.growing.known(name, ReplacementRecord)
+        return version_of(known[-1]) if known else None
+
+    def last_slice(self, name: str) -> Slice:
+        """What was counted for the last version of a table. Raises SourceError."""
+        table = self.growing.policy.tables[name]
+        if table.grows:
+            return self.growing.slices(name, table)[-1]
+        return read_slice_of(self.files, self.growing.known(name, ReplacementRecord)[-1], table)
+
+    def publish(
+        self,
+        source: Passed,
+        through: dt.date | None,
+        now: dt.datetime,
+        *,
+        only: Collection[str],
+        recount: bool = False,
+    ) -> dict[str, Version]:
+        """Publish a version of these tables; by table the one that is the last now. ``through`` and
+        ``recount`` are for those that grow. Raises what both ways of publishing raise."""
+        tables = self.growing.policy.tables
+        grown = [name for name in only if tables[name].grows]
+        found = self.growing.publish(source, through, now, only=grown, recount=recount)
+        for name in (name for name in only if not tables[name].grows and not recount):
+            found[name] = version_of(self.replacing.publish(name, source))
+        return found

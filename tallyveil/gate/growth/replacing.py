@@ -1,0 +1,108 @@
+"""Versions of tables whose rows are replaced, published one after the other.
+
+Any row may be in any cell, or gone, in another version. So an answer is about its own version, and
+a unit loses at most the sum over versions of the most that one cell has lost in each (VERSIONS V3).
+A charge is made only for the version that is the last one in the ledger, which the transaction of
+the charge checks: booked under a later version, it could understate what a unit lost.
+
+To publish is to count all rows, to keep the counts in a sealed file, and then to record the version
+in the ledger. A version is published whether or not anything changed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from glob import escape
+from typing import Final, TypeAlias
+
+from tallyveil.accountant import ReplacementRecord
+from tallyveil.cube import (
+    Cube,
+    Passed,
+    SealedFiles,
+    Slice,
+    count_rows,
+    cube_of,
+    read_slice,
+    write_slice,
+)
+from tallyveil.errors import SourceError
+from tallyveil.events import report
+from tallyveil.gate.growth.publishing import Known
+from tallyveil.policy import Policy, Table
+
+__all__ = ["Record", "Replacing", "read_slice_of", "read_version"]
+
+_REMEDY: Final = "Publish another version: tallyveil publish POLICY."
+
+Record: TypeAlias = Callable[[ReplacementRecord], bool]
+"""Records a version; False if another process was first."""
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """Publishes versions of a policy's tables whose rows are replaced. ``key`` chooses the rows of
+    units."""
+
+    policy: Policy
+    files: SealedFiles
+    key: bytes
+    known: Known
+    record: Record
+
+    def publish(self, name: str, source: Passed) -> ReplacementRecord:
+        """Count the rows of a table as they are now: the version that is the last one then.
+
+        Raises SourceError and OutputError. Then the version before it is the last one.
+        """
+        table = self.policy.tables[name]
+        with self.files.locked():
+            known = self.known(name, ReplacementRecord)
+            before = []
+            if known and table.data.stable:
+                before.append(read_slice_of(self.files, known[-1], table))
+            own = count_rows(self.policy, name, source, before, self.key)
+            cube_of(table, [own])  # raises where they are too many
+            published = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+            snapshot = secrets.token_hex(8)
+            record = ReplacementRecord(name, len(known) + 1, 0, 0, snapshot, published)
+            write_slice(self.files, _file(record), _about(record, table), own)
+            if not self.record(record):
+                raise SourceError(
+                    f"another process has published version {record.number} of {name}"
+                )
+            report("version published", table=name, version=record.number)
+            self.files.keep(f"{escape(name)}.*.rows*", [_file(record)])
+            return record
+
+
+def read_version(files: SealedFiles, record: ReplacementRecord, table: Table) -> Cube:
+    """The counts of a version. Raises SourceError if they are missing or damaged."""
+    return cube_of(table, [read_slice_of(files, record, table)])
+
+
+def read_slice_of(files: SealedFiles, record: ReplacementRecord, table: Table) -> Slice:
+    """What was counted for a version. Raises SourceError if it is missing or damaged."""
+    own = read_slice(files, _file(record), _about(record, table))
+    if own is None:
+        raise SourceError(
+            f"slices: {files.folder / _file(record)} is missing: it has the counts of version"
+            f" {record.number} of table {table.name}",
+            hint=_REMEDY if not table.data.stable else "Restore it from its backup.",
+        )
+    return own
+
+
+def _file(record: ReplacementRecord) -> str:
+    return f"{record.table}.{record.number}.{record.snapshot}.rows"
+
+
+def _about(record: ReplacementRecord, table: Table) -> dict[str, str | int]:
+    return {
+        "declaration": table.fingerprint,
+        "snapshot": record.snapshot,
+        "number": record.number,
+    }
