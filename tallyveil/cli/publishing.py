@@ -16,7 +16,7 @@ from tallyveil.gate.declared.ledger_witness import check_witness
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans
 from tallyveil.gate.growth.publisher import Publisher
-from tallyveil.gate.growth.publishing import with_versions
+from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.policy import Policy, load_policy
 
 __all__ = ["publish"]
@@ -50,7 +50,8 @@ def publish(
         every = accounts(policy, relations_read(policy, None))
         with ledger.snapshot() as view:
             check_tables(ledger, view, every)
-        publisher = Publisher.of(policy, ledger, every, VersionLog(ledger).of)
+        files = sealed_slices(policy.ledger, ledger.key("cubes"))
+        publisher = Publisher.of(policy, ledger, every, VersionLog(ledger).of, files)
         check_witness(policy.cubes or publisher.files.folder, ledger)
         before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)

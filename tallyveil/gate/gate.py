@@ -204,7 +204,7 @@ class Gate(Shared):
         found = versions.read(known)
         new = [name for name in versions.tables if name not in found.every]
         if new:
-            publisher = Publisher.of(policy, self._ledger, self.accounts, known)
+            publisher = Publisher.of(policy, self._ledger, self.accounts, known, files)
             publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new)
             found = versions.read(known)
         versions.serve(found)

@@ -28,6 +28,8 @@ from tallyveil.errors import (
     PolicyError,
     SourceError,
 )
+from tallyveil.gate import Gate
+from tallyveil.policy import load_policy
 from tests.gate.dense_rows import dense_rows
 from tests.gate.replaced_people import CELLS, EXACT, People, Row, counted
 
@@ -450,3 +452,14 @@ def test_statistics_and_shares_start_anew_with_each_version(people: People) -> N
             ann.sql(persons)
         ann.execute("SET dp.as_of = 'version 1'")
         assert ann.sql(median).fetchall() == [(0,)]
+
+
+def test_a_ledger_in_memory_has_its_version_too(people: People) -> None:
+    """As `check --source` opens it, which looks at the source without leaving anything behind."""
+    people.fill([(1, "F", 0), (2, "M", 1)])
+    policy = load_policy(people.folder / "policy.toml")
+    memory = policy.model_copy(update={"ledger": Path(":memory:")})
+    with tallyveil.Connection(Gate(memory)) as connection:
+        connection.execute(EXACT)
+        assert counted(connection) == {("F", 0): 1, ("M", 1): 1}
+    assert not list(people.folder.glob("people.ledger*"))

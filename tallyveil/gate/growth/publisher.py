@@ -15,7 +15,7 @@ from tallyveil.accountant import (
     publish_version,
 )
 from tallyveil.cube import Passed, SealedFiles, Slice
-from tallyveil.gate.growth.publishing import Known, Publishing, Version, sealed_slices, version_of
+from tallyveil.gate.growth.publishing import Known, Publishing, Version, version_of
 from tallyveil.gate.growth.replacing import Replacing, read_slice_of
 from tallyveil.policy import Policy
 
@@ -31,9 +31,13 @@ class Publisher:
 
     @classmethod
     def of(
-        cls, policy: Policy, ledger: LedgerStore, accounts: Mapping[str, Account], known: Known
+        cls,
+        policy: Policy,
+        ledger: LedgerStore,
+        accounts: Mapping[str, Account],
+        known: Known,
+        files: SealedFiles,
     ) -> Publisher:
-        files = sealed_slices(policy.ledger, ledger.key("cubes"))
         about = policy, files, ledger.key("rows"), known
         return cls(
             Publishing(*about, partial(publish_version, ledger, accounts)),
