@@ -30,6 +30,7 @@ from tallyveil.errors import (
 )
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
+from tallyveil.policy.value_checks import LedgerFile
 from tests.gate.dense_rows import dense_rows
 from tests.gate.replaced_people import CELLS, EXACT, People, Row, counted
 
@@ -458,7 +459,7 @@ def test_a_ledger_in_memory_has_its_version_too(people: People) -> None:
     """As `check --source` opens it, which looks at the source without leaving anything behind."""
     people.fill([(1, "F", 0), (2, "M", 1)])
     policy = load_policy(people.folder / "policy.toml")
-    memory = policy.model_copy(update={"ledger": Path(":memory:")})
+    memory = policy.model_copy(update={"ledger_file": LedgerFile(Path(":memory:"))})
     with tallyveil.Connection(Gate(memory)) as connection:
         connection.execute(EXACT)
         assert counted(connection) == {("F", 0): 1, ("M", 1): 1}
