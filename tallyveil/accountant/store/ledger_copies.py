@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_records import AnswerRecord, ChargeRecord, DerivationRecord
+from tallyveil.accountant.store.ledger_store import Snapshot
 from tallyveil.accountant.store.sqlite_ledger import KINDS, Ledger
 from tallyveil.errors import InvalidParameterValue, LedgerError
 from tallyveil.files import flush
@@ -157,10 +158,13 @@ def drafted(path: Path) -> Path:
 
 
 def swap(path: Path, draft: Path, kept: Path) -> Contents:
-    """Put a ``draft`` in a ledger's place, which is kept by another name; what it contains.
+    """Put a ``draft`` in a ledger's place, of which a copy is ``kept`` by another name; what the
+    draft contains.
 
-    At any moment one of them, whole, is in place. Raises LedgerError if the ledger is open
-    elsewhere, or has records that the draft lacks.
+    The copy is complete before the ledger is replaced, in one step: whoever is killed leaves the
+    ledger or the draft in place, and at worst a copy or draft that nobody reads.
+
+    Raises LedgerError if the ledger is open elsewhere, or has records that the draft lacks.
     """
     found = verify(draft)
     with _reported(path, "replaced"), contextlib.closing(Ledger(path, create=False)) as ledger:
@@ -170,22 +174,30 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
                 hint="Stop the servers and connections of this policy first, and start them again"
                 " afterwards.",
             )
-        with ledger.exclusive() as now:
-            with contextlib.closing(Ledger(draft)) as other, other.snapshot() as snapshot:
-                ends = [(kind, now.end(kind)) for kind in KINDS]
-                whole = all(not own.number or snapshot.outcome(kind, own) for kind, own in ends)
-            if not whole or kept.exists():
-                raise LedgerError(
-                    f"the ledger {path} was written to meanwhile", hint="Begin again."
-                )
-            # Until it has its name, this is a draft, which the next opening removes.
-            former = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-            os.link(path, former)
-            draft.replace(path)
-            former.rename(kept)
+        former = _draft(path)
+        try:
+            ledger.copy_to(former)
+            with ledger.exclusive() as now:
+                whole = all(_has_all(one, now) for one in (draft, former))
+                if not whole or kept.exists():
+                    raise LedgerError(
+                        f"the ledger {path} was written to meanwhile", hint="Begin again."
+                    )
+                former.rename(kept)
+                flush(path.parent)
+                draft.replace(path)
+        finally:
+            former.unlink(missing_ok=True)
         path.with_name(f"{path.name}-summary").unlink(missing_ok=True)
         flush(path.parent)
     return found
+
+
+def _has_all(copy: Path, now: Snapshot) -> bool:
+    """Whether a copy has all records of a ledger."""
+    with contextlib.closing(Ledger(copy)) as other, other.snapshot() as snapshot:
+        ends = [(kind, now.end(kind)) for kind in KINDS]
+        return all(not own.number or snapshot.outcome(kind, own) for kind, own in ends)
 
 
 def _draft(path: Path) -> Path:
