@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tallyveil.policy.domain import duration, step_text
+
 __all__ = ["changes"]
 
 _MOST: Final = 20
@@ -27,9 +29,9 @@ def changes(known: str, own: str) -> list[str]:
 
 
 def _differences(key: str, known: Any, own: Any) -> Iterator[str]:
-    if not isinstance(known, dict) and json.dumps(known) == json.dumps(own):
+    if json.dumps(known) == json.dumps(own):
         return
-    if isinstance(known, dict) and isinstance(own, dict):
+    if _has_keys(known) and _has_keys(own):
         for name in dict.fromkeys((*known, *own)):
             inner = f"{key}.{name}" if key else name
             if name not in own:
@@ -44,6 +46,23 @@ def _differences(key: str, known: Any, own: Any) -> Iterator[str]:
         yield f"{key}: {_lists(known, own)}"
     else:
         yield f"{key}: {_shown(known)} in the ledger, {_shown(own)} here"
+
+
+def _has_keys(value: Any) -> bool:
+    """Whether it is a dict of keys, and no value that JSON lacks."""
+    return isinstance(value, dict) and _value(value) is None
+
+
+def _value(value: dict[str, Any]) -> str | None:
+    """The value that is written as a dict of its type and text, as TOML writes it."""
+    match value:
+        case {"date": str(text)} | {"datetime": str(text)} | {"time": str(text)}:
+            return text
+        case {"number": str(text)}:
+            return text
+        case {"duration": str(text)}:
+            return json.dumps(step_text(duration(text)))
+    return None
 
 
 def _lists(known: list[Any], own: list[Any]) -> str:
@@ -65,10 +84,8 @@ def _lists(known: list[Any], own: list[Any]) -> str:
 def _shown(value: Any) -> str:
     """The value as TOML writes it; what JSON lacks is a table of its type and text."""
     match value:
-        case {"date": text} | {"datetime": text} | {"time": text}:
-            return str(text)
-        case {"duration": text} | {"number": text}:
-            return str(text)
+        case dict() if (text := _value(value)) is not None:
+            return text
         case dict():
             pairs = ", ".join(f"{name} = {_shown(item)}" for name, item in value.items())
             return _shortened(f"{{ {pairs} }}")

@@ -16,7 +16,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from tallyveil.cache import cached_property
 
-__all__ = ["JOINT", "Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "shown"]
+__all__ = [
+    "JOINT", "Attribute", "Domain", "Key", "Neighbours", "Step", "Value", "duration", "shown",
+    "step_text",
+]  # fmt: skip
 
 JOINT: Final = "joint"
 """The kind of an axis of joint codes (`Attribute.joint`)."""
@@ -40,6 +43,25 @@ def shown(value: Value) -> str:
         case bool():
             return "true" if value else "false"
     return str(value)
+
+
+def step_text(step: Step) -> str:
+    """Return the step as the policy writes it."""
+    if not isinstance(step, dt.timedelta):
+        return f"{step:f}"
+    seconds = int(step.total_seconds())
+    sizes = {3600: "hour", 60: "minute", 1: "second"}
+    size = next(size for size in sizes if seconds % size == 0)
+    number = seconds // size
+    return f"{number} {sizes[size]}{'s' if number > 1 else ''}"
+
+
+def duration(text: str) -> dt.timedelta:
+    """Return the duration of which this is `str`, such as 1 day, 12:00:00."""
+    days, _, clock = text.rpartition(", ")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    whole = int(days.split()[0]) if days else 0
+    return dt.timedelta(days=whole, hours=hours, minutes=minutes, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -111,13 +133,7 @@ class Attribute:
     @property
     def step_text(self) -> str:
         """The step as the policy writes it; empty without one."""
-        if not isinstance(self.step, dt.timedelta):
-            return "" if self.step is None else f"{self.step:f}"
-        seconds = int(self.step.total_seconds())
-        sizes = {3600: "hour", 60: "minute", 1: "second"}
-        size = next(size for size in sizes if seconds % size == 0)
-        number = seconds // size
-        return f"{number} {sizes[size]}{'s' if number > 1 else ''}"
+        return "" if self.step is None else step_text(self.step)
 
     @cached_property
     def declared(self) -> frozenset[Value]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tallyveil.policy.axes import AttributeDeclaration
+from tallyveil.policy.domain import duration, step_text
 from tallyveil.policy.source import Source
 from tallyveil.policy.table_keys import PrivacyUnit
 from tallyveil.policy.tables import Table
@@ -83,10 +84,7 @@ def _value(value: Any) -> Any:
         case list():
             return [_value(one) for one in value]
         case {"duration": text}:
-            days, _, clock = text.rpartition(", ")
-            hours, minutes, seconds = map(int, clock.split(":"))
-            whole = 86_400 * int(days.split()[0] if days else 0)
-            return f"{whole + 3600 * hours + 60 * minutes + seconds} seconds"
+            return step_text(duration(text))
         case dict():
             ((kind, text),) = value.items()
             return _TYPES[kind](text)
