@@ -57,8 +57,15 @@ def _lines(one: Migrated) -> Iterator[str]:
         cells = len(axis.shown or axis.new or axis.old or ())
         if axis.hidden:
             yield f"  {axis.was} is no attribute any more; its answers stay, for nobody to ask"
+        elif axis.was is None:
+            yield f"  {axis.name} is new"
         elif cells:
             yield f"  {axis.name}: the ledger counts {cells:,} joint codes of before and now"
+    for name in one.begins:
+        yield (
+            f"  records that had no cell of {name} before are counted on days that are published"
+            " from now on, never on earlier ones"
+        )
     before, after = up(one.before.spent, 9), up(one.after.spent, 9)
     yield f"  spent: {before:g} {one.before.measure} before, {after:g} {one.after.measure} after"
     if one.after.spent > one.after.budget:
@@ -69,17 +76,18 @@ def _lines(one: Migrated) -> Iterator[str]:
             " what any unit has lost counts for all."
         )
     if one.retires:
-        yield f"  {one.answers:,} answers retire: the rows counted since may be others"
+        yield f"  answers that retire: {one.answers:,}, since other rows may count from now on"
     else:
-        yield f"  {one.answers:,} answers are kept"
+        yield f"  answers that are kept: {one.answers:,}"
     if one.estimates:
-        yield f"  {one.estimates:,} records of estimates retire: they are estimated anew"
+        yield f"  records of estimates that retire: {one.estimates:,}; they are estimated anew"
 
 
 def _document(one: Migrated) -> dict[str, Any]:
     return {
         "table": one.table,
         "changed": list(one.changed),
+        "counted_from_now_on": list(one.begins),
         "spent_before": up(one.before.spent, 9),
         "spent_after": up(one.after.spent, 9),
         "unit": one.after.measure,

@@ -45,6 +45,7 @@ from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
 from tallyveil.gate.declared.policy_check import check_mechanisms
 from tallyveil.gate.declared.publishing import publish
 from tallyveil.gate.growth.editions import Editions, Versions
+from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.gate.growth.publisher import Publisher
 from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.gate.relations.relations import RELATIONS
@@ -192,7 +193,8 @@ class Gate(Shared):
         """The last versions of tables, whose counts are added to those ``counted``. A table's first
         version is published now, if none was."""
         files = sealed_slices(policy.ledger, self._ledger.key("cubes"))
-        versions = Versions(files, with_versions(policy))
+        joint = JointSlices(JointTables.of(policy, self._ledger))
+        versions = Versions(files, with_versions(policy), joint)
         if not versions.tables:
             return versions
         with self._ledger.snapshot() as view:
@@ -209,7 +211,7 @@ class Gate(Shared):
             found = versions.read(known)
         versions.serve(found)
         for name, cube in (*found.grown.items(), *found.replaced.items()):
-            counted.cubes[name], counted.domains[name] = cube, cube.domain
+            counted.cubes[name], counted.domains[name] = cube, joint.domain(name, cube)
         return versions
 
     def _load(

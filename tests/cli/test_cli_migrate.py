@@ -68,7 +68,7 @@ def test_a_policy_changes_and_its_ledger_follows(policy: Path) -> None:
     shown = shell("migrate", policy)
     assert shown.exit_code == 0
     assert "spent: 5 epsilon before, 5 epsilon after" in shown.stdout
-    assert "3 answers are kept" in shown.stdout
+    assert "answers that are kept: 3" in shown.stdout
     assert "Nothing was changed. --yes migrates the ledger." in shown.stdout
     assert "another declaration" in shell("sql", policy, OLDEST).stderr
     assert len(list(policy.parent.iterdir())) == 3  # no draft is left
@@ -157,6 +157,9 @@ migrate(pathlib.Path(sys.argv[1]), False, (), yes=True)
 """
 
 
+KEPT = re.compile(r"people\.ledger\.sqlite\.\d{8}T[\d.]+")
+
+
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whole: bool) -> None:
     assert shell("sql", policy, OTHERS, "--epsilon", "1").exit_code == 0
@@ -173,6 +176,9 @@ def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whol
         states.append(b"121" in ledger.read_bytes())  # of joint codes
         own.write_text(LATER if states[-1] else POLICY)
         assert verify(ledger).charges == 1
+        kept = [one for one in copy.iterdir() if KEPT.fullmatch(one.name)]
+        assert len(kept) == 1 or not states[-1]  # never under another name
+        assert all(verify(one).charges == 1 for one in kept)
         if whole or states[-2:-1] != states[-1:] or ended == 0:
             assert known(own, OTHERS) == answers
         if ended != -signal.SIGKILL:
@@ -182,5 +188,26 @@ def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whol
     assert states == sorted(states)
     assert states.count(False) >= 2
     assert states.count(True) >= 2
-    kept = [p.name for p in copy.iterdir() if p.name.startswith("people.ledger.sqlite.")]
-    assert re.fullmatch(r"people\.ledger\.sqlite\.\d{8}T[\d.]+", kept[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "last"),
+    [("24 hours", "12 hours", "21 00:00:00"), ("500 hours", "1 hour", "21 20:00:00")],
+)
+def test_steps_are_shown_as_policies_write_them(
+    tmp_path: Path, before: str, since: str, last: str
+) -> None:
+    path = tmp_path / "people.toml"
+    rows = "SELECT TIMESTAMP '2026-01-02 07:00:00' + INTERVAL (i) HOUR AS seen FROM range(50) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path / 'people.parquet'}'")
+
+    def declare(step: str) -> None:
+        span = f'range = [2026-01-01 00:00:00, 2026-01-{last}], step = "{step}"'
+        path.write_text(f"{POLICY.partition('sex =')[0]}seen = {{ {span} }}")
+
+    declare(before)
+    assert shell("sql", path, "SELECT count(*) FROM person").exit_code == 0
+    declare(since)
+    shown = shell("migrate", path)
+    assert shown.exit_code == 0, shown.stderr
+    assert f'attributes.seen.step: "{before}" in the ledger, "{since}" here' in shown.stdout

@@ -39,6 +39,7 @@ class Visits:
         data: str = 'append = "day", late = 2, arrived = "loaded"',
         budget: str = "epsilon = 1e6",
         days: int = 20,
+        kind: str = "kind = { range = [0, 2] }",
         more: str = "",
     ) -> None:
         (self.folder / "policy.toml").write_text(
@@ -52,7 +53,7 @@ class Visits:
             data = {{ {data} }}
             {more}
             [tables.visits.attributes]
-            kind = {{ range = [0, 2] }}
+            {kind}
             day = {{ range = [{FIRST}, {day(days - 1)}] }}
             """
         )
@@ -64,7 +65,8 @@ class Visits:
         )
         with duckdb.connect() as connection:
             connection.execute(
-                f"COPY (SELECT * FROM (VALUES {values}) t(day, kind, pid, loaded))"
+                "COPY (SELECT *, ['n', 's', 'w', 'x', 'y'][kind + 1] AS ward"
+                f" FROM (VALUES {values}) t(day, kind, pid, loaded))"
                 f" TO '{self.folder / 'visits.parquet'}'"
             )
 

@@ -257,8 +257,9 @@ def test_rows_that_were_moved_are_vouched_for_and_compared(tmp_path: Path) -> No
         world.migrate(since)
     assert "--vouch same-rows" in (refused.value.hint or "")
     fewer = world.policy(gender, **{"from": f"{view} WHERE sex = 'F'"})
-    with pytest.raises(LedgerMismatch, match="other data"):
+    with pytest.raises(LedgerMismatch, match="other data") as refused_too:
         world.migrate(fewer, same_rows=True)
+    assert "put from, attributes.sex.column back" in (refused_too.value.hint or "")
     world.migrate(since, same_rows=True)
     with world.opened(since) as asked:
         assert asked(F) == known

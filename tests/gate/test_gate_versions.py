@@ -271,10 +271,12 @@ def _killed_at(folder: Path, moment: str) -> None:
     """Publish, and die when this is done."""
     import signal
 
-    from tallyveil.gate.growth import publisher
+    from tallyveil.gate.growth import joint_slices, publisher
     from tallyveil.gate.growth import publishing as versions
 
-    modules: dict[str, Any] = {"publish_version": publisher, "fsync": os}
+    modules: dict[str, Any] = {
+        "publish_version": publisher, "fsync": os, "count_slice": joint_slices
+    }  # fmt: skip
     module = modules.get(moment, versions)
     work = getattr(module, moment)
 

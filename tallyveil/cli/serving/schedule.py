@@ -64,10 +64,10 @@ def publish_due(gate: Gate, now: dt.datetime) -> None:
     ]
     if due:
         accountant = gate.accountant
-        about = gate.policy, versions.files, accountant.rows_key, accountant.versions
+        about = versions.files, accountant.rows_key, accountant.versions
         publisher = Publisher(
-            Publishing(*about, accountant.publish_version),
-            Replacing(*about, accountant.publish_replacement),
+            Publishing(versions.joint, *about, accountant.publish_version),
+            Replacing(gate.policy, *about, accountant.publish_replacement),
         )
         publisher.publish(None, None, now, only=due)
     gate.editions.follow()

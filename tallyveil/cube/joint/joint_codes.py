@@ -18,7 +18,7 @@ from typing import Final
 import duckdb
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.cube.coding import code
 from tallyveil.cube.cube import Cube
 from tallyveil.cube.joint.representatives import represented
@@ -27,7 +27,7 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy import Attribute, Domain, Table
 from tallyveil.policy.axes import AttributeDeclaration
 
-__all__ = ["Former", "Pairs", "joined", "pairs", "present", "widened"]
+__all__ = ["Former", "Pairs", "joined", "joint_codes", "pairs", "present", "widened"]
 
 _MOST: Final = 1_000_000  # representatives of one column
 _ULPS: Final = 3  # doubles on both sides of a border that arithmetic may have rounded across
@@ -70,10 +70,13 @@ class Former:
 
 def widened(table: Table, former: Mapping[str, Sequence[Former]]) -> Table:
     """The table with further axes: of each attribute as it was in each of its ``former``
-    declarations. A value that has no cell gets one, the last."""
+    declarations. A value that has no cell gets one, the last; not so the days of a table that
+    grows."""
     if not former:
         return table
-    declared, axes = dict(table.attributes), list(map(_completed, table.domain.attributes))
+    days = table.data.append
+    declared = dict(table.attributes)
+    axes = [one if one.name == days else _completed(one) for one in table.domain.attributes]
     for name, every in former.items():
         column = table.attributes[name].column or name
         for number, one in enumerate(every):
@@ -105,7 +108,7 @@ def present(table: Table, cube: Cube) -> Cube:
     attributes = []
     for one, counted in zip(table.domain.attributes, cube.domain.attributes, strict=False):
         attributes.append(replace(one, truncates=counted.truncates))
-    codes = [_codes(cube, one.name, one) for one in attributes]
+    codes = [_own(held, one) for held, one in zip(cube._counts.codes, attributes, strict=False)]
     return _summed(Domain(table.name, tuple(attributes)), codes, cube)
 
 
@@ -114,17 +117,26 @@ def joined(
 ) -> Cube:
     """The counts over joint codes, the cells of ``domain``, from those over the axes of the
     `widened` table."""
+    held = dict(zip(cube.domain.names, cube._counts.codes, strict=True))
+    return _summed(domain, joint_codes(table, held, former), cube)
+
+
+def joint_codes(
+    table: Table, held: Mapping[str, CodeArray], former: Mapping[str, Sequence[Former]]
+) -> list[IntArray]:
+    """For each attribute the joint codes, −1 for none, from the codes ``held`` over the axes of the
+    `widened` table."""
     codes = []
     for attribute in table.domain.attributes:
         every = former.get(attribute.name, ())
-        since = [_codes(cube, attribute.name, attribute)]
+        since = [_own(held[attribute.name], attribute)]
         for number, one in reversed([*enumerate(every)]):
             own = np.zeros_like(since[0])
             if one.attribute is not None:
-                own = _codes(cube, f"{attribute.name}.{number}", one.attribute)
+                own = _own(held[f"{attribute.name}.{number}"], one.attribute)
             since.insert(0, own)
         codes.append(_cells(every, since))
-    return _summed(domain, codes, cube)
+    return codes
 
 
 def _cells(every: Sequence[Former], codes: Sequence[IntArray]) -> IntArray:
@@ -136,8 +148,8 @@ def _cells(every: Sequence[Former], codes: Sequence[IntArray]) -> IntArray:
     return cell
 
 
-def _codes(cube: Cube, axis: str, attribute: Attribute) -> IntArray:
-    own = cube._counts.codes[cube.domain.names.index(axis)].astype(np.int64)
+def _own(codes: CodeArray, attribute: Attribute) -> IntArray:
+    own = codes.astype(np.int64)
     return np.where(own < attribute.size, own, -1)
 
 

@@ -32,7 +32,9 @@ from tallyveil.cube.sources import Passed, Rows, opened
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Table
 
-__all__ = ["Days", "Slice", "count_rows", "count_slice", "cube_of", "read_slice", "write_slice"]
+__all__ = [
+    "Days", "Slice", "count_rows", "count_slice", "cube_of", "read_slice", "recoded", "write_slice",
+]  # fmt: skip
 
 _KEPT = '"kept rows"'
 _BEFORE = "kept_before"
@@ -137,6 +139,25 @@ def _counted(
         members = lengths, _joined(each)
     return Slice(
         codes, np.asarray(counts["n"], dtype=np.int64), units, kept, truncates, members, kind
+    )
+
+
+def recoded(own: Slice, codes: Sequence[IntArray], axes: Sequence[int]) -> Slice:
+    """The slice with other ``codes`` of its cells, without those of which one is −1; axis i of it
+    was the axis ``axes[i]``. Several of its cells may have the same codes then."""
+    counted = np.ones(len(own.counts), dtype=np.bool_)
+    for each in codes:
+        counted &= each >= 0
+    members = own.members
+    if members:
+        lengths, numbers = members
+        members = lengths[counted], numbers[np.repeat(counted, lengths)]
+    return own._replace(
+        codes=tuple(each[counted] for each in codes),
+        counts=own.counts[counted],
+        units=None if own.units is None else own.units[counted],
+        truncates=tuple(own.truncates[axis] for axis in axes),
+        members=members,
     )
 
 

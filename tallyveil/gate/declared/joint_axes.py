@@ -8,6 +8,7 @@ from typing import Any
 from tallyveil.accountant.migrations import JointAxis, Lineage
 from tallyveil.cube.joint.joint_codes import Former, pairs
 from tallyveil.gate.declared.former import attributes_of
+from tallyveil.gate.declared.growing_changes import check_added, check_follows
 from tallyveil.gate.declared.joint_tables import formers
 from tallyveil.policy import Table
 from tallyveil.policy.domain import shown
@@ -37,6 +38,8 @@ def joint_axes(
         was = _was(name, column, old, new, lineage, known.keys() - matched)
         if was is not None:
             matched.add(was)
+        if was not in old.attributes:
+            check_added(new, name)
         found.append(_axis(name, None if was is None else known[was], lineage, before, old, new,
                            columns[column]))  # fmt: skip
     for axis in former:
@@ -80,7 +83,9 @@ def _axis(
         chain = [*formers(lineage, former), Former(declared, attribute, None)]
         texts = _texts(former, old)
     last = len(texts)
-    own, covers = pairs(present, chain, last, name, column_type)
+    place = f"tables.{new.name}.attributes.{name}"
+    own, covers = pairs(present, chain, last, place, column_type)
+    check_follows(new, present, chain[-1].attribute, own, texts)
     was_name = None if former is None else former.name
     same = own.old == (*range(last),)
     if own.new == (*range(present.size),):

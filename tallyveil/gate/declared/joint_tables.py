@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallyveil.accountant import LedgerStore
 from tallyveil.accountant.migrations import JointAxis, Lineage, lineages
+from tallyveil.accountant.store.ledger_records import TableRecord
 from tallyveil.cube import Cube
 from tallyveil.cube.joint.joint_codes import Former, Pairs, joined, present, widened
-from tallyveil.gate.declared.former import attributes_of
+from tallyveil.gate.declared.former import attributes_of, declared_keys
 from tallyveil.policy import Domain, Policy
 from tallyveil.policy.axes import attribute
 
@@ -43,6 +44,10 @@ def formers(lineage: Lineage, axis: JointAxis) -> list[Former]:
     return found
 
 
+def _labels(attributes: Mapping[str, Any]) -> list[Any]:
+    return [(one.get("values"), one.get("other")) for one in attributes.values()]
+
+
 def _pairs(axis: JointAxis) -> Pairs:
     size = len(axis.old or axis.new or ())
     every = tuple(range(size))
@@ -52,15 +57,18 @@ def _pairs(axis: JointAxis) -> Pairs:
 
 @dataclass(frozen=True)
 class JointTables:
-    """The tables of a ``policy`` that ``ledger`` has migrated to the present declaration."""
+    """The tables of a ``policy`` that ``ledger`` has migrated to the present declaration. Of those
+    ``recoded``, the source was said to have other labels since."""
 
     policy: Policy
     lineages: Mapping[str, Lineage]
+    recoded: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, policy: Policy, ledger: LedgerStore) -> JointTables:
         with ledger.snapshot() as view:
             found = lineages(view)
+            declared = {one.name: one.declared for one, _ in view.after(TableRecord)}
         own = {
             name: one
             for name, one in found.items()
@@ -68,22 +76,29 @@ class JointTables:
             and name in policy.tables
             and policy.tables[name].fingerprint == one.fingerprint
         }
-        return cls(policy, own)
+        first = {name: declared_keys(declared[name], name)["attributes"] for name in own}
+        since = {name: one.migrations[0].before for name, one in own.items()}
+        recoded = (name for name in own if _labels(first[name]) != _labels(since[name]))
+        return cls(policy, own, frozenset(recoded))
 
-    def _former(self, table: str) -> dict[str, Sequence[Former]]:
+    def visible(self, table: str) -> list[JointAxis]:
+        """The axes over which the table is counted."""
+        return [axis for axis in self.lineages[table].migrations[-1].axes if not axis.hidden]
+
+    def joint(self, table: str) -> dict[str, tuple[int, ...]]:
+        """`Attribute.joint`, by attribute."""
+        return {axis.name: axis.new for axis in self.visible(table) if axis.new is not None}
+
+    def former(self, table: str) -> dict[str, Sequence[Former]]:
         """Of each attribute whose joint codes do not follow from its present ones."""
         lineage = self.lineages[table]
-        return {
-            axis.name: formers(lineage, axis)
-            for axis in lineage.migrations[-1].axes
-            if axis.new is not None and not axis.hidden
-        }
+        return {a.name: formers(lineage, a) for a in self.visible(table) if a.new is not None}
 
     @property
     def widened(self) -> Policy:
         """The policy with which the source is read."""
         tables = {
-            name: widened(table, self._former(name)) if name in self.lineages else table
+            name: widened(table, self.former(name)) if name in self.lineages else table
             for name, table in self.policy.tables.items()
         }
         return self.policy.model_copy(update={"tables": tables}) if self.lineages else self.policy
@@ -93,14 +108,11 @@ class JointTables:
         domains = {name: cube.domain for name, cube in cubes.items()}
         found = dict(cubes)
         digests: dict[str, Callable[[bytes], bytes]] = {n: c.digest for n, c in cubes.items()}
-        for name, lineage in self.lineages.items():
-            former, axes = self._former(name), lineage.migrations[-1].axes
+        for name in self.lineages:
             plain = present(self.policy.tables[name], cubes[name])
             served = {one.name: one for one in plain.domain.attributes}
-            visible = [axis for axis in axes if not axis.hidden]
-            own = Domain(name, tuple(axis.domain_axis(served) for axis in visible))
-            found[name] = joined(self.policy.tables[name], cubes[name], former, own)
+            own = Domain(name, tuple(axis.domain_axis(served) for axis in self.visible(name)))
+            found[name] = joined(self.policy.tables[name], cubes[name], self.former(name), own)
             digests[name] = plain.digest
-            joint = {axis.name: axis.new for axis in visible if axis.new is not None}
-            domains[name] = plain.domain.with_joint(joint)
+            domains[name] = plain.domain.with_joint(self.joint(name))
         return Counted(domains, found, digests)

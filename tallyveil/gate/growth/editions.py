@@ -18,6 +18,7 @@ from tallyveil.errors import LedgerMismatch, SourceError, TallyveilError
 from tallyveil.events import report
 from tallyveil.gate.deciding.decision import Decision
 from tallyveil.gate.deciding.decisions import Decisions
+from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.gate.growth.publishing import (
     DAY,
     Known,
@@ -52,11 +53,12 @@ class Followed(NamedTuple):
 
 @dataclass(eq=False)
 class Versions:
-    """The versions of ``tables`` that a process knows, and the counts of those that grow; oldest
-    first in ``every``."""
+    """The versions of ``tables`` that a process knows, and the counts of those that grow, over
+    ``joint`` cells; oldest first in ``every``."""
 
     files: SealedFiles
     tables: Mapping[str, Table]
+    joint: JointSlices
     every: Mapping[str, list[Version]] = field(default_factory=dict)
     _cubes: dict[str, Cube] = field(default_factory=dict)
 
@@ -86,7 +88,8 @@ class Versions:
                 fresh = since_recount(records[seen:], table)
                 whole = fresh[0].since == str(table.day_range[0])
                 earlier = None if whole else self._cubes.get(name)
-                cubes[name] = cube_of(table, read_slices(self.files, fresh, table), earlier)
+                slices = read_slices(self.files, fresh, table, self.joint)
+                cubes[name] = cube_of(self.joint.table(name), slices, earlier)
                 every[name] = [version_of(one) for one in records]
         return Followed(cubes, replaced, every)
 

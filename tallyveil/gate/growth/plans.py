@@ -27,6 +27,7 @@ from tallyveil.inference.designs.online import Online, online_root, online_tree,
 from tallyveil.mechanisms import mechanism
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import PlanDeclaration, Table
+from tallyveil.workload.refinement import Refinement
 from tallyveil.workload.workload import Column, Factor, Workload
 
 __all__ = ["buy_plans"]
@@ -106,7 +107,9 @@ def _offer(
         for name in table.domain.names
         if name == days.name or name in plan.by
     ]
-    workload = Workload(table.name, (Column(tuple(factors)),))
+    joint = {name: np.array(own, dtype=np.int64) for name, own in table.domain.joint.items()}
+    column = Refinement(table.domain.names, joint, {}).column(Column(tuple(factors)))
+    workload = Workload(table.name, (column,))
     records = table.privacy_unit.protected_rows
     if table.neighbours == "replace":
         records *= 2

@@ -15,6 +15,8 @@ from tallyveil.accountant import (
     publish_version,
 )
 from tallyveil.cube import Passed, SealedFiles, Slice
+from tallyveil.gate.declared.joint_tables import JointTables
+from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.gate.growth.publishing import Known, Publishing, Version, version_of
 from tallyveil.gate.growth.replacing import Replacing, read_slice_of
 from tallyveil.policy import Policy
@@ -38,10 +40,11 @@ class Publisher:
         known: Known,
         files: SealedFiles,
     ) -> Publisher:
-        about = policy, files, ledger.key("rows"), known
+        about = files, ledger.key("rows"), known
+        joint = JointSlices(JointTables.of(policy, ledger))
         return cls(
-            Publishing(*about, partial(publish_version, ledger, accounts)),
-            Replacing(*about, partial(publish_replacement, ledger, accounts)),
+            Publishing(joint, *about, partial(publish_version, ledger, accounts)),
+            Replacing(policy, *about, partial(publish_replacement, ledger, accounts)),
         )
 
     @property
@@ -50,14 +53,14 @@ class Publisher:
 
     def last(self, name: str) -> Version | None:
         """The last version of a table."""
-        if self.growing.policy.tables[name].grows:
+        if self.replacing.policy.tables[name].grows:
             return self.growing.last(name)
         known = self.growing.known(name, ReplacementRecord)
         return version_of(known[-1]) if known else None
 
     def last_slice(self, name: str) -> Slice:
         """What was counted for the last version of a table. Raises SourceError."""
-        table = self.growing.policy.tables[name]
+        table = self.replacing.policy.tables[name]
         if table.grows:
             return self.growing.slices(name, table)[-1]
         return read_slice_of(self.files, self.growing.known(name, ReplacementRecord)[-1], table)
@@ -73,7 +76,7 @@ class Publisher:
     ) -> dict[str, Version]:
         """Publish a version of these tables; by table the one that is the last now. ``through`` and
         ``recount`` are for those that grow. Raises what both ways of publishing raise."""
-        tables = self.growing.policy.tables
+        tables = self.replacing.policy.tables
         grown = [name for name in only if tables[name].grows]
         found = self.growing.publish(source, through, now, only=grown, recount=recount)
         for name in (name for name in only if not tables[name].grows and not recount):

@@ -28,12 +28,12 @@ from tallyveil.cube import (
     Passed,
     SealedFiles,
     Slice,
-    count_slice,
     read_slice,
     write_slice,
 )
 from tallyveil.errors import InvalidParameterValue, SourceError
 from tallyveil.events import report
+from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.policy import Policy, Table
 
 __all__ = [
@@ -97,9 +97,10 @@ def sealed_slices(ledger: Path, key: bytes) -> SealedFiles:
 
 @dataclass(frozen=True)
 class Publishing:
-    """Publishes versions of a policy's tables that grow. ``key`` chooses the rows of units."""
+    """Publishes versions of the tables of a policy that grow, over the cells of its ledger. ``key``
+    chooses the rows of units."""
 
-    policy: Policy
+    joint: JointSlices
     files: SealedFiles
     key: bytes
     known: Known
@@ -122,10 +123,11 @@ class Publishing:
         Raises InvalidParameterValue for a day that is not over, or before the last one published;
         SourceError and OutputError. Then the versions before it are the last ones.
         """
-        tables = {name: self.policy.tables[name] for name in only}
+        tables = {name: self.joint.policy.tables[name] for name in only}
         for name, table in tables.items():
             if recount:
                 _check_recount(name, table)
+                self.joint.check_recount(name)
             elif through is not None:
                 self._check(name, table, through, now)
         with self.files.locked():
@@ -170,8 +172,8 @@ class Publishing:
             if record.through:
                 again = recount or not table.privacy_unit.column
                 before = [] if again else self.slices(name, table)
-                own = count_slice(self.policy, name, source, days, before, self.key)
-                write_slice(self.files, _file(record), _about(record, table), own)
+                own = self.joint.count(name, source, days, before, self.key)
+                write_slice(self.files, _file(record), _about(record), own)
             if self.record(record):
                 report("version published", table=name, version=record.number)
                 self._tidy(name, table)
@@ -189,7 +191,7 @@ class Publishing:
 
     def slices(self, name: str, table: Table) -> list[Slice]:
         """The slices of all days that are published. Raises SourceError."""
-        return read_slices(self.files, self.known(name, VersionRecord), table)
+        return read_slices(self.files, self.known(name, VersionRecord), table, self.joint)
 
 
 def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -> Days:
@@ -225,20 +227,22 @@ def _check_recount(name: str, table: Table) -> None:
         )
 
 
-def read_slices(files: SealedFiles, known: Sequence[VersionRecord], table: Table) -> list[Slice]:
-    """The slices of these versions; of those since the days were counted once more, if they were.
-    Raises SourceError if one is missing or damaged."""
+def read_slices(
+    files: SealedFiles, known: Sequence[VersionRecord], table: Table, joint: JointSlices
+) -> list[Slice]:
+    """The slices of these versions, over the ledger's cells; of those since the days were counted
+    once more, if they were. Raises SourceError if one is missing or damaged."""
     found: list[Slice] = []
     for record in since_recount(known, table):
         if record.through:
-            own = read_slice(files, _file(record), _about(record, table))
+            own = read_slice(files, _file(record), _about(record))
             if own is None:
                 raise SourceError(
                     f"slices: {files.folder / _file(record)} is missing: it has the counts of days"
                     f" of table {table.name} that were published",
                     hint=_REMEDY,
                 )
-            found.append(own)
+            found.append(joint.lifted(table.name, record.number, own))
     return found
 
 
@@ -253,13 +257,8 @@ def _file(record: VersionRecord) -> str:
     return f"{record.table}.{record.number}.{record.snapshot}.slice"
 
 
-def _about(record: VersionRecord, table: Table) -> dict[str, str | int]:
-    return {
-        "declaration": table.fingerprint,
-        "snapshot": record.snapshot,
-        "number": record.number,
-        "through": record.through,
-    }
+def _about(record: VersionRecord) -> dict[str, str | int]:
+    return {"snapshot": record.snapshot, "number": record.number, "through": record.through}
 
 
 def version_of(record: VersionRecord | ReplacementRecord) -> Version:
