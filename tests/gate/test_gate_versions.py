@@ -245,6 +245,25 @@ def test_what_was_known_on_a_day_can_be_asked_again(visits: Visits) -> None:
             connection.execute("SET dp.as_of = 'soon'")
 
 
+def test_what_was_known_at_a_moment_stays_while_days_are_published_and_bought(
+    visits: Visits,
+) -> None:
+    visits.fill(random_rows(np.random.default_rng(21), 200))
+    visits.publish(2)
+    by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
+    with visits.open("SET dp.epsilon = 0.5") as held, visits.open("SET dp.epsilon = 5") as other:
+        before = held.sql(by_day).fetchall()
+        held.execute("SET dp.as_of = 'now'")
+        visits.publish(5)
+        assert len(other.sql(by_day).fetchall()) == 6
+        assert other.sql(by_day).fetchall()[:3] != before
+        assert held.sql(by_day).fetchall() == before
+        assert "days through 2026-01-03 are counted" in held.explain(by_day)
+        assert held.sql("SELECT count(*) FROM visits WHERE kind = 1").fetchall() == [(None,)]
+        held.execute("SET dp.as_of = '2026-01-01 00:00:00'")  # before the first version
+        assert held.sql(by_day).fetchall() == []
+
+
 def test_a_publication_that_is_killed_leaves_the_version_before(
     visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
