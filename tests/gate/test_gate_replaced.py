@@ -85,6 +85,12 @@ def test_answers_are_about_their_own_version(people: People) -> None:
         connection.execute("SET dp.as_of = 'version 1'")
         unknown = "SELECT place, count(*) FROM people GROUP BY place"
         assert {n for _, n in connection.sql(unknown).fetchall()} == {None}
+        for setting, words in (("version 3", "no version 3"), ("2026-01-01", "was no version")):
+            connection.execute(f"SET dp.as_of = '{setting}'")
+            assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
+            assert words in connection.notices[-1].message
+        connection.execute("SET dp.as_of = 'version 2'")  # the last one: nothing is bought either
+        assert {n for _, n in connection.sql(unknown).fetchall()} == {None}
         assert _spent(connection) == 1.0
     with people.open() as connection:  # in another process too
         assert connection.sql(BY_SEX).fetchall() == after

@@ -132,13 +132,14 @@ def _published_by(every: Sequence[Version], moment: dt.datetime) -> Version | No
 
 
 def _replaced_by(every: Sequence[Version], then: AsOf | None) -> Version:
-    """The version that is asked about, of a table whose rows are replaced; the first or the last
-    one where that one never was."""
+    """The version that is asked about, of a table whose rows are replaced; one that was never
+    published has no answers."""
     if then is None:
         return every[-1]
-    if then.number is not None:
-        return every[min(then.number, len(every)) - 1]
-    return (then.end and _published_by(every, then.end)) or every[0]
+    if then.number is not None and then.number <= len(every):
+        return every[then.number - 1]
+    found = None if then.end is None else _published_by(every, then.end)
+    return found or Version(then.number or 0, None, "", replaced=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +184,9 @@ class Editions:
         decision = self._decision
         if then is not None:
             every = {n: v.number for n, v in versions.items() if v.replaced}
-            past = {n: v for n, v in every.items() if v != decision.versions[n]}
+            past = every
+            if then.day is not None:
+                past = {n: v for n, v in every.items() if v != decision.versions[n]}
             if then.moment is not None:
                 past = dict.fromkeys(decision.knowledge, 0) | every
             decision = self._decisions.past(decision, then.moment, past)

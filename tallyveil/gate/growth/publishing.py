@@ -62,6 +62,8 @@ class Version(NamedTuple):
     @property
     def words(self) -> str:
         """What it shows, for a notice."""
+        if self.replaced and not self.published:
+            return f"there is no version {self.number}" if self.number else "there was no version"
         if self.replaced:
             time = self.published[:16].replace("T", " ")
             before = "" if self.number == 1 else "; answers about former versions do not count here"
