@@ -569,3 +569,34 @@ def test_a_window_multiplies_what_a_unit_may_have_lost(visits: Visits) -> None:
             connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
         ((words,),) = connection.sql("SELECT guarantee FROM dp.budget").fetchall()
         assert "the records of one pid in 3 successive days" in words
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_intervals_over_versions_hold_the_truth_as_often_as_they_say(
+    visits: Visits, confidence: float
+) -> None:
+    """Of 600 kinds, whose noises are independent: totals combined from what four versions bought.
+    A coverage of the confidence fails once in a million runs."""
+    kinds, random = 600, np.random.default_rng(22)
+    policy = visits.folder / "policy.toml"
+    policy.write_text(policy.read_text().replace("range = [0, 2]", f"range = [0, {kinds - 1}]"))
+    rows = [(n, k, 1, 0) for k in range(kinds) for n in range(4) for _ in range(random.integers(3))]
+    visits.fill(rows)
+    for through in range(4):
+        visits.publish(through)
+        with visits.open("SET dp.epsilon = 0.4", "SET dp.source = fresh") as connection:
+            connection.execute("SELECT kind, count(*) FROM visits GROUP BY kind")
+            connection.execute(
+                f"SELECT kind, count(*) FROM visits WHERE day = '{day(0)}' GROUP BY 1"
+            )
+    truth = Counter(kind for _, kind, _, _ in rows)
+    settings = f"SET dp.confidence = {confidence}", "SET dp.source = history"
+    with visits.open(*settings) as connection:
+        found = connection.sql(
+            "SELECT kind, dp_interval_low(count(*)), dp_interval_high(count(*))"
+            " FROM visits GROUP BY kind"
+        ).fetchall()
+        assert "free" in connection.notices[0].message
+    held = sum(low <= truth[kind] <= high for kind, low, high in found) / kinds
+    slack = 4.9 * (confidence * (1 - confidence) / kinds) ** 0.5
+    assert confidence - slack <= held <= confidence + slack + 0.05
