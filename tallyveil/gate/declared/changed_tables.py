@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallyveil.accountant import PUBLISHED, Ledger
-from tallyveil.accountant.migrations import Migration, lineages
+from tallyveil.accountant.migrations import JointAxis, Migration, lineages
 from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ChargeRecord,
@@ -23,6 +23,7 @@ from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.declared.former import declared_keys, former, relabelled
 from tallyveil.gate.declared.growing_changes import check_keys, refused
 from tallyveil.gate.declared.joint_axes import joint_axes
+from tallyveil.gate.declared.replaced_changes import kept_axes
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.policy import Policy, Table
 
@@ -71,15 +72,25 @@ class ChangedTable:
     Raises FeatureNotSupported and LedgerMismatch for what cannot be carried over.
     """
 
+    before: Mapping[str, Any]
+    moved: list[str]
+
     def __init__(self, policy: Policy, new: Table, recorded: Recorded, vouched: Vouched) -> None:
         self.new, self.lineage = new, recorded.lineages[new.name]
         keys = declared_keys(self.lineage.declared, new.name)
         own = declared_keys(new.declaration(), new.name)
-        self._check_units(policy, keys, own)
-        self._check_neighbours(keys, recorded)
         if new.name in recorded.copied:
             raise self._refused("sanitised copies of it were released", "Leave it as it was.")
         labels = vouched.labels.get(new.name, {})
+        self.kept: tuple[JointAxis, ...] | None = None
+        if new.data.replace:
+            if new.name in recorded.published:
+                raise self._refused("exact counts were published", "Leave it as it was.")
+            self.before, self.old, self.moved = keys["attributes"], new, []
+            self.kept = kept_axes(new, keys, own, self.lineage)
+            return
+        self._check_units(policy, keys, own)
+        self._check_neighbours(keys, recorded)
         self.moved = moved = self._moved(keys, own)
         if moved and not vouched.same_rows:
             raise self._refused(
@@ -108,7 +119,7 @@ class ChangedTable:
         for name in before.keys() & own["attributes"].keys():
             column = own["attributes"][name].get("column", name)
             before[name] = {**before[name], "column": column}
-        self.before: Mapping[str, Any] = before
+        self.before = before
         self.old = former(new, policy.source, {**keys, "attributes": before})
         if new.grows:
             same = former(new, policy.source, keys).fingerprint == self.lineage.fingerprint
@@ -164,6 +175,10 @@ class ChangedTable:
     def migration(self, recorded: Recorded, columns: Mapping[str, str], digest: bytes) -> Migration:
         """The migration. Which rows of a unit are counted follows from the columns that are read,
         and from ``max_rows``; of a table that grows, it is settled of days that are over."""
+        if self.kept is not None:
+            ends = {**recorded.ends, "version": 0}
+            rows = self.new.privacy_unit.max_rows
+            return Migration(self.before, self.kept, ends, rows, False, False, digest)
         axes = joint_axes(self.lineage, self.before, self.old, self.new, columns)
         unit, former_unit = self.new.privacy_unit, self.old.privacy_unit
         each = [{one.lower() for one in table.source_columns} for table in (self.old, self.new)]

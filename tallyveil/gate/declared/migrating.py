@@ -183,8 +183,8 @@ def _migrations(
     """Raises LedgerMismatch unless the source still holds the rows that the ledger knows."""
     rows, data = recorded.keys
     columns = columns_of(_with_tables(policy, {n: one.new for n, one in changed.items()}), source)
-    # Days of a table that grows are counted once.
-    fixed = {name: one for name, one in changed.items() if not one.new.grows}
+    # What is counted of a version is counted once.
+    fixed = {name: one for name, one in changed.items() if not one.new.has_versions}
     old = {name: one.old for name, one in fixed.items()}
     known = load_cubes(_with_tables(policy, old), source, key=rows) if fixed else {}
     for name, cube in known.items():

@@ -63,7 +63,7 @@ class Version(NamedTuple):
     def words(self) -> str:
         """What it shows, for a notice."""
         if self.replaced and not self.published:
-            return f"there is no version {self.number}" if self.number else "there was no version"
+            return f"there is no version {self.number}" if self.number else "before version 1"
         if self.replaced:
             time = self.published[:16].replace("T", " ")
             before = "" if self.number == 1 else "; answers about former versions do not count here"

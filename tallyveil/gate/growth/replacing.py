@@ -69,7 +69,7 @@ class Replacing:
             published = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
             snapshot = secrets.token_hex(8)
             record = ReplacementRecord(name, len(known) + 1, 0, 0, snapshot, published)
-            write_slice(self.files, _file(record), _about(record, table), own)
+            write_slice(self.files, _file(record), _about(record), own)
             if not self.record(record):
                 raise SourceError(
                     f"another process has published version {record.number} of {name}"
@@ -86,7 +86,7 @@ def read_version(files: SealedFiles, record: ReplacementRecord, table: Table) ->
 
 def read_slice_of(files: SealedFiles, record: ReplacementRecord, table: Table) -> Slice:
     """What was counted for a version. Raises SourceError if it is missing or damaged."""
-    own = read_slice(files, _file(record), _about(record, table))
+    own = read_slice(files, _file(record), _about(record))
     if own is None:
         raise SourceError(
             f"slices: {files.folder / _file(record)} is missing: it has the counts of version"
@@ -100,9 +100,8 @@ def _file(record: ReplacementRecord) -> str:
     return f"{record.table}.{record.number}.{record.snapshot}.rows"
 
 
-def _about(record: ReplacementRecord, table: Table) -> dict[str, str | int]:
+def _about(record: ReplacementRecord) -> dict[str, str | int]:
     return {
-        "declaration": table.fingerprint,
         "snapshot": record.snapshot,
         "number": record.number,
     }
