@@ -534,7 +534,7 @@ def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
         ({}, {"more": 'neighbours = "replace"'}, "neighbours has changed"),
         ({}, {"unit": PERSON}, "privacy_unit has changed"),
         ({"data": '"fixed"', "unit": PERSON}, {"data": STABLE, "unit": PERSON}, "stable is new"),
-        ({"data": '"fixed"', "more": EXACT_COUNT}, {"more": EXCHANGED}, "exact counts were published"),
+        ({"data": '"fixed"', "more": EXACT_COUNT}, {"more": EXCHANGED}, "exact counts were pub"),
         ({}, {"data": '"fixed"'}, "its data is or was not fixed"),
     ],
 )  # fmt: skip
@@ -548,7 +548,7 @@ def test_no_other_change_of_replaced_rows_is_migrated(
         text = policy.read_text().replace("range = [0, 2]", place)
         policy.write_text(text)
         if given is was:
-            people.fill([(1, "F", 0)])
+            people.fill((n, "F", 0) for n in range(20))
             with people.open(EXACT) as connection:
                 connection.execute(BY_SEX)
     before = (people.folder / "people.ledger").read_bytes()
