@@ -84,7 +84,7 @@ def explanation(
             )
         yield from _summed(table, request, forecast)
         if table in forecast.parts:
-            yield from _bought_instead(noise, forecast.parts[table])
+            yield from _bought_instead(noise, forecast.parts[table], request)
         if noise.whole_since is not None:
             yield f"Bought as asked, though other rows would have less noise: {noise.whole_since}"
     for table, each in forecast.statistics.items():
@@ -101,7 +101,7 @@ def explanation(
     yield from _costs(forecast, plan, accountant, request.analyst)
 
 
-def _bought_instead(noise: Noise, columns: int) -> Iterator[str]:
+def _bought_instead(noise: Noise, columns: int, request: Request) -> Iterator[str]:
     what = {
         "parts": "parts, which are disjoint or moments of a value",
         "groupings": "groups, or contrasts between them",
@@ -112,7 +112,8 @@ def _bought_instead(noise: Noise, columns: int) -> Iterator[str]:
         yield f"  cost: {noise.share:.3g} of that as asked, by strategy {noise.family}"
         return
     least = "" if noise.bound is None else f"; no rows bought get below {noise.bound:.3g}"
-    yield f"  squared error: {noise.gain:.3g} of that as asked, by strategy {noise.family}{least}"
+    kind = "relative squared" if request.objective == "relative" else "squared"
+    yield f"  {kind} error: {noise.gain:.3g} of that as asked, by strategy {noise.family}{least}"
 
 
 def _precision(table: str, index: int, request: Request, forecast: Forecast) -> str:

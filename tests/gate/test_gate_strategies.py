@@ -223,11 +223,39 @@ def test_a_row_that_gets_worse_is_not_bought_again(opened: Open) -> None:
         assert spent(connection) == cost
 
 
-def test_relative_errors_are_refused(opened: Open) -> None:
+@pytest.mark.parametrize(
+    ("sql", "budget"),
+    [(PREFIXES, EPSILON), (PREFIXES, RHO), (CUBE, RHO)],
+    ids=["prefixes_epsilon", "prefixes_rho", "cube_rho"],
+)
+def test_errors_are_least_relative_to_the_shares_of_declared_values(
+    opened: Open, sql: str, budget: dict[str, Any]
+) -> None:
+    """The sums are of each row's (deviation / share)². Of a CUBE the finest groups decide, and
+    their counts alone are best, as without strategies."""
+
+    def share(row: tuple[Any, ...]) -> float:
+        if sql == PREFIXES:
+            return (float(row[0]) + 1) / 32
+        of = zip(row, (4, 3, 7), strict=False)
+        return float(1 / np.prod([1 if value is None else number for value, number in of]))
+
+    connection, at = opened(budget), 4 if sql == CUBE else 2
+    connection.execute("SET dp.source = fresh")
+    found = {}
+    for objective in ("total", "relative"):
+        connection.execute(f"SET dp.objective = {objective}")
+        rows = connection.execute(sql).fetchall()
+        found[objective] = error(rows, at), sum((row[at] / share(row)) ** 2 for row in rows)
+    assert found["relative"][1] < 0.95 * found["total"][1]
+    assert found["total"][0] < found["relative"][0]
+    assert ("relative squared error: " in plan(connection, sql)) == (sql == PREFIXES)
+    assert spent(connection) == pytest.approx(2, rel=1e-3)
+
+
+def test_objectives_and_strategies_have_names(opened: Open) -> None:
     connection = opened(RHO)
-    with pytest.raises(tallyveil.Error, match="needs an expectation of each count that is public"):
-        connection.execute("SET dp.objective = relative")
-    with pytest.raises(tallyveil.Error, match="Choose one of: auto, total, worst"):
+    with pytest.raises(tallyveil.Error, match="Choose one of: auto, total, worst, relative"):
         connection.execute("SET dp.objective = least")
     with pytest.raises(tallyveil.Error, match="Choose one of: auto, direct, parts, groupings"):
         connection.execute("SET dp.strategy = best")

@@ -104,6 +104,18 @@ def test_no_row_is_worse_than_directly(lattice: Lattice, expected: float) -> Non
             assert total(lattice, contrasts) == pytest.approx(expected, rel=2e-3)
 
 
+def test_weights_of_groupings() -> None:
+    """1-way tables of weight 10, and all 2-way ones, of five attributes of 4 values."""
+    sets = [*every(5, 1), *every(5, 2)]
+    plain = marginals([4] * 5, sets)
+    lattice = Lattice(plain.chains, plain.asked, (10.0,) * 5 + (1.0,) * 10)
+    contrasts = lattice.contrasts("total")
+    assert lattice.times @ contrasts.variances == pytest.approx(1300.37404, rel=3e-4)
+    assert lattice.bound("rho") == pytest.approx(1300.37404, rel=3e-5)
+    union = lattice.union("epsilon", "total")
+    assert lattice.times @ union.variances == pytest.approx(50655.6203, rel=1e-4)
+
+
 def test_the_worst_row() -> None:
     assert max(CUBE.contrasts("worst").variances) == pytest.approx(3.00525921, rel=1e-3)
     assert max(THREE.contrasts("worst").variances) == pytest.approx(2.64843232, rel=1e-3)
@@ -168,6 +180,14 @@ def test_p_identities(rows: np.ndarray, expected: float) -> None:
     assert (np.abs(bought).sum(axis=0) == 4096).all()
     own = 2 * 4096**2 * variances(rows, bought)
     assert own.sum() == pytest.approx(expected, rel=2e-3)
+
+
+def test_weights_of_rows() -> None:
+    """A row of weight 4 counts as one with doubled coefficients does."""
+    rows, weights = prefixes(16), np.where(np.arange(16) % 3 == 0, 4.0, 1.0)
+    doubled = rows * np.sqrt(weights)[:, None]
+    assert (root(rows, weights) == root(doubled)).all()
+    assert (p_identity(rows, weights) == p_identity(doubled)).all()
 
 
 def test_the_worst_row_of_prefixes() -> None:

@@ -7,7 +7,6 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.settings.as_of import read_as_of
 from tallyveil.gate.settings.values import Setting, between, one_of, switch
 from tallyveil.mechanisms import BY_INVARIANTS, canonical_choice, mechanism_names
@@ -47,19 +46,6 @@ _delta: Final = between(
 )
 
 
-_objectives: Final = one_of("auto", "total", "worst")
-
-
-def _objective(name: str, value: str, now: str = "") -> str:
-    if value.strip().lower() == "relative":
-        raise FeatureNotSupported(
-            "dp.objective = relative needs an expectation of each count that is public, and a"
-            " policy has none",
-            hint="SET dp.objective = worst, or auto.",
-        )
-    return _objectives(name, value, now)
-
-
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "dp.epsilon": Setting(
@@ -86,8 +72,10 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             "zcdp", one_of(*CALIBRATIONS), "how epsilon and delta become Gaussian noise: "
             + "; ".join(f"{name}, {how}" for name, how in CALIBRATIONS.items())),
         "dp.objective": Setting(
-            "auto", _objective, "what error is made least: auto, the total without a row worse than"
-            " asked directly; total, whatever the rows get; worst, that of the worst row"),
+            "auto", one_of("auto", "total", "worst", "relative"),
+            "what error is made least: auto, the total without a row worse than asked directly;"
+            " total, whatever the rows get; worst, that of the worst row; relative, the total with"
+            " each row's error divided by its share of the declared values"),
         "dp.strategy": Setting(
             "auto", one_of("auto", "direct", "parts", "groupings", "ordered"),
             "which rows are bought: auto, those of least error; direct, those asked; or the ones"

@@ -22,7 +22,7 @@ from tallyveil.policy import Defaults
 __all__ = ["Answers", "Objective", "Settings", "Target"]
 
 Answers: TypeAlias = Literal["auto", "history", "fresh"]
-Objective: TypeAlias = Literal["auto", "total", "worst"]
+Objective: TypeAlias = Literal["auto", "total", "worst", "relative"]
 
 # The modes of a transaction block; outside of one, those that the next will begin with.
 _BLOCK: Final = ("transaction_deferrable", "transaction_isolation", "transaction_read_only")

@@ -51,7 +51,8 @@ def groupings(asked: Asked) -> OtherRows | None:
     wide = asked.measure == "epsilon" and math.prod(chain[-1] for chain in chains) > _CELLS
     if wide or max(map(max, chains)) > _BLOCKS:
         return None
-    lattice = Lattice(chains, tuple(sizes))
+    weights = tuple(float(asked.weights(column).mean()) for column in columns)
+    lattice = Lattice(chains, tuple(sizes), weights)
     contrasts, targets = asked.measure == "rho", None
     if asked.objective == "auto":
         most = len(sizes) / 2 if contrasts else 2.0 * len(sizes) ** 2
@@ -61,10 +62,10 @@ def groupings(asked: Asked) -> OtherRows | None:
     else:
         design = lattice.union(asked.measure, asked.objective, targets)
     direct = lattice.directly(asked.measure, asked.bought)
-    if not asked.gains(design.variances, direct, lattice.heights):
+    if not asked.gains(design.variances, direct, lattice.times):
         return None
     found = (_contrasts if contrasts else _union)(axes, design)
-    total = float(lattice.heights @ np.array(design.variances))
+    total = float(lattice.times @ np.array(design.variances))
     return OtherRows(*found, lattice.bound(asked.measure) / total)
 
 

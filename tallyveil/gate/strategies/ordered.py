@@ -41,7 +41,8 @@ def ordered(asked: Asked) -> OtherRows | None:
     found = Classes.of(rest)
     axes = [axis for axis in asked.axes if axis in found.labels]  # in the table's order
     classes = Classes(*({a: of[a] for a in axes} for of in (found.labels, found.firsts)))
-    number = sum(column.height for column in rest)
+    weights = np.concatenate([asked.weights(column) for column in rest])
+    number = len(weights)
     if not _ROWS <= number <= _ENTRIES // max(1, classes.size):
         return None
     every = np.concatenate([_dense(classes.column(column), classes) for column in rest])
@@ -60,19 +61,20 @@ def ordered(asked: Asked) -> OtherRows | None:
         return None  # disjoint but for multiples: nothing is better than the rows themselves
     weighed = kept.astype(np.float64)
     worst = asked.objective == "worst"
-    bought = (p_identity if asked.measure == "epsilon" else root)(weighed, worst=worst)
+    bought = (p_identity if asked.measure == "epsilon" else root)(weighed, weights, worst=worst)
     new = variances(weighed, bought) * _unit(bought, asked.measure)
     direct = _directly(weighed, asked.measure)
-    if not asked.gains(new, direct):
+    if not asked.gains(new, direct, weights):
         return None
     number_of = np.cumsum(touched) - 1
     labels = np.where(touched[place], number_of[place], -1)
     factor = _spread(bought, labels, classes)
     if factor is None:
         return None
-    nuclear = np.linalg.svd(weighed, compute_uv=False).sum()
+    halves = weighed * np.sqrt(weights)[:, None]
+    nuclear = np.linalg.svd(halves, compute_uv=False).sum()
     least = float(nuclear**2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
-    return OtherRows((Column((*groups, factor)),), (1.0,), least / float(new.sum()))
+    return OtherRows((Column((*groups, factor)),), (1.0,), least / float(weights @ new))
 
 
 def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]] | None:

@@ -35,7 +35,8 @@ class Asked:
     the others are sums of them. Those numbered in ``hidden`` are asked for these sums alone: the
     statement shows the columns ``shown``. ``axes`` has the order of the table's. Errors are
     compared at ε = 1 or ρ = 1, by ``measure``, under add/remove; rows must be better by ``margin``
-    than directly."""
+    than directly. The errors of a ``relative`` objective are divided by what the rows would count
+    if all declared values were equally frequent, which is public."""
 
     columns: tuple[Column, ...]
     axes: Sequence[str]
@@ -48,6 +49,17 @@ class Asked:
     @property
     def shown(self) -> tuple[Column, ...]:
         return tuple(one for n, one in enumerate(self.columns) if n not in self.hidden)
+
+    def weights(self, column: Column) -> FloatArray:
+        """What the variances of the rows of a column are multiplied by in the total."""
+        found = np.ones(column.height)
+        if self.objective != "relative":
+            return found
+        for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+            sizes = np.bincount(factor.rows, np.abs(factor.coefficients), factor.height)
+            found *= sizes[rows] / factor.size
+        found *= float(column.multiplier)
+        return np.divide(1.0, found**2, out=np.zeros_like(found), where=found > 0)
 
     def gains(
         self,

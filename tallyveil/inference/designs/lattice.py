@@ -16,7 +16,7 @@ d_ℓ = (P_ℓ)_jj of any cell j. Precision X = Σ λ_ℓ P_ℓ gives the total 
   best divided as w_k ∝ e_k^⅔ (ε) or √e_k (ρ). Both steps in turn can only lower the total.
 
 ``targets`` V bound the variances of rows: c_B ← max(1, c_B Var_B/V_B), the multipliers of these
-bounds. For the least variance of the worst row, c_B ← c_B Var_B.
+bounds. For the least variance of the worst row, c_B ← c_B Var_B. Otherwise c_B are ``weights``.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class Design:
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """``chains`` has the block sizes of each axis, from 1 to all of its cells; ``asked`` are the
-    groupings asked, each once."""
+    groupings asked, each once; ``weights`` are those of their rows in the total, 1 if left out."""
 
     chains: tuple[Sizes, ...]
     asked: tuple[Sizes, ...]
+    weights: tuple[float, ...] = ()
 
     @cached_property
     def levels(self) -> list[Sizes]:
@@ -81,6 +82,11 @@ class Lattice:
             [math.prod(n // w for n, w in zip(sizes, own, strict=True)) for own in self.asked],
             dtype=np.float64,
         )
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """By grouping asked, what the variance of its rows is multiplied by in the total."""
+        return self.heights * (self.weights or 1.0)
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -146,7 +152,7 @@ class Lattice:
             self._variances(self.matrix @ w) for w in _precision(shares, power)
         ):
             met = targets is None or (own <= np.array(targets) * _MET).all()
-            error = float(own.max() if objective == "worst" else self.heights @ own)
+            error = float(own.max() if objective == "worst" else self.times @ own)
             if met and error < least * _BETTER:
                 best, least = place, error
         w = _precision(shares[best], power)
@@ -178,7 +184,7 @@ class Lattice:
         return weights
 
     def _load(self, weights: FloatArray) -> FloatArray:
-        loads = (weights * self.heights) @ self.loads
+        loads = (weights * self.times) @ self.loads
         found: FloatArray = np.where(
             loads > _NOTHING * loads.max(axis=-1, keepdims=True), loads, 0.0
         )

@@ -2,8 +2,8 @@
 
     A = (I; B) S⁻¹,  B ≥ 0 (p×n),  S = diag(s),  s = 1 + Bᵀ1,
 
-so that each cell's column has the L1 norm 1. With G = WᵀW the total squared error of the rows W at
-ε = 1 is
+so that each cell's column has the L1 norm 1. With G = Wᵀ diag(c) W the total squared error of the
+rows W, weighted by c, at ε = 1 is
 
     2 tr(C M),  C = S G S,  M = (I + BᵀB)⁻¹ = I − BᵀH,  H = (I + BBᵀ)⁻¹ B,
     ∂/∂B_ij = 4 [((G∘M) s)_j − (H C M)_ij]
@@ -33,16 +33,18 @@ _ROUNDS: Final = 4  # updates of the weights of rows
 _MEMORY: Final = 10
 
 
-def p_identity(rows: FloatArray, *, worst: bool = False) -> IntArray:
-    """A ((n+p)×n), integers, for the total of ``rows`` (m×n). ``worst``: for the least variance of
-    the worst row instead: c_i ← c_i Var_i, some times."""
-    size, weights = rows.shape[1], np.ones(len(rows))
+def p_identity(
+    rows: FloatArray, weights: FloatArray | float = 1.0, *, worst: bool = False
+) -> IntArray:
+    """A ((n+p)×n), integers, for the total of ``rows`` (m×n) with these ``weights`` c. ``worst``:
+    for the least variance of the worst row instead: c_i ← c_i Var_i, some times."""
+    size = rows.shape[1]
     sums = _blocks(size)
     with one_thread():
         for _ in range(_ROUNDS if worst else 0):
             sums = _best((rows.T * weights) @ rows, sums)
             own = variances(rows, _integers(sums))
-            weights *= own / own.max()
+            weights = weights * own / own.max()
         return _integers(_best((rows.T * weights) @ rows, sums))
 
 

@@ -33,14 +33,13 @@ _SINGULAR: Final = 1e-9  # of the largest eigenvalue: rows leave some sum of cel
 _BESIDE: Final = 1e-3  # weight of the cells themselves then, of the mean of the diagonal
 
 
-def root(rows: FloatArray, *, worst: bool = False) -> IntArray:
-    """A (n×n), integers. ``worst``: for the least variance of the worst row instead of the least
-    total: c_i ← c_i Var_i."""
-    weights = np.ones(len(rows))
+def root(rows: FloatArray, weights: FloatArray | float = 1.0, *, worst: bool = False) -> IntArray:
+    """A (n×n), integers, for the total with these ``weights`` c. ``worst``: for the least variance
+    of the worst row instead: c_i ← c_i Var_i."""
     with one_thread():
         for _ in range(_ROUNDS if worst else 0):
             own = variances(rows, _root((rows.T * weights) @ rows))
-            weights *= own / own.max()
+            weights = weights * own / own.max()
         return _root((rows.T * weights) @ rows)
 
 
