@@ -148,6 +148,72 @@ def test_the_charge_is_the_loss_of_the_parts_bought(
     assert spent(connection) <= 1 + 1e-9
 
 
+BANDS = "SELECT {band} AS g, {sums} FROM person GROUP BY g ORDER BY g"
+BY_AGE = "age // 20"
+UNEVEN = "CASE WHEN age < 18 THEN 0 WHEN age < 66 THEN 1 WHEN age < 99 THEN 2 ELSE 3 END"
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("band", [BY_AGE, UNEVEN], ids=["even", "uneven"])
+@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+def test_noise_follows_the_bounds_of_groups_of_the_value_itself(
+    connect: Connect, declared: dict[str, Any], band: str, neighbours: str
+) -> None:
+    """Of a group from lo to hi, a and b of a record add up to hi − lo: b = k (hi − lo)/ε, or
+    σ² = k² (hi − lo)²/(2ρ), where k is 2 if a record may move to another group (√2 in σ)."""
+    connection = connect(attributes=STATES | AGES, neighbours=neighbours, **declared)
+    measure = next(iter(declared["defaults"]))
+    sql = BANDS.format(
+        band=band, sums="sum(age) AS s, count(*) AS n, dp_stddev(s), dp_stddev(n), avg(age)"
+    )
+    assert "by parts, instead of" in plan(connection, sql)
+    found = ask(connection, sql)
+    with duckdb.connect() as plain:
+        plain.execute("CREATE TABLE person AS SELECT i % 80 AS age FROM range(3000) t(i)")
+        bounds = plain.execute(
+            f"SELECT min(age), max(age) FROM (SELECT unnest(range(100)) AS age) GROUP BY {band}"
+            " ORDER BY 1"
+        ).fetchall()
+        shown = BANDS.format(band=band, sums="sum(age), count(*)")
+        truth = {g: own for g, *own in plain.execute(shown).fetchall()}
+    moved = 2 if neighbours == "replace" else 1
+    for (g, total, number, of_sum, of_count, _), (low, high) in zip(found, bounds, strict=True):
+        m = high - low
+        step = max(m, 1) * moved
+        moment = (
+            step**2 * moved ** (-1) / 2 if measure == "rho" else DiscreteLaplaceLaw(step).variance
+        )
+        expected = moment * (high**2 + low**2) / m**2 if m else moment * high**2
+        assert of_sum == pytest.approx(math.sqrt(expected), rel=2e-3)
+        assert of_count == pytest.approx(math.sqrt(2 * moment) / m if m else of_sum / 99, rel=2e-3)
+        true = truth.get(g, (0, 0))
+        assert abs(total - true[0]) <= 15 * of_sum  # Laplace noise: 10⁻⁹
+        assert abs(number - true[1]) <= 15 * of_count + 1
+    cells = released(connection)
+    moves = cells
+    if neighbours == "replace":
+        moves = [one - other for one, other in itertools.combinations(cells, 2)]
+    assert spent(connection) == pytest.approx(max(loss(one, measure) for one in moves), rel=1e-6)
+    assert spent(connection) == pytest.approx(1)
+    assert ask(connection, sql) == found
+    assert spent(connection) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
+def test_a_sum_alone_has_noise_of_each_groups_largest_value(
+    connect: Connect, declared: dict[str, Any]
+) -> None:
+    connection = connect(attributes=STATES | AGES, **declared)
+    measure = next(iter(declared["defaults"]))
+    sql = BANDS.format(band=BY_AGE, sums="sum(age) AS s, dp_stddev(s)")
+    for highest, (_, _, deviation) in zip((19, 39, 59, 79, 99), ask(connection, sql), strict=True):
+        alone = highest**2 / 2 if measure == "rho" else DiscreteLaplaceLaw(highest).variance
+        assert deviation == pytest.approx(math.sqrt(alone), rel=1e-3)
+    worst = max(loss(cell, measure) for cell in released(connection))
+    assert worst == pytest.approx(spent(connection), rel=1e-9)
+    assert spent(connection) == pytest.approx(1)
+
+
 def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
     """900 groups with independent noise: at 90 %, more than 137 misses have a probability of
     5·10⁻⁷ for the sums, and the same for the counts."""

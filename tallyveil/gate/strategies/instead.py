@@ -24,7 +24,7 @@ from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.strategies.groupings import groupings
 from tallyveil.gate.strategies.offer import Information, Limits, Offer
 from tallyveil.gate.strategies.ordered import ordered
-from tallyveil.gate.strategies.other_rows import GAIN, WORSE, Asked, Family, OtherRows
+from tallyveil.gate.strategies.other_rows import GAIN, WORSE, Asked, Family, OtherRows, even
 from tallyveil.gate.strategies.parts import parts
 from tallyveil.gate.strategies.targets import within_half_width
 from tallyveil.gate.strategies.translated import translated
@@ -72,7 +72,7 @@ def wanted(request: Request, workload: Workload, noise: Noise, limits: Limits) -
     """The noise with the other rows to buy instead, if these gain."""
     exact, target, columns = limits.exact, request.target, workload.columns
     summed = request.summed.get(workload.table, ())
-    if len(columns) + len(summed) == 1 and columns[0].disjoint:
+    if len(columns) + len(summed) == 1 and columns[0].disjoint and even(columns[0]):
         return noise
     if request.strategy == "direct":
         return noise

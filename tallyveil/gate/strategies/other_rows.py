@@ -14,7 +14,7 @@ from tallyveil.gate.settings import Objective
 from tallyveil.mechanisms.measure import Measure
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["GAIN", "WORSE", "Asked", "Family", "OtherRows", "content"]
+__all__ = ["GAIN", "WORSE", "Asked", "Family", "OtherRows", "content", "even"]
 
 GAIN: Final = 0.99  # of the error as asked is still a gain
 WORSE: Final = 1.01  # of the variance as asked is no loss: variances of discrete noise differ so
@@ -76,6 +76,12 @@ class Asked:
 
 Family: TypeAlias = Callable[[Asked], OtherRows | None]
 """What to buy for all rows asked; None if it is not for such rows, or does not gain."""
+
+
+def even(column: Column) -> bool:
+    """Whether the largest coefficients of its rows are the same."""
+    largest = (f.largest_by_row for f in column.factors if len(f.starts))
+    return all(one.min() == one.max() for one in largest)
 
 
 def content(factor: Factor) -> tuple[object, ...]:

@@ -7,14 +7,17 @@ one part. A sum of values from lo to hi over a part P is bought as
 
 and with a sum of squares as three rows (`moments`). A record moves these together no more than it
 could move one. So at the cost of the rows as asked, averages, variances and shares get far less
-noise (docs/mathematics.md, "Parts and moments"). The parts are charged by their own loss, and all
+noise (docs/mathematics.md, "Parts and moments"). Groups may be of the value itself, as those of
+``age // 20``: then lo and hi are those of each group, and its noise follows them; a sum asked by
+itself has noise of each group's largest value. The parts are charged by their own loss, and all
 rows follow from their answers, as from any others.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -31,13 +34,14 @@ __all__ = ["parts"]
 _COLUMNS: Final = 16  # of a statement; their overlaps are bits of an integer
 _PARTS: Final = 32  # columns that are bought
 _CELLS: Final = 200_000  # that the rows of one group distinguish
+_WORK: Final = 4_000_000  # cells that are looked at for groups of a value itself
 _LARGEST: Final = 2**31  # coefficient
 
 
 def parts(asked: Asked) -> OtherRows | None:
     """None if there is no more to be bought than each column by itself, or they are too many."""
     columns = asked.columns[: asked.bought]
-    if not 1 < len(columns) <= _COLUMNS:
+    if len(columns) > _COLUMNS:
         return None
     found = _parts(columns, asked.axes, asked.measure)
     if found is None or len(found) > _PARTS:
@@ -51,13 +55,21 @@ _Part: TypeAlias = tuple[Column, float]
 
 def _parts(columns: Sequence[Column], axes: Sequence[str], measure: Measure) -> list[_Part] | None:
     """The columns to buy; None if that is no more than each by itself."""
-    alike: dict[object, list[int]] = {}
+    alike: dict[object, list[tuple[list[int], list[IntArray]]]] = {}
     for number, column in enumerate(columns):
-        groups = tuple(map(content, _groups(column)))
+        groups = _groups(column)
         chosen = None if column.selected is None else column.selected.tobytes()
-        alike.setdefault((groups, chosen), []).append(number)
+        kinds = [(f.axes, f.shape, f.height) if f.disjoint else content(f) for f in groups]
+        labels = [_labels(one) for one in groups]
+        for numbers, others in (those := alike.setdefault((*kinds, chosen), [])):
+            if all(map(_agree, labels, others)):
+                numbers.append(number)
+                others[:] = map(np.maximum, labels, others)
+                break
+        else:
+            those.append(([number], labels))
     found, divided = list[_Part](), False
-    for numbers in alike.values():
+    for numbers, _ in itertools.chain.from_iterable(alike.values()):
         own = _of_group(columns, numbers, axes, measure)
         if own is None:
             return None
@@ -70,6 +82,17 @@ def _groups(column: Column) -> list[Factor]:
     return [factor for factor in column.factors if factor.height != 1]
 
 
+def _labels(factor: Factor) -> IntArray:
+    """The row of each cell, −1 for cells in none."""
+    found = np.full(factor.size, -1, dtype=np.int64)
+    found[factor.cells] = factor.rows
+    return found
+
+
+def _agree(one: IntArray, other: IntArray) -> bool:
+    return bool(((one == other) | (one < 0) | (other < 0)).all())
+
+
 def _of_group(
     columns: Sequence[Column], numbers: Sequence[int], axes: Sequence[str], measure: Measure
 ) -> list[_Part] | None:
@@ -77,24 +100,24 @@ def _of_group(
     cell has a bit of its label for each count. Sums over other cells stay as they are. None if they
     distinguish too many cells. ``axes`` has the table's order."""
     first = columns[numbers[0]]
-    each = [{content(factor) for factor in columns[number].factors} for number in numbers]
-    common = frozenset(each[0]).intersection(*each)
-    groups = tuple(factor for factor in first.factors if content(factor) in common)
-    rest = [[f for f in columns[n].factors if content(f) not in common] for n in numbers]
-    extents = {
-        axis: size
-        for own in rest
-        for factor in own
-        for axis, size in zip(factor.axes, factor.shape, strict=True)
-    }
+    each = [{content(factor): factor for factor in columns[n].factors} for n in numbers]
+    common = set.intersection(*map(set, each))
+    groups = tuple(f for key, f in each[0].items() if key in common and (f.coefficients == 1).all())
+    apart = {content(factor) for factor in groups}
+    rest = [[factor for key, factor in own.items() if key not in apart] for own in each]
+    every = list(itertools.chain(*rest))
+    extents = {axis: size for one in every for axis, size in zip(one.axes, one.shape, strict=True)}
     sizes = {axis: extents[axis] for axis in axes if axis in extents}
     grouped = {axis for factor in groups for axis in factor.axes}
-    plain = all((factor.coefficients == 1).all() for factor in groups)
-    if math.prod(sizes.values()) > _CELLS or not plain or not grouped.isdisjoint(sizes):
+    keyed = [one for one in every if one.height != 1]
+    if math.prod(sizes.values()) > _CELLS or not grouped.isdisjoint(sizes):
         return None
     if any(columns[number].largest >= _LARGEST for number in numbers):
         return None
+    if keyed and (first.selected is not None or not all(one.disjoint for one in keyed)):
+        return None
     vectors = np.array([_vector(own, sizes) for own in rest])
+    own_groups = _rows_of(keyed, sizes)
     counts = tuple(n for n, own in enumerate(vectors) if ((own == 0) | (own == 1)).all())
     labels = np.zeros(vectors.shape[1], dtype=np.int64)
     for bit, n in enumerate(counts):
@@ -102,38 +125,79 @@ def _of_group(
 
     def column(vector: IntArray, multiplier: Fraction) -> Column:
         cells = np.flatnonzero(vector).astype(np.int64)
-        own = Factor(
-            tuple(sizes), tuple(sizes.values()), 1, np.zeros_like(cells), cells, vector[cells]
-        )
+        cells = cells[np.argsort(own_groups[cells], kind="stable")]
+        those, rows = np.unique(own_groups[cells], return_inverse=True)
+        shape = tuple(sizes), tuple(sizes.values()), len(those)
+        own = Factor(*shape, rows.ravel().astype(np.int64), cells, vector[cells])
         return Column((*groups, own) if sizes else groups, multiplier, first.selected)
 
     units = [columns[number].multiplier for number in numbers]
     equal: dict[bytes, int] = {}
-    every = [equal.setdefault(vector.tobytes(), n) for n, vector in enumerate(vectors)]
-    every = [n for n in dict.fromkeys(every) if n not in counts]
-    beyond = [n for n in every if vectors[n, labels == 0].any()]
-    sums = [n for n in every if n not in beyond]
-    bought = [(columns[numbers[n]], float(np.abs(vectors[n]).max())) for n in beyond]
-    for label in np.unique(labels[labels != 0]).tolist():
-        inside = labels == label
+    different = [equal.setdefault(vector.tobytes(), n) for n, vector in enumerate(vectors)]
+    different = [n for n in dict.fromkeys(different) if n not in counts]
+    beyond = [n for n in different if vectors[n, labels == 0].any()]
+    sums = [n for n in different if n not in beyond]
+    bought = [one for n in beyond for one in _by_size(columns[numbers[n]])]
+    found: dict[tuple[int, Fraction, float, int], IntArray] = {}
+    pairs = np.unique(np.array([labels, own_groups])[:, labels != 0], axis=1).T.tolist()
+    if keyed and len(pairs) * labels.size > _WORK:
+        return None
+    for label, group in pairs:
+        inside = (labels == label) & (own_groups == group)
         varied = families([(n, vectors[n, inside]) for n in sums if np.ptp(vectors[n, inside]) > 0])
-        if not varied:
-            whole = [n for n in counts if units[n] == 1 and (vectors[n] == inside).all()]
-            count = columns[numbers[whole[0]]] if whole else None
-            bought.append((count or column(inside.astype(np.int64), Fraction(1)), 1.0))
-        for family in varied:
-            for moment in family.moments(measure):
-                values = np.zeros_like(labels)
-                values[inside] = moment.values
-                unit = (units[family.of] * family.unit) ** family.degree
-                bought.append((column(values, unit), float(moment.step)))
+        rows = [
+            (values.values, (units[one.of] * one.unit) ** one.degree, values.step)
+            for one in varied
+            for values in one.moments(measure)
+        ]
+        ones = np.ones(int(inside.sum()), dtype=np.int64)
+        for place, (values, unit, step) in enumerate(rows or [(ones, Fraction(1), 1)]):
+            key = label, unit, float(step), place if rows else -1
+            found.setdefault(key, np.zeros_like(labels))[inside] = values
+    for (_, unit, size, place), values in found.items():
+        whole = [n for n in counts if place < 0 and units[n] == 1 and (vectors[n] == values).all()]
+        count = columns[numbers[whole[0]]] if whole else None
+        bought.append((count or column(values, unit), size))
     return bought
 
 
+def _by_size(column: Column) -> Iterator[_Part]:
+    """The rows of a column, apart by their largest coefficients if these are few."""
+    largest = np.ones(column.height)
+    for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+        own = np.zeros(factor.height)
+        own[factor.rows[factor.starts]] = factor.largest_by_row
+        largest *= own[rows]
+    sizes = np.unique(largest[largest > 0]).tolist()
+    for size in sizes if column.disjoint and len(sizes) <= _PARTS else []:
+        yield column.take(np.flatnonzero(largest == size).astype(np.int64)), size
+    if not column.disjoint or len(sizes) > _PARTS:
+        yield column, float(column.largest)
+
+
+def _rows_of(factors: Sequence[Factor], sizes: dict[str, int]) -> IntArray:
+    """The row of the product of factors that each cell of the axes is in. Those with the same axes
+    agree; cells in none of their rows are in the first."""
+    found = np.zeros(tuple(sizes.values()), dtype=np.int64)
+    labels: dict[tuple[tuple[str, ...], int], IntArray] = {}
+    for factor in factors:
+        kind, own = (factor.axes, factor.height), _labels(factor)
+        labels[kind] = np.maximum(labels.get(kind, own), own)
+    for (axes, height), own in labels.items():
+        found = found * height + np.maximum(own, 0).reshape(_broadcast(axes, sizes))
+    return found.ravel()
+
+
+def _broadcast(axes: Sequence[str], sizes: dict[str, int]) -> list[int]:
+    """The shape of an array over some of the axes, in the table's order, beside the others."""
+    return [size if axis in axes else 1 for axis, size in sizes.items()]
+
+
 def _vector(factors: Sequence[Factor], sizes: dict[str, int]) -> IntArray:
-    """What a row of these factors counts of each cell of the axes."""
+    """What the rows of these factors, which are disjoint, count of each cell of the axes."""
     found = np.ones(tuple(sizes.values()), dtype=np.int64)
     for factor in factors:
-        shape = [size if axis in factor.axes else 1 for axis, size in sizes.items()]
-        found = found * factor.dense().reshape(shape)  # both have the table's order
+        own = np.zeros(factor.size, dtype=np.int64)
+        own[factor.cells] = factor.coefficients
+        found = found * own.reshape(_broadcast(factor.axes, sizes))
     return found.ravel()
