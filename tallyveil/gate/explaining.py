@@ -232,7 +232,7 @@ def _known(request: Request, forecast: Forecast) -> Iterator[str]:
     half = widest(request.workloads, forecast.found, confidence)
     different = different_rows(forecast.found, forecast.noise)
     known = sum(own.known_rows for own in different)
-    known += sum(len(one.drawn) for each in forecast.statistics.values() for one in each)
+    known += sum(one.known_groups for each in forecast.statistics.values() for one in each)
     worst = "" if half is None else f", {interval_text([half], confidence)} or better"
     yield f"Known from history: {_rows(known)}{worst}; to buy: {forecast.bought}"
     exact = sum(int(own.holds(lambda error: error.exact).sum()) for own in different)

@@ -14,7 +14,6 @@ from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, Error
-from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Column, Plan
 
 __all__ = ["interval_text", "notice", "quotient_text", "together_text", "warnings"]
@@ -53,12 +52,12 @@ def notice(
         for answers in answered.noise[table].different(answered.columns[table])
     ]
     statistics = [one for each in answered.statistics.values() for one in each]
-    distinct, ranks, modes = _of_statistics(statistics, confidence)
+    distinct, ranks, modes, counted = _of_statistics(statistics, confidence)
     if distinct:
         halves.setdefault(Fraction(1), set()).update(map(Fraction, distinct))
     height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
     missing = height - sum(answers.known_rows for answers in asked)
-    missing -= sum(len(one.drawn) for one in statistics)
+    missing -= sum(one.known_groups for one in statistics)
     parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
     if answered.quote and answered.bought < height:
         parts[0] += (
@@ -82,6 +81,11 @@ def notice(
             f"quantiles are values at most {max(ranks)} records from their rank"
             f" {percent(confidence)}, by the exponential mechanism; where a group has fewer, they"
             " may be any value"
+        )
+    if counted:
+        parts.append(
+            f"{'others' if ranks else 'quantiles'} are values at most {max(counted)} records from"
+            f" their rank {percent(confidence)}, by earlier counts"
         )
     if modes:
         parts.append(
@@ -116,16 +120,16 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
 
 def _of_statistics(
     statistics: Collection[FoundStatistic], confidence: Fraction
-) -> tuple[set[int], set[int], set[int]]:
-    """The half-widths of distinct counts, and the bounds of the errors of quantiles, in ranks, and
-    of modes, in records."""
-    distinct, ranks, modes = set[int](), set[int](), set[int]()
+) -> tuple[set[int], set[int], set[int], set[int]]:
+    """The half-widths of distinct counts, and the bounds of the errors of quantiles, in ranks, of
+    modes, in records, and of quantiles that follow from counts."""
+    distinct, ranks, modes, counted = set[int](), set[int](), set[int](), set[int]()
     for one in statistics:
-        drawn = {(own.mechanism, own.scale) for own in one.drawn}
         found = modes if one.histogram.picks else distinct
         found = found if one.histogram.q is None else ranks
-        found |= {one.half(STATISTICS[name], scale, confidence) for name, scale in drawn}
-    return distinct, ranks, modes
+        found |= one.bounds(confidence)
+        counted |= one.bounds(confidence, counted=True)
+    return distinct, ranks, modes, counted
 
 
 def together_text(request: Request) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tallyveil.gate.deciding.outcome import Answered, LookIntervals
 from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.noisy_arrays import answer_array, double
 from tallyveil.gate.quotient_intervals import QuotientIntervals
-from tallyveil.knowledge import Answers, IntervalEnds, interval_ends
+from tallyveil.knowledge import Answers, CountedQuantile, IntervalEnds, interval_ends
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection, StatisticOutput
 
@@ -135,8 +135,7 @@ def _table(
         values, *ends = (pa.array([row[n] for row in each], pa.int64()) for n in range(3))
         arrays[f"__c{one.number}"] = values if one.values is None else one.values.take(values)
         for kind, end in zip("lu", ends, strict=True):
-            none = pa.nulls(table.height, one.type)
-            arrays[f"__{kind}{one.number}"] = end if one.values is None else none
+            arrays[f"__{kind}{one.number}"] = end if one.values is None else one.values.take(end)
         arrays[f"__s{one.number}"] = _doubles(row[3] for row in each)
     for number, asked in enumerate(table.quotients):
         own_columns = {} if quotients is None else quotients.columns(table, *asked)
@@ -150,14 +149,18 @@ def _statistic(
     output: StatisticOutput, found: FoundStatistic | None, confidence: Fraction, nonnegative: bool
 ) -> Iterator[tuple[int | None, int | None, int | None, float | None]]:
     """For each group the distinct count, the ends of its interval and its standard deviation, 0
-    where no cell has a value; of a quantile the place of its value, which has no interval."""
+    where no cell has a value; of a quantile the place of its value, and those of its interval if it
+    follows from counts."""
     for group in output.groups.tolist():
         one = None if found is None or group < 0 else found.known[group]
         if found is None or one is None:
             exact = 0 if group < 0 and output.values is None else None
             yield exact, exact, exact, exact
         elif output.values is not None:
-            yield int(found.histogram.starts[group]) + one.value, None, None, None
+            start = int(found.histogram.starts[group])
+            counted = isinstance(one, CountedQuantile)
+            low, high = (start + one.low, start + one.high) if counted else (None, None)
+            yield start + one.value, low, high, None
         else:
             half, value = found.half(STATISTICS[one.mechanism], one.scale, confidence), one.value
             ends = [max(0, end) if nonnegative else end for end in (value - half, value + half)]

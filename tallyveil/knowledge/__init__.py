@@ -15,12 +15,14 @@ from tallyveil.knowledge.answers.precision import Precision, Preview, too_comple
 from tallyveil.knowledge.found import Bought, Found, Rows
 from tallyveil.knowledge.joint_errors import joint_errors, sums_with_noises
 from tallyveil.knowledge.knowledge import Knowledge
+from tallyveil.knowledge.quantiles import CountedQuantile, counted_quantiles
 from tallyveil.knowledge.statistics import DrawnStatistic, StatisticHistory
 
 __all__ = [
     "Aim",
     "Answers",
     "Bought",
+    "CountedQuantile",
     "DrawnStatistic",
     "Error",
     "Estimate",
@@ -34,6 +36,7 @@ __all__ = [
     "Rows",
     "Sequences",
     "StatisticHistory",
+    "counted_quantiles",
     "interval_ends",
     "joint_errors",
     "sums_with_noises",

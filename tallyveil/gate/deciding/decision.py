@@ -150,7 +150,7 @@ class Decision:
         summed = {table: rows[len(answers[table]) :] for table, (rows, _) in reported.items()}
         apart = frozenset[str]().union(*(own for _, own in reported.values()))
         own = settled.drawn if request.source == "fresh" else ()
-        statistics = self.statistics.find(request, own)
+        statistics = self.statistics.find(request, self.knowledge, own)
         return Answered(answers, wanted, settled.quote, count, raised, apart, summed, statistics)
 
     def over_all_looks(
@@ -187,13 +187,15 @@ class Decision:
             _by_table(counts, lambda one: comparison(request, one, self.limits[one.table])),
             sums_after(found, counts),
             {one.table: len(one.charge.scales) for one in counts if one.gain < 1 or one.cheaper},
-            self.statistics.find(request),
+            self.statistics.find(request, self.knowledge),
         )
 
     def knows(self, request: Request) -> bool:
         """Whether history determines every row. Free; it changes nothing."""
         found, _ = self._decide(replace(request, source="history"), self._wanted(request))
-        statistics = (one for each in self.statistics.find(request).values() for one in each)
+        statistics = (
+            one for each in self.statistics.find(request, self.knowledge).values() for one in each
+        )
         return all(own.whole for one in found.values() for own in one.asked_of(one.rows)) and all(
             None not in one.known for one in statistics
         )
@@ -246,7 +248,7 @@ class Decision:
             if asked is not None:
                 known = Information(*own, asked)
                 offers.append(decide(part, known, limits, self.accountant))
-        offers += self.statistics.offers(request, self.statistics.find(request))
+        offers += self.statistics.offers(request, self.statistics.find(request, self.knowledge))
         return found, offers
 
     def _settle(

@@ -113,5 +113,6 @@ def _together(plan: Plan, target: Target) -> tuple[Target, tuple[int, Fraction]]
     columns += [one.column for summed in plan.summed.values() for one in summed]
     number = sum(column.height for column in columns)
     number += sum(table.height * len(table.quotients) for table in plan.noisy)
+    number += sum(one.height for own in plan.histograms.values() for one in own)
     miss = text_down((1 - target.confidence) / max(number, 1), _DIGITS)
     return replace(target, confidence=1 - Fraction(miss)), (number, target.confidence)

@@ -4,6 +4,9 @@ Each is a release of its own. A statement's cost is shared evenly between its st
 aggregates that are counts, table by table: they may ask about the same records. What was released
 for a group of a histogram answers the same group again, if it is as precise as what would be bought
 now; for dp.half_width, if its interval is no wider. The most precise release is the answer.
+
+A quantile may follow from answers to counts too (`knowledge/quantiles.py`). It is as precise as a
+drawn one if the bound of the error of its rank is no larger.
 """
 
 from __future__ import annotations
@@ -21,7 +24,13 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.settings import Target
 from tallyveil.gate.strategies.offer import Limits
-from tallyveil.knowledge import DrawnStatistic, StatisticHistory
+from tallyveil.knowledge import (
+    CountedQuantile,
+    DrawnStatistic,
+    Knowledge,
+    StatisticHistory,
+    counted_quantiles,
+)
 from tallyveil.mechanisms import AUTO, STATISTICS, Statistic, rank_error
 from tallyveil.mechanisms.units import from_units
 from tallyveil.rewriter import Workload
@@ -41,11 +50,20 @@ class FoundStatistic(NamedTuple):
     histogram: Histogram
     wanted: Statistic
     scale: float
-    known: Sequence[DrawnStatistic | None]
+    known: Sequence[DrawnStatistic | CountedQuantile | None]
 
     @property
-    def drawn(self) -> list[DrawnStatistic]:
-        return [one for one in self.known if one is not None]
+    def known_groups(self) -> int:
+        return sum(one is not None for one in self.known)
+
+    def bounds(self, confidence: Fraction, *, counted: bool = False) -> set[int]:
+        """The half-widths of the groups' numbers, or the bounds of the errors of their ranks: of
+        those drawn, or of those ``counted``."""
+        if counted:
+            return {one.rank_error for one in self.known if isinstance(one, CountedQuantile)}
+        drawn = [one for one in self.known if isinstance(one, DrawnStatistic)]
+        laws = {(one.mechanism, one.scale) for one in drawn}
+        return {self.half(STATISTICS[name], scale, confidence) for name, scale in laws}
 
     def half(self, by: Statistic, scale: float, confidence: Fraction) -> int:
         """The half-width of the interval, or of a quantile the bound of the error of its rank."""
@@ -100,10 +118,10 @@ class Statistics:
         return [self.history[table].extent() for table in request.histograms]
 
     def find(
-        self, request: Request, bought: Collection[int] = ()
+        self, request: Request, counts: Mapping[str, Knowledge], bought: Collection[int] = ()
     ) -> dict[str, list[FoundStatistic]]:
         """What is known of each statistic, by the charges ``bought`` where these are about it, and
-        how it would be bought.
+        how it would be bought. ``counts`` is what is known of counts.
 
         Raises FeatureNotSupported if it cannot be answered with these settings or under this
         policy, and InvalidParameterValue for a target that the table's budget cannot pay.
@@ -113,8 +131,13 @@ class Statistics:
             share = _part(request, table)
             for histogram in histograms:
                 wanted = self._wanted(request, table, histogram, share)
-                known = self.history[table].find(histogram, bought)
-                found.setdefault(table, []).append(FoundStatistic(histogram, *wanted, known))
+                drawn = FoundStatistic(
+                    histogram, *wanted, self.history[table].find(histogram, bought)
+                )
+                if request.source != "fresh" and histogram.q is not None:
+                    counted = counted_quantiles(counts[table], histogram, request.target.confidence)
+                    drawn = _better(drawn, counted, request.target.confidence)
+                found.setdefault(table, []).append(drawn)
         return found
 
     def offers(
@@ -141,11 +164,13 @@ class Statistics:
         return StatisticOffer(charge, part, raised)
 
     def _is_short(
-        self, request: Request, one: FoundStatistic, known: DrawnStatistic | None
+        self, request: Request, one: FoundStatistic, known: DrawnStatistic | CountedQuantile | None
     ) -> bool:
         if known is None or request.source == "fresh":
             return True
         target = request.target
+        if isinstance(known, CountedQuantile):
+            return known.rank_error > one.half(one.wanted, one.scale, target.confidence)
         if target.half_width is not None:
             by = STATISTICS[known.mechanism], known.scale
             return one.half(*by, target.confidence) > target.half_width
@@ -191,3 +216,17 @@ class Statistics:
         if share.epsilon is not None:
             return statistic, statistic.scale_for(histogram, share.epsilon, relation, "epsilon")
         return statistic, statistic.scale_for(histogram, share.rho or Fraction(0), relation, "rho")
+
+
+def _better(
+    drawn: FoundStatistic, counted: Sequence[CountedQuantile | None], confidence: Fraction
+) -> FoundStatistic:
+    """For each group of a quantile what was drawn, or what follows from counts where that has a
+    smaller error of its rank."""
+    known = list(drawn.known)
+    for group, (own, other) in enumerate(zip(drawn.known, counted, strict=True)):
+        if other is None or isinstance(own, CountedQuantile):
+            continue
+        if own is None or other.rank_error < drawn.half(drawn.wanted, own.scale, confidence):
+            known[group] = other
+    return drawn._replace(known=known)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
@@ -46,6 +47,14 @@ def _normaliser(scale: float) -> float:
         return scale * math.sqrt(2 * math.pi) * theta
     k = np.arange(1, _REACH + 2, dtype=np.float64)
     return 1 + 2 * float(np.exp(-((k / scale) ** 2) / 2).sum())
+
+
+@lru_cache(maxsize=4096)
+def _variance(scale: float) -> float:
+    """Σ k² e^{−k²/2σ²} / N by its terms."""
+    k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
+    terms = k * k * np.exp(-((k / scale) ** 2) / 2)
+    return float(2 * terms.sum() / _normaliser(scale))
 
 
 @dataclass(frozen=True)
@@ -113,10 +122,7 @@ class DiscreteGaussianLaw(NoiseLaw):
         e^{−2π²σ²} · 4π²σ⁴ < 1e-100."""
         result = scales**2
         for place in np.flatnonzero((scales < 4) & (scales > 0)):
-            scale = float(scales[place])
-            k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
-            terms = k * k * np.exp(-((k / scale) ** 2) / 2)
-            result[place] = 2 * terms.sum() / _normaliser(scale)
+            result[place] = _variance(float(scales[place]))
         return result
 
     @classmethod
