@@ -106,6 +106,7 @@ def _bought_instead(noise: Noise, columns: int, request: Request) -> Iterator[st
         "parts": "parts, which are disjoint or moments of a value",
         "groupings": "groups, or contrasts between them",
         "ordered": "a root of the rows, or of sums of cells",
+        "centred": "counts, or sums less a constant times counts that are known",
     }[noise.family or "parts"]
     yield f"Bought as {_counted(columns, 'column')} of {what}: all rows follow"
     if noise.share is not None:

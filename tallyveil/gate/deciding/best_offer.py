@@ -19,6 +19,7 @@ from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.strategies import instead as others
 from tallyveil.gate.strategies import optimal as designs
+from tallyveil.gate.strategies.centred import centred
 from tallyveil.gate.strategies.conditioned import check_apart, conditioned
 from tallyveil.gate.strategies.direct import direct
 from tallyveil.gate.strategies.extended import extended
@@ -33,7 +34,7 @@ from tallyveil.rewriter import Workload
 __all__ = ["STRATEGIES", "decide", "wanted"]
 
 STRATEGIES: Final[Mapping[str | None, tuple[Strategy, ...]]] = {
-    None: (direct, translated, designs.no_worse, instead),
+    None: (direct, translated, designs.no_worse, instead, centred),
     PROJECTED: (direct,),
     IMAGED: (direct,),
     EXTENDED: (extended,),

@@ -170,6 +170,7 @@ class Decision:
         found, offers = self._decide(request, wanted)
         quote = self._quote(request, offers) if offers else None
         counts = _of_counts(offers)
+        wanted |= {one.table: one.shown for one in counts if one.shown is not None}
         scales = {
             one.table: dict(zip(one.columns, one.charge.scales, strict=True))
             for one in counts

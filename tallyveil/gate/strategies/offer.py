@@ -37,6 +37,8 @@ class Offer:
     """Whether other rows meet a half-width at less cost."""
     gain: float = 1.0
     """What share of the variances of the rows as asked those by the offer have, on average."""
+    shown: Noise | None = None
+    """What EXPLAIN shows in place of the noise wanted."""
 
     @property
     def by_other_rows(self) -> bool:

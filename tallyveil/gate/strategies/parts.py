@@ -19,7 +19,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
 from tallyveil.mechanisms import Measure
 from tallyveil.workload.workload import Column, Factor
 
-__all__ = ["parts"]
+__all__ = ["Cells", "parts", "same_groups"]
 
 _COLUMNS: Final = 16  # of a statement; their overlaps are bits of an integer
 _PARTS: Final = 32  # columns that are bought
@@ -82,6 +82,20 @@ def _groups(column: Column) -> list[Factor]:
     return [factor for factor in column.factors if factor.height != 1]
 
 
+def same_groups(one: Column, other: Column) -> bool:
+    """Whether row i of both is about the same group, for each i."""
+    each = _groups(one), _groups(other)
+    chosen = (None if c.selected is None else c.selected.tobytes() for c in (one, other))
+    if len({*map(len, each)}) > 1 or len({*chosen}) > 1:
+        return False
+    return all(
+        content(a) == content(b)
+        or (a.disjoint and b.disjoint and (a.axes, a.shape, a.height) == (b.axes, b.shape, b.height)
+            and _agree(_labels(a), _labels(b)))
+        for a, b in zip(*each, strict=True)
+    )  # fmt: skip
+
+
 def _labels(factor: Factor) -> IntArray:
     """The row of each cell, −1 for cells in none."""
     found = np.full(factor.size, -1, dtype=np.int64)
@@ -93,44 +107,67 @@ def _agree(one: IntArray, other: IntArray) -> bool:
     return bool(((one == other) | (one < 0) | (other < 0)).all())
 
 
+class Cells(NamedTuple):
+    """The cells of ``sizes``, by axis, that columns with the same ``groups`` look at. ``vectors``
+    has what the rows of each count of them, and ``rows`` the row of each cell, where the columns
+    have groups of these cells themselves."""
+
+    groups: tuple[Factor, ...]
+    selected: IntArray | None
+    sizes: dict[str, int]
+    vectors: IntArray
+    rows: IntArray
+    keyed: bool
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], axes: Sequence[str]) -> Cells | None:
+        """None if they distinguish too many cells, or groups differ. ``axes`` has the table's
+        order."""
+        each = [{content(factor): factor for factor in column.factors} for column in columns]
+        common = set.intersection(*map(set, each))
+        plain = {key: f for key, f in each[0].items() if (f.coefficients == 1).all()}
+        groups = {key: factor for key, factor in plain.items() if key in common}
+        rest = [[factor for key, factor in own.items() if key not in groups] for own in each]
+        every = list(itertools.chain(*rest))
+        extents = {a: size for one in every for a, size in zip(one.axes, one.shape, strict=True)}
+        sizes = {axis: extents[axis] for axis in axes if axis in extents}
+        keyed, selected = [one for one in every if one.height != 1], columns[0].selected
+        if math.prod(sizes.values()) > _CELLS or any(
+            column.largest >= _LARGEST for column in columns
+        ):
+            return None
+        if any(axis in sizes for factor in groups.values() for axis in factor.axes):
+            return None
+        if keyed and (selected is not None or not all(one.disjoint for one in keyed)):
+            return None
+        vectors = np.array([_vector(own, sizes) for own in rest])
+        rows = _rows_of(keyed, sizes)
+        return cls(tuple(groups.values()), selected, sizes, vectors, rows, bool(keyed))
+
+    def column(self, vector: IntArray, multiplier: Fraction) -> Column:
+        """The column whose rows count these numbers of the cells."""
+        cells = np.flatnonzero(vector).astype(np.int64)
+        cells = cells[np.argsort(self.rows[cells], kind="stable")]
+        those, rows = np.unique(self.rows[cells], return_inverse=True)
+        shape = tuple(self.sizes), tuple(self.sizes.values()), len(those)
+        own = Factor(*shape, rows.ravel().astype(np.int64), cells, vector[cells])
+        return Column((*self.groups, own) if self.sizes else self.groups, multiplier, self.selected)
+
+
 def _of_group(
     columns: Sequence[Column], numbers: Sequence[int], axes: Sequence[str], measure: Measure
 ) -> list[_Part] | None:
     """The parts of columns ``numbers``, whose rows differ by what they add up of a group alone: a
     cell has a bit of its label for each count. Sums over other cells stay as they are. None if they
-    distinguish too many cells. ``axes`` has the table's order."""
-    first = columns[numbers[0]]
-    each = [{content(factor): factor for factor in columns[n].factors} for n in numbers]
-    common = set.intersection(*map(set, each))
-    groups = tuple(f for key, f in each[0].items() if key in common and (f.coefficients == 1).all())
-    apart = {content(factor) for factor in groups}
-    rest = [[factor for key, factor in own.items() if key not in apart] for own in each]
-    every = list(itertools.chain(*rest))
-    extents = {axis: size for one in every for axis, size in zip(one.axes, one.shape, strict=True)}
-    sizes = {axis: extents[axis] for axis in axes if axis in extents}
-    grouped = {axis for factor in groups for axis in factor.axes}
-    keyed = [one for one in every if one.height != 1]
-    if math.prod(sizes.values()) > _CELLS or not grouped.isdisjoint(sizes):
+    distinguish too many cells."""
+    cells = Cells.of([columns[number] for number in numbers], axes)
+    if cells is None:
         return None
-    if any(columns[number].largest >= _LARGEST for number in numbers):
-        return None
-    if keyed and (first.selected is not None or not all(one.disjoint for one in keyed)):
-        return None
-    vectors = np.array([_vector(own, sizes) for own in rest])
-    own_groups = _rows_of(keyed, sizes)
+    vectors = cells.vectors
     counts = tuple(n for n, own in enumerate(vectors) if ((own == 0) | (own == 1)).all())
     labels = np.zeros(vectors.shape[1], dtype=np.int64)
     for bit, n in enumerate(counts):
         labels |= vectors[n] << bit
-
-    def column(vector: IntArray, multiplier: Fraction) -> Column:
-        cells = np.flatnonzero(vector).astype(np.int64)
-        cells = cells[np.argsort(own_groups[cells], kind="stable")]
-        those, rows = np.unique(own_groups[cells], return_inverse=True)
-        shape = tuple(sizes), tuple(sizes.values()), len(those)
-        own = Factor(*shape, rows.ravel().astype(np.int64), cells, vector[cells])
-        return Column((*groups, own) if sizes else groups, multiplier, first.selected)
-
     units = [columns[number].multiplier for number in numbers]
     equal: dict[bytes, int] = {}
     different = [equal.setdefault(vector.tobytes(), n) for n, vector in enumerate(vectors)]
@@ -139,11 +176,11 @@ def _of_group(
     sums = [n for n in different if n not in beyond]
     bought = [one for n in beyond for one in _by_size(columns[numbers[n]])]
     found: dict[tuple[int, Fraction, float, int], IntArray] = {}
-    pairs = np.unique(np.array([labels, own_groups])[:, labels != 0], axis=1).T.tolist()
-    if keyed and len(pairs) * labels.size > _WORK:
+    pairs = np.unique(np.array([labels, cells.rows])[:, labels != 0], axis=1).T.tolist()
+    if cells.keyed and len(pairs) * labels.size > _WORK:
         return None
     for label, group in pairs:
-        inside = (labels == label) & (own_groups == group)
+        inside = (labels == label) & (cells.rows == group)
         varied = families([(n, vectors[n, inside]) for n in sums if np.ptp(vectors[n, inside]) > 0])
         rows = [
             (values.values, (units[one.of] * one.unit) ** one.degree, values.step)
@@ -157,7 +194,7 @@ def _of_group(
     for (_, unit, size, place), values in found.items():
         whole = [n for n in counts if place < 0 and units[n] == 1 and (vectors[n] == values).all()]
         count = columns[numbers[whole[0]]] if whole else None
-        bought.append((count or column(values, unit), size))
+        bought.append((count or cells.column(values, unit), size))
     return bought
 
 
