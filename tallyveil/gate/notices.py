@@ -52,7 +52,8 @@ def notice(
         for answers in answered.noise[table].different(answered.columns[table])
     ]
     statistics = [one for each in answered.statistics.values() for one in each]
-    distinct, ranks, modes, counted = _of_statistics(statistics, confidence)
+    distinct, ranks, modes = _of_statistics(statistics, confidence)
+    counted = {bound for one in statistics for bound in one.bounds(confidence, counted=True)}
     if distinct:
         halves.setdefault(Fraction(1), set()).update(map(Fraction, distinct))
     height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
@@ -120,16 +121,15 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
 
 def _of_statistics(
     statistics: Collection[FoundStatistic], confidence: Fraction
-) -> tuple[set[int], set[int], set[int], set[int]]:
-    """The half-widths of distinct counts, and the bounds of the errors of quantiles, in ranks, of
-    modes, in records, and of quantiles that follow from counts."""
-    distinct, ranks, modes, counted = set[int](), set[int](), set[int](), set[int]()
+) -> tuple[set[int], set[int], set[int]]:
+    """The half-widths of distinct counts, and the bounds of the errors of drawn quantiles, in
+    ranks, and of modes, in records."""
+    distinct, ranks, modes = set[int](), set[int](), set[int]()
     for one in statistics:
         found = modes if one.histogram.picks else distinct
         found = found if one.histogram.q is None else ranks
         found |= one.bounds(confidence)
-        counted |= one.bounds(confidence, counted=True)
-    return distinct, ranks, modes, counted
+    return distinct, ranks, modes
 
 
 def together_text(request: Request) -> Iterator[str]:

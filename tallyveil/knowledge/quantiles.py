@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.arrays import FloatArray
 from tallyveil.cache import Recent
 from tallyveil.knowledge.answers.aim import Aim
 from tallyveil.knowledge.answers.answers import Answers
@@ -49,14 +49,7 @@ class CountedQuantile(NamedTuple):
     rank_error: int
 
 
-class _Rows(NamedTuple):
-    """The rows W of all groups, and by group those of its values in their order."""
-
-    column: Column
-    places: list[IntArray]
-
-
-_KEPT: Final[Recent[Histogram, _Rows | None]] = Recent(16)
+_KEPT: Final[Recent[Histogram, Column | None]] = Recent(16)
 
 
 def counted_quantiles(
@@ -68,11 +61,11 @@ def counted_quantiles(
     rows = None if q is None else _KEPT.get(histogram, (), lambda: _rows(histogram, q))
     if q is None or rows is None:
         return nothing
-    one = rows.places[0][[len(rows.places[0]) // 2]]
-    if histogram.height == 1 and not _known(knowledge, rows.column.take(one), confidence).whole:
+    middle = np.array([rows.height // 2])
+    if histogram.height == 1 and not _known(knowledge, rows.take(middle), confidence).whole:
         return nothing  # found out with less work
-    known = _known(knowledge, rows.column, confidence)
-    return [_quantile(known.take(own.tolist()), q, confidence) for own in rows.places]
+    known, spans = _known(knowledge, rows, confidence), itertools.pairwise(histogram.starts)
+    return [_quantile(known[start:end], q, confidence) for start, end in spans]
 
 
 def _known(knowledge: Knowledge, column: Column, confidence: Fraction) -> Answers:
@@ -99,58 +92,14 @@ def _half_widths(known: Answers, confidence: Fraction) -> FloatArray:
     return np.array(known.by_error(lambda error: error.half_width(confidence)), dtype=np.float64)
 
 
-def _rows(histogram: Histogram, q: Fraction) -> _Rows | None:
-    """None if there are too many, or they have too many coefficients."""
-    if len(histogram.rows) > _ROWS:
+def _rows(histogram: Histogram, q: Fraction) -> Column | None:
+    """The rows W, in the order of the histogram's; None if there are too many, or they have too
+    many coefficients."""
+    whole, sizes = histogram.column.multiplied_out(_ENTRIES), np.diff(histogram.starts)
+    if len(histogram.rows) > _ROWS or whole is None or (sizes**2).sum() > _ENTRIES:
         return None
-    return _of_product(histogram, q) or _of_entries(histogram, q)
-
-
-def _of_product(histogram: Histogram, q: Fraction) -> _Rows | None:
-    """Where all groups have the same values, and one factor tells these apart alone."""
-    column, groups = histogram.column, histogram.height
-    if len(histogram.rows) % groups or (np.diff(histogram.starts, n=2) != 0).any():
-        return None
-    each = [own.reshape(groups, -1) for own in column.factor_rows(column.numbers[histogram.rows])]
-    varied = [n for n, own in enumerate(each) if (own != own[:, :1]).any()]
-    if len(varied) > 1 or any((each[n] != each[n][:1]).any() for n in varied):
-        return None
-    number = each[0].shape[1] if each else 1
-    product, factors = np.zeros((groups, 1), dtype=np.int64), list(column.factors)
-    for n, own in enumerate(each):
-        if n in varied:
-            factors[n] = _summed(factors[n], [own[0]], q)
-            if factors[n].height != number or len(factors[n].rows) > _ENTRIES:
-                return None
-            product = product * number + np.arange(number)
-        else:
-            product = product * factors[n].height + own[:, :1]
-    if product.shape[1] != number:
-        return None
-    chosen = np.sort(product.ravel())
-    whole = math.prod(factor.height for factor in factors) == len(chosen)
-    found = Column(tuple(factors), column.multiplier, None if whole else chosen)
-    return _Rows(found, [np.searchsorted(chosen, own) for own in product])
-
-
-def _of_entries(histogram: Histogram, q: Fraction) -> _Rows | None:
-    whole = histogram.column.multiplied_out(_ENTRIES)
-    ends = histogram.starts.tolist()
-    if whole is None or sum(number**2 for number in np.diff(ends).tolist()) > _ENTRIES:
-        return None
-    spans = [*itertools.pairwise(ends)]
-    groups = [histogram.rows[start:end] for start, end in spans]
-    factor = _summed(whole, groups, q)
-    places = [np.arange(start, end) for start, end in spans]
-    return _Rows(Column((factor,)), places) if len(factor.rows) <= _ENTRIES else None
-
-
-def _summed(factor: Factor, groups: list[IntArray], q: Fraction) -> Factor:
-    """b times the rows up to each of a group's rows, less a times all of the group's."""
-    a, b = q.numerator, q.denominator
-    own = factor.sparse()
-    sums = [
-        sparse.csr_matrix(b * np.tril(np.ones((len(one),) * 2, dtype=np.int64)) - a) @ own[one]
-        for one in groups
-    ]
-    return Factor.of_sparse(factor.axes, factor.shape, sparse.csr_matrix(sparse.vstack(sums)))
+    ones = [np.ones((size, size), dtype=np.int64) for size in sizes.tolist()]
+    sums = sparse.block_diag([q.denominator * np.tril(one) - q.numerator for one in ones], "csr")
+    rows = sparse.csr_matrix(sums @ whole.sparse()[histogram.rows])
+    factor = Factor.of_sparse(whole.axes, whole.shape, rows)
+    return Column((factor,)) if len(factor.rows) <= _ENTRIES else None

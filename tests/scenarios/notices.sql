@@ -230,10 +230,10 @@ SELECT stddev(age), var_pop(age) FROM person;
  NULL | NULL
 SET dp.source = auto;
 SELECT var_pop(age) FROM person;
- 532.483
+ 533.876
  SPENT 0.2
 SELECT var_pop(age), count(age) FROM person;
- 532.483 | 3003
+ 533.876 | 3003
  FREE
 
 --- A user spends a share, and whoever has none asks for what is known.

@@ -176,6 +176,7 @@ class Decision:
             for one in counts
             if not one.by_other_rows
         }
+        parts = {one.table: len(one.charge.scales) for one in counts if one.gain < 1 or one.cheaper}
         return Forecast(
             {table: one.asked_of(one.rows) for table, one in found.items()},
             sum(one.row_count for one in offers),
@@ -186,8 +187,8 @@ class Decision:
             _by_table(counts, lambda one: saving(request, one, self.limits[one.table])),
             _by_table(counts, lambda one: spread(one, self.limits[one.table])),
             _by_table(counts, lambda one: comparison(request, one, self.limits[one.table])),
-            sums_after(found, counts),
-            {one.table: len(one.charge.scales) for one in counts if one.gain < 1 or one.cheaper},
+            sums_after({t: one for t, one in found.items() if t not in parts}, counts),
+            parts,
             self.statistics.find(request, self.knowledge),
         )
 

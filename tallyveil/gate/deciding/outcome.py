@@ -62,7 +62,8 @@ class Forecast:
     comparisons: Mapping[str, ErrorComparison] = field(default_factory=dict)
     """By table: how far Gaussian noise is from the best, where counts are exact."""
     summed: Mapping[str, Rows] = field(default_factory=dict)
-    """By table: how precisely the rows that are summed up would be known, or better."""
+    """By table, but for those bought in parts: how precisely the rows that are summed up would be
+    known, or better."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """By table: in how many columns of parts the rows would be bought."""
     statistics: Mapping[str, Sequence[FoundStatistic]] = field(default_factory=dict)

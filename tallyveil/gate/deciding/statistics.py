@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,9 @@ _SAME: Final = 1 + 1e-12  # spreads that differ by less are one, rounded twice
 _SAME_LAW: Final = {"geometric": "laplace"}
 
 
+_Known: TypeAlias = DrawnStatistic | CountedQuantile | None
+
+
 class FoundStatistic(NamedTuple):
     """A histogram of a request, the mechanism and scale by which it would be bought, and what is
     known of each group."""
@@ -50,7 +53,7 @@ class FoundStatistic(NamedTuple):
     histogram: Histogram
     wanted: Statistic
     scale: float
-    known: Sequence[DrawnStatistic | CountedQuantile | None]
+    known: Sequence[_Known]
 
     @property
     def known_groups(self) -> int:
@@ -131,13 +134,15 @@ class Statistics:
             share = _part(request, table)
             for histogram in histograms:
                 wanted = self._wanted(request, table, histogram, share)
-                drawn = FoundStatistic(
-                    histogram, *wanted, self.history[table].find(histogram, bought)
-                )
-                if request.source != "fresh" and histogram.q is not None:
-                    counted = counted_quantiles(counts[table], histogram, request.target.confidence)
-                    drawn = _better(drawn, counted, request.target.confidence)
-                found.setdefault(table, []).append(drawn)
+                known = list[_Known](self.history[table].find(histogram, bought))
+                one = FoundStatistic(histogram, *wanted, known)
+                found.setdefault(table, []).append(one)
+                level, fresh = request.target.confidence, request.source == "fresh"
+                counted = [] if fresh else counted_quantiles(counts[table], histogram, level)
+                for group, other in enumerate(counted):
+                    bounds = one._replace(known=[known[group]]).bounds(level)
+                    if other and other.rank_error < min(bounds, default=math.inf):
+                        known[group] = other
         return found
 
     def offers(
@@ -163,9 +168,7 @@ class Statistics:
         charge = Charge(workload, name, (scale,), request.sql, histogram=part)
         return StatisticOffer(charge, part, raised)
 
-    def _is_short(
-        self, request: Request, one: FoundStatistic, known: DrawnStatistic | CountedQuantile | None
-    ) -> bool:
+    def _is_short(self, request: Request, one: FoundStatistic, known: _Known) -> bool:
         if known is None or request.source == "fresh":
             return True
         target = request.target
@@ -216,17 +219,3 @@ class Statistics:
         if share.epsilon is not None:
             return statistic, statistic.scale_for(histogram, share.epsilon, relation, "epsilon")
         return statistic, statistic.scale_for(histogram, share.rho or Fraction(0), relation, "rho")
-
-
-def _better(
-    drawn: FoundStatistic, counted: Sequence[CountedQuantile | None], confidence: Fraction
-) -> FoundStatistic:
-    """For each group of a quantile what was drawn, or what follows from counts where that has a
-    smaller error of its rank."""
-    known = list(drawn.known)
-    for group, (own, other) in enumerate(zip(drawn.known, counted, strict=True)):
-        if other is None or isinstance(own, CountedQuantile):
-            continue
-        if own is None or other.rank_error < drawn.half(drawn.wanted, own.scale, confidence):
-            known[group] = other
-    return drawn._replace(known=known)

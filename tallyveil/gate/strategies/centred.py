@@ -12,10 +12,11 @@ large. In groups of the value itself each group has its own middle.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -33,82 +34,59 @@ __all__ = ["centred"]
 _HALVES: Final = 2  # c is a multiple of one half of a step
 
 
-class _Centred(NamedTuple):
-    """A column to buy, its largest coefficient as a share of that of the column asked, and the
-    variances that c N adds to the rows, on average and at most."""
-
-    column: Column
-    share: float
-    added: tuple[float, float]
-
-
 def centred(request: Request, information: Information, limits: Limits) -> Iterator[Offer]:
-    """One offer, if the sums that are not known get less error."""
+    """One offer, if the sums that are not known get less error. It is computed from the answers to
+    what would be bought, and those to the counts."""
     noise, found, asked = information
     named = request.mechanism != AUTO or request.by_invariants or noise.mechanism.needs_range
+    named = named or request.strategy not in ("auto", "parts") or request.source == "fresh"
     as_asked = request.all_looks or limits.controlled or limits.exact is not None
-    if named or as_asked or request.target.half_width is not None or request.source == "fresh":
+    if named or as_asked or request.target.half_width is not None:
         return
-    if request.strategy not in ("auto", "parts"):
-        return
-    workload = request.workloads[asked.table]
-    known = {
-        n: max(error.variance for error in rows.used_errors)
-        for n, rows in enumerate(found.asked_of(found.rows))
-        if n not in asked.columns and rows.of_one_noise and workload.columns[n].multiplier == 1
-    }
-    columns, like = [*asked.charge.workload.columns], [*asked.charge.scales]
-    added, units = [(0.0, 0.0)] * len(columns), [1.0] * len(columns)
-    alone = [*map(noise.mechanism.worst_error, like)]
+    every, bought = request.workloads[asked.table].columns, asked.charge.workload.columns
+    laws = {n: rows.one_law for n, rows in enumerate(found.asked_of(found.rows))}
+    known = {n: law for n, law in laws.items() if law is not None and n not in asked.columns}
+    columns, like = [*bought], [*asked.charge.scales]
+    alone = np.array([*map(noise.mechanism.worst_error, like)])
     for place, number in enumerate(asked.columns):
-        if columns[place] is not workload.columns[number]:
-            continue  # some of its rows are known
-        for n, variance in known.items():
-            pair = (workload.columns[number], workload.columns[n])
-            one = _centred(pair, limits.account.domain.names, alone[place], variance)
-            laws = (law_of(noise.mechanism.name, s) for s in (like[place], noise.scales[n]))
-            own = [law for law in laws if law is not None]
-            if one and limits.follow(pair[:1], (one.column, pair[1]), own, None) is not None:
-                columns[place], added[place] = one.column, one.added
-                units[place] = float(one.column.multiplier / pair[0].multiplier)
-                like[place] *= one.share / units[place]
+        for n, law in known.items() if bought[place] is every[number] else ():
+            pair = every[number], every[n]
+            one = _centred(pair, limits.account.domain.names, alone[place], law.variance)
+            if one is not None:
+                columns[place], share = one
+                like[place] *= share
                 break
-    if not any(most for _, most in added):
+    if all(map(operator.is_, columns, bought)):
         return
     other = Workload(asked.table, tuple(columns))
     scales = limits.choice.scales(noise.mechanism, other, request.target, like)
     scales = limits.choice.at_least_cost(noise, other, scales)
-    fresh = [*map(noise.mechanism.worst_error, scales)]
-    fresh = [one * unit**2 for one, unit in zip(fresh, units, strict=True)]
-    new = [one + most for one, (_, most) in zip(fresh, added, strict=True)]
-    means = [one + mean for one, (mean, _) in zip(fresh, added, strict=True)]
-    gain = sum(one / own for one, own in zip(means, alone, strict=True)) / len(alone)
-    if gain > GAIN or any(one > own for one, own in zip(new, alone, strict=True)):
+    fresh = [law_of(noise.mechanism.name, scale) for scale in scales]
+    both = (*(law for law in fresh if law is not None), *known.values())
+    summed = (one.column for one in request.summed.get(asked.table, ()))
+    rows = limits.follow((*every, *summed), (*columns, *(every[n] for n in known)), both, None)
+    if rows is None or len(both) < len(columns) + len(known):
         return
-    all_scales = [*noise.scales]
-    deviations = [math.sqrt(known.get(n, 0.0)) for n in range(len(all_scales))]
-    for place, number in enumerate(asked.columns):
-        all_scales[number] = asked.charge.scales[place]
-        deviations[number] = settled(math.sqrt(new[place]))
-    for number in range(len(all_scales)):
-        if (follower := noise.follower(number)) is not None:
-            deviations[number] = settled(deviations[follower.of] * float(follower.times))
-    for each in request.summed.get(asked.table, ()):
-        parts = int(np.bincount(each.places).max())
-        deviations.append(settled(deviations[each.of] * math.sqrt(parts)))
+    shares = [rows[n] / own for n, own in zip(asked.columns, alone.tolist(), strict=True)]
+    gain = settled(sum(float(own.mean()) for own in shares) / len(shares))
+    if gain > GAIN or any(own.max() > 1 for own in shares):
+        return
     charge = Charge(other, noise.mechanism.name, scales, request.sql)
+    before = dict(zip(asked.columns, asked.charge.scales, strict=True))
     shown = replace(
-        noise, scales=tuple(all_scales), instead=charge, deviations=tuple(deviations),
-        gain=settled(gain), family="centred", bound=None, share=None,
+        noise, scales=tuple(before.get(n, own) for n, own in enumerate(noise.scales)), gain=gain,
+        deviations=tuple(settled(math.sqrt(own.max())) for own in rows), family="centred",
+        bound=None, share=None,
     )  # fmt: skip
-    yield replace(asked.charged_as(charge), gain=settled(gain), shown=shown)
+    yield replace(asked.charged_as(charge), gain=gain, shown=shown)
 
 
 def _centred(
     pair: tuple[Column, Column], axes: tuple[str, ...], alone: float, variance: float
-) -> _Centred | None:
+) -> tuple[Column, float] | None:
     """The sum less c times the count, at the c of least error, for noise of variance ``alone`` on
-    the sum and ``variance`` on the count; None if these are no such pair, or nothing gains."""
+    the sum and ``variance`` on the count, and its largest coefficient as a share of the sum's; None
+    if these are no such pair, or nothing gains."""
     cells = Cells.of(pair, axes) if same_groups(*pair) else None
     if cells is None:
         return None
@@ -127,10 +105,9 @@ def _centred(
         steps = nearest_integers(c * _HALVES).astype(np.int64)
         vector = _HALVES * values - steps[cells.rows] * count
         share = float(np.abs(vector).max()) / _HALVES / largest
-        more = (steps[touched] / _HALVES) ** 2 * variance
-        mean, most = float(more.mean()), float(more.max())
-        if alone * share**2 + mean < least and alone * share**2 + most < alone and share:
-            least, common = alone * share**2 + mean, int(np.gcd.reduce(vector))
-            column = cells.column(vector // common, pair[0].multiplier * Fraction(common, _HALVES))
-            best = _Centred(column, share, (mean, most))
+        errors = alone * share**2 + (steps[touched] / _HALVES) ** 2 * variance
+        if share and errors.mean() < least and errors.max() < alone:
+            least, common = errors.mean(), int(np.gcd.reduce(vector))
+            step = Fraction(common, _HALVES)
+            best = cells.column(vector // common, pair[0].multiplier * step), share / float(step)
     return best

@@ -71,7 +71,7 @@ def sums_after(found: Mapping[str, Found], offers: Sequence[Offer]) -> dict[str,
     """
     laws: dict[str, dict[int, tuple[IntArray, NoiseLaw]]] = {}
     for one in offers:
-        if one.by_other_rows and one.gain == 1:
+        if one.by_other_rows:
             continue  # other rows are charged, which have noise of other scales
         for number, rows, scale in zip(one.columns, one.rows, one.asked.scales, strict=True):
             law = law_of(one.mechanism.name, scale)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Final
 
 import numpy as np
 
 from tallyveil.alike import scrambled
 from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.cache import Cache
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
 from tallyveil.inference.designs.p_identity import p_identity
 from tallyveil.inference.designs.root import root, variances
@@ -30,6 +32,7 @@ _CELLS: Final = {"epsilon": 256, "rho": 512}  # told apart
 _ENTRIES: Final = 4_000_000
 _SPREAD: Final = 1_000_000  # entries of what is bought, over the cells of the attributes
 _LARGEST: Final = 2**20  # coefficient
+_DESIGNS: Final[Cache[IntArray]] = Cache(64, 1 << 26, lambda _, one: one.nbytes)
 
 
 def ordered(asked: Asked) -> OtherRows | None:
@@ -61,7 +64,9 @@ def ordered(asked: Asked) -> OtherRows | None:
         return None  # disjoint but for multiples: nothing is better than the rows themselves
     weighed = kept.astype(np.float64)
     worst = asked.objective == "worst"
-    bought = (p_identity if asked.measure == "epsilon" else root)(weighed, weights, worst=worst)
+    design = p_identity if asked.measure == "epsilon" else root
+    key = design, worst, kept.shape, *(sha256(one.tobytes()).digest() for one in (kept, weights))
+    bought = _DESIGNS.get(key, lambda: design(weighed, weights, worst=worst))
     new = variances(weighed, bought) * _unit(bought, asked.measure)
     direct = _directly(weighed, asked.measure)
     if not asked.gains(new, direct, weights):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
@@ -55,21 +55,16 @@ _Part: TypeAlias = tuple[Column, float]
 
 def _parts(columns: Sequence[Column], axes: Sequence[str], measure: Measure) -> list[_Part] | None:
     """The columns to buy; None if that is no more than each by itself."""
-    alike: dict[object, list[tuple[list[int], list[IntArray]]]] = {}
+    alike: list[list[int]] = []
     for number, column in enumerate(columns):
-        groups = _groups(column)
-        chosen = None if column.selected is None else column.selected.tobytes()
-        kinds = [(f.axes, f.shape, f.height) if f.disjoint else content(f) for f in groups]
-        labels = [_labels(one) for one in groups]
-        for numbers, others in (those := alike.setdefault((*kinds, chosen), [])):
-            if all(map(_agree, labels, others)):
-                numbers.append(number)
-                others[:] = map(np.maximum, labels, others)
-                break
+        kin = (own for own in alike if all(same_groups(columns[n], column) for n in own))
+        numbers = next(kin, None)
+        if numbers is None:
+            alike.append([number])
         else:
-            those.append(([number], labels))
+            numbers.append(number)
     found, divided = list[_Part](), False
-    for numbers, _ in itertools.chain.from_iterable(alike.values()):
+    for numbers in alike:
         own = _of_group(columns, numbers, axes, measure)
         if own is None:
             return None
@@ -88,12 +83,7 @@ def same_groups(one: Column, other: Column) -> bool:
     chosen = (None if c.selected is None else c.selected.tobytes() for c in (one, other))
     if len({*map(len, each)}) > 1 or len({*chosen}) > 1:
         return False
-    return all(
-        content(a) == content(b)
-        or (a.disjoint and b.disjoint and (a.axes, a.shape, a.height) == (b.axes, b.shape, b.height)
-            and _agree(_labels(a), _labels(b)))
-        for a, b in zip(*each, strict=True)
-    )  # fmt: skip
+    return all(content(a) == content(b) or _agree(a, b) for a, b in zip(*each, strict=True))
 
 
 def _labels(factor: Factor) -> IntArray:
@@ -103,8 +93,13 @@ def _labels(factor: Factor) -> IntArray:
     return found
 
 
-def _agree(one: IntArray, other: IntArray) -> bool:
-    return bool(((one == other) | (one < 0) | (other < 0)).all())
+def _agree(one: Factor, other: Factor) -> bool:
+    """Whether no cell is in two rows, or in different ones."""
+    kinds = {(factor.axes, factor.shape, factor.height) for factor in (one, other)}
+    if len(kinds) > 1 or not (one.disjoint and other.disjoint):
+        return False
+    a, b = _labels(one), _labels(other)
+    return bool(((a == b) | (a < 0) | (b < 0)).all())
 
 
 class Cells(NamedTuple):
@@ -198,18 +193,18 @@ def _of_group(
     return bought
 
 
-def _by_size(column: Column) -> Iterator[_Part]:
+def _by_size(column: Column) -> list[_Part]:
     """The rows of a column, apart by their largest coefficients if these are few."""
     largest = np.ones(column.height)
     for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
         own = np.zeros(factor.height)
         own[factor.rows[factor.starts]] = factor.largest_by_row
         largest *= own[rows]
-    sizes = np.unique(largest[largest > 0]).tolist()
-    for size in sizes if column.disjoint and len(sizes) <= _PARTS else []:
-        yield column.take(np.flatnonzero(largest == size).astype(np.int64)), size
-    if not column.disjoint or len(sizes) > _PARTS:
-        yield column, float(column.largest)
+    sizes = np.unique(largest[largest > 0]).tolist() if column.disjoint else []
+    if not 0 < len(sizes) <= _PARTS:
+        return [(column, float(column.largest))]
+    each = ((np.flatnonzero(largest == size).astype(np.int64), size) for size in sizes)
+    return [(column.take(rows), size) for rows, size in each]
 
 
 def _rows_of(factors: Sequence[Factor], sizes: dict[str, int]) -> IntArray:

@@ -201,6 +201,14 @@ class Answers(Sequence[Known | None]):
         return self.whole and all(error.exact for error in self.used_errors)
 
     @property
+    def one_law(self) -> NoiseLaw | None:
+        """The law of all rows' noise, if all were released with one."""
+        if not (self._all_released and len(self.used_errors) == 1):
+            return None
+        (error,) = self.used_errors
+        return error.laws[0] if isinstance(error, NoiseSum) and len(error.laws) == 1 else None
+
+    @property
     def of_one_noise(self) -> bool:
         """Whether all rows were released, those that are not exact with noise of one law."""
         noisy = [error for error in self.used_errors if not error.exact]

@@ -22,6 +22,7 @@ from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.linear import number_of
 from tallyveil.rewriter.query_plan import STATISTIC, NoisyTable, Quotient, Share
 from tallyveil.rewriter.sql.nodes import call, function_name, position
+from tallyveil.rewriter.sql.vocabulary import SUMS
 
 __all__ = ["Quotients", "refused"]
 
@@ -235,6 +236,11 @@ def refused(function: exp.Anonymous) -> FeatureNotSupported:
         hint = (
             "Add up all groups of a query, in an order by their keys:"
             " sum(count(*)) OVER (ORDER BY day). Other windows have no intervals."
+        )
+    elif function.find(*SUMS[2:]) is not None:
+        hint = (
+            "Variances and what divides or multiplies sums have errors of no known law. A variance"
+            " is at most avg((x - c) * (x - c)), with any constant c, which has an interval."
         )
     elif name == "dp_stddev":
         hint += "; an average or a quotient has dp_interval_low and dp_interval_high"
