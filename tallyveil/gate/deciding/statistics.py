@@ -64,8 +64,7 @@ class FoundStatistic(NamedTuple):
         those drawn, or of those ``counted``."""
         if counted:
             return {one.rank_error for one in self.known if isinstance(one, CountedQuantile)}
-        drawn = [one for one in self.known if isinstance(one, DrawnStatistic)]
-        laws = {(one.mechanism, one.scale) for one in drawn}
+        laws = {(o.mechanism, o.scale) for o in self.known if isinstance(o, DrawnStatistic)}
         return {self.half(STATISTICS[name], scale, confidence) for name, scale in laws}
 
     def half(self, by: Statistic, scale: float, confidence: Fraction) -> int:

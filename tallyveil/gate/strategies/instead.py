@@ -129,10 +129,6 @@ def _best(workload: Workload, noise: Noise, request: Request, limits: Limits) ->
     return best
 
 
-def _total(variances: Sequence[FloatArray], times: Sequence[FloatArray]) -> float:
-    return float(sum(own @ one for own, one in zip(variances, times, strict=True)))
-
-
 def _together(
     every: Sequence[Column],
     workload: Workload,
@@ -185,7 +181,8 @@ def _priced(
         # Errors of different aggregates compare by those asked directly, or by the rows' sizes.
         units = np.isfinite(most) if asked.objective == "relative" else 1 / most
         times = [asked.weights(c) * unit for c, unit in zip(asked.columns, units, strict=True)]
-        gain = _total(found, times) / _total(before, times)
+        new, old = (sum(map(np.dot, own, times)) for own in (found, before))
+        gain = float(new / old)
     if not gain <= GAIN:
         return noise, far
     shares = worst[: asked.bought] / largest[: asked.bought]

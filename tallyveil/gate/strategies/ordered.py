@@ -76,8 +76,7 @@ def ordered(asked: Asked) -> OtherRows | None:
     factor = _spread(bought, labels, classes)
     if factor is None:
         return None
-    halves = weighed * np.sqrt(weights)[:, None]
-    nuclear = np.linalg.svd(halves, compute_uv=False).sum()
+    nuclear = np.linalg.svd(weighed * np.sqrt(weights)[:, None], compute_uv=False).sum()
     least = float(nuclear**2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
     return OtherRows((Column((*groups, factor)),), (1.0,), least / float(weights @ new))
 

@@ -120,8 +120,7 @@ class Cells(NamedTuple):
         order."""
         each = [{content(factor): factor for factor in column.factors} for column in columns]
         common = set.intersection(*map(set, each))
-        plain = {key: f for key, f in each[0].items() if (f.coefficients == 1).all()}
-        groups = {key: factor for key, factor in plain.items() if key in common}
+        groups = {k: f for k, f in each[0].items() if k in common and (f.coefficients == 1).all()}
         rest = [[factor for key, factor in own.items() if key not in groups] for own in each]
         every = list(itertools.chain(*rest))
         extents = {a: size for one in every for a, size in zip(one.axes, one.shape, strict=True)}

@@ -33,19 +33,16 @@ _ROUNDS: Final = 4  # updates of the weights of rows
 _MEMORY: Final = 10
 
 
-def p_identity(
-    rows: FloatArray, weights: FloatArray | float = 1.0, *, worst: bool = False
-) -> IntArray:
-    """A ((n+p)×n), integers, for the total of ``rows`` (m×n) with these ``weights`` c. ``worst``:
-    for the least variance of the worst row instead: c_i ← c_i Var_i, some times."""
-    size = rows.shape[1]
-    sums = _blocks(size)
+def p_identity(rows: FloatArray, c: FloatArray | float = 1.0, *, worst: bool = False) -> IntArray:
+    """A ((n+p)×n), integers, for the total of ``rows`` (m×n) of weights ``c``. ``worst``: for the
+    least variance of the worst row instead: c_i ← c_i Var_i, some times."""
+    sums = _blocks(rows.shape[1])
     with one_thread():
         for _ in range(_ROUNDS if worst else 0):
-            sums = _best((rows.T * weights) @ rows, sums)
+            sums = _best((rows.T * c) @ rows, sums)
             own = variances(rows, _integers(sums))
-            weights = weights * own / own.max()
-        return _integers(_best((rows.T * weights) @ rows, sums))
+            c = c * own / own.max()
+        return _integers(_best((rows.T * c) @ rows, sums))
 
 
 def _blocks(size: int) -> FloatArray:

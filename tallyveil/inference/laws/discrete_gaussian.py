@@ -53,8 +53,7 @@ def _normaliser(scale: float) -> float:
 def _variance(scale: float) -> float:
     """Σ k² e^{−k²/2σ²} / N by its terms."""
     k = np.arange(1, math.ceil(_REACH * scale) + 2, dtype=np.float64)
-    terms = k * k * np.exp(-((k / scale) ** 2) / 2)
-    return float(2 * terms.sum() / _normaliser(scale))
+    return float(2 * (k * k * np.exp(-((k / scale) ** 2) / 2)).sum() / _normaliser(scale))
 
 
 @dataclass(frozen=True)
