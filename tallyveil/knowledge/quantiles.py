@@ -84,8 +84,7 @@ def _quantile(known: Answers, q: Fraction, confidence: Fraction) -> CountedQuant
     above, below = values + half >= -record, values - half <= record
     low = int(np.argmax(above)) if above.any() else last
     high = min(last - int(np.argmax(below[::-1])) + 1, last) if below.any() else 0
-    far = math.ceil(most.max() / record)
-    return CountedQuantile(place, min(low, place), max(high, place), far)
+    return CountedQuantile(place, min(low, place), max(high, place), math.ceil(most.max() / record))
 
 
 def _half_widths(known: Answers, confidence: Fraction) -> FloatArray:
@@ -96,10 +95,12 @@ def _rows(histogram: Histogram, q: Fraction) -> Column | None:
     """The rows W, in the order of the histogram's; None if there are too many, or they have too
     many coefficients."""
     whole, sizes = histogram.column.multiplied_out(_ENTRIES), np.diff(histogram.starts)
-    if len(histogram.rows) > _ROWS or whole is None or (sizes**2).sum() > _ENTRIES:
+    if len(histogram.rows) > _ROWS or whole is None:
+        return None
+    entries = np.add.reduceat(whole.entries[histogram.rows], histogram.starts[:-1])
+    if (entries * sizes).sum() > _ENTRIES:
         return None
     ones = [np.ones((size, size), dtype=np.int64) for size in sizes.tolist()]
     sums = sparse.block_diag([q.denominator * np.tril(one) - q.numerator for one in ones], "csr")
     rows = sparse.csr_matrix(sums @ whole.sparse()[histogram.rows])
-    factor = Factor.of_sparse(whole.axes, whole.shape, rows)
-    return Column((factor,)) if len(factor.rows) <= _ENTRIES else None
+    return Column((Factor.of_sparse(whole.axes, whole.shape, rows),))

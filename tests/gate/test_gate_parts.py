@@ -161,7 +161,8 @@ def test_noise_follows_the_bounds_of_groups_of_the_value_itself(
 ) -> None:
     """Of a group from lo to hi, a and b of a record add up to hi − lo: b = k (hi − lo)/ε, or
     σ² = k² (hi − lo)²/(2ρ), where k is 2 if a record may move to another group (√2 in σ)."""
-    connection = connect(attributes=STATES | AGES, neighbours=neighbours, **declared)
+    attributes = {"age": AGES["age"]}
+    connection = connect(attributes=attributes, neighbours=neighbours, **declared)
     measure = next(iter(declared["defaults"]))
     sql = BANDS.format(
         band=band, sums="sum(age) AS s, count(*) AS n, dp_stddev(s), dp_stddev(n), avg(age)"
@@ -199,32 +200,40 @@ def test_noise_follows_the_bounds_of_groups_of_the_value_itself(
     assert spent(connection) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
 def test_a_sum_whose_count_is_known_is_bought_less_the_middle(
-    connect: Connect, source: duckdb.DuckDBPyConnection, declared: dict[str, Any]
+    connect: Connect,
+    source: duckdb.DuckDBPyConnection,
+    declared: dict[str, Any],
+    neighbours: str,
 ) -> None:
-    """2 age − 99 is at most 99, and the sum is half of its sum and 99 times the count."""
-    connection = connect(attributes=STATES | AGES, **declared)
+    """2 age − 99 is at most 99, and the sum is half of its sum and 99 times the count. A record
+    that moves changes the counts of two groups, or the sum of one by 2 · 99: not both in ρ."""
+    attributes = STATES | {"age": AGES["age"]}
+    connection = connect(attributes=attributes, neighbours=neighbours, **declared)
+    moved = 2 if neighbours == "replace" else 1
     measure = next(iter(declared["defaults"]))
     ask(connection, "SELECT state, count(*) FROM person GROUP BY state")
-    known, before = (
-        1 / 2 if measure == "rho" else DiscreteLaplaceLaw(1.0).variance,
-        len(released(connection).T),
-    )
+    known = moved / 2 if measure == "rho" else DiscreteLaplaceLaw(moved).variance
+    before = len(released(connection).T)
     assert "by strategy centred" in plan(connection, AVERAGE)
     found = ask(connection, AVERAGE)
-    fresh = 99**2 / 2 if measure == "rho" else DiscreteLaplaceLaw(99.0).variance
+    fresh = (moved * 99) ** 2 / 2 if measure == "rho" else DiscreteLaplaceLaw(moved * 99.0).variance
     for _, _, _, of_sum, of_count, average in found:
         assert of_sum == pytest.approx(math.sqrt(fresh / 4 + 49.5**2 * known), rel=1e-3)
         assert of_count == pytest.approx(math.sqrt(known), rel=2e-3)  # discrete noise has less
         assert abs(average - 39.5) < 15 * of_sum / 1000
-    cells = released(connection).T[before:].T
-    assert max(loss(cell, measure) for cell in cells) == pytest.approx(1, rel=1e-6)
-    assert spent(connection) == pytest.approx(2)
+    moves = cells = released(connection).T[before:].T
+    if neighbours == "replace":
+        moves = [one - other for one, other in itertools.combinations(cells, 2)]
+    assert max(loss(move, measure) for move in moves) == pytest.approx(1, rel=1e-6)
+    total = 1.5 if measure == "rho" and neighbours == "replace" else 2
+    assert spent(connection) == pytest.approx(total)
     assert ask(connection, AVERAGE) == found
     with tallyveil.Connection(Gate(connection._gate.policy, source, time_limit=PATIENCE)) as other:
         assert ask(other, AVERAGE) == found
-    assert spent(connection) == pytest.approx(2)
+    assert spent(connection) == pytest.approx(total)
 
 
 def test_a_count_that_is_hardly_known_serves_no_sum(connect: Connect) -> None:

@@ -139,8 +139,8 @@ class Statistics:
                 level, fresh = request.target.confidence, request.source == "fresh"
                 counted = [] if fresh else counted_quantiles(counts[table], histogram, level)
                 for group, other in enumerate(counted):
-                    bounds = one._replace(known=[known[group]]).bounds(level)
-                    if other and other.rank_error < min(bounds, default=math.inf):
+                    drawn = one._replace(known=[known[group]] if other else [])
+                    if other and other.rank_error < min(drawn.bounds(level), default=math.inf):
                         known[group] = other
         return found
 

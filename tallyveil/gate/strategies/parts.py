@@ -60,9 +60,8 @@ def _parts(columns: Sequence[Column], axes: Sequence[str], measure: Measure) -> 
         kin = (own for own in alike if all(same_groups(columns[n], column) for n in own))
         numbers = next(kin, None)
         if numbers is None:
-            alike.append([number])
-        else:
-            numbers.append(number)
+            alike.append(numbers := [])
+        numbers.append(number)
     found, divided = list[_Part](), False
     for numbers in alike:
         own = _of_group(columns, numbers, axes, measure)
