@@ -15,7 +15,14 @@ from typing import Any
 
 import pytest
 
-from tallyveil.accountant import Accountant, Charge
+from tallyveil.accountant import (
+    Accountant,
+    Charge,
+    ReplacementRecord,
+    VersionAdvanced,
+    VersionLog,
+    publish_replacement,
+)
 from tallyveil.boundary import Receipt, TrueAnswer
 from tallyveil.deadline import Deadline
 from tallyveil.errors import BudgetExceeded, LedgerError, ReceiptError
@@ -50,6 +57,13 @@ class World:
         """As another process does."""
         with closing(self.house.open()) as ledger:
             Accountant(ledger, self.accounts).charge([self.charge], "bob")
+
+    def replace_elsewhere(self) -> None:
+        """All rows, by a version that another process publishes."""
+        with closing(self.house.open()) as ledger:
+            number = len(VersionLog(ledger).of("person", ReplacementRecord)) + 1
+            record = ReplacementRecord("person", number, 0, 0, "", "")
+            assert publish_replacement(ledger, self.accounts, record)
 
     def fail(self, fault: Callable[[int, str], None]) -> None:
         self.house.fail(self.ledger, fault)
@@ -169,6 +183,28 @@ def test_a_cancelled_statement_is_charged_where_the_store_lost_its_charge(
     with pytest.raises(MemoryError), running.entered():
         world.sell(draw)
     assert world.known() == world.known(world.accountant) == (2 * COST, [1, 2], [])
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_charge_of_a_former_version_is_not_written_again(world: World, *, undone: bool) -> None:
+    """Under the next one it would count as a loss in other cells than those that were asked."""
+    world.replace_elsewhere()
+
+    def draw(number: int, receipt: Receipt) -> Any:
+        world.draw(number, receipt)
+        if undone:
+            world.undo()
+            other = threading.Thread(target=world.replace_elsewhere)
+            other.start()
+            other.join()
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        world.accountant.sell([world.charge], "alice", draw, versions={"person": 1})
+    assert world.known()[1] == ([] if undone else [1])
+    with pytest.raises(VersionAdvanced):
+        world.accountant.sell([world.charge], "alice", world.draw, versions={"person": 3})
+    assert world.drawn == 1
 
 
 def test_an_answer_is_recorded_though_its_statement_is_cancelled(world: World) -> None:
