@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tallyveil.cube.sources import Given, OpenSource, opened, public_database
+from tallyveil.cube.sources import Given, OpenSource, opened, file_database
 from tallyveil.policy import Policy, Table
 from tallyveil.policy.source_kinds import source_kind
 from tallyveil.policy.sql_names import is_table_reference, select_of
@@ -68,7 +68,7 @@ def _is_computed(table: Table) -> bool:
 def _read(table: Table) -> tuple[set[str], set[str]]:
     """The names of relations in ``from``, in lower case, and the paths of files."""
     # To open a database takes longer than to open all else of a gate.
-    with public_database().cursor() as parser:
+    with file_database().cursor() as parser:
         sql = f"FROM (\n{select_of(table.origin)}\n)"
         found = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     texts = set(_texts(json.loads(found[0]) if found else None, inside=False))

@@ -20,7 +20,7 @@ from tallyveil.cube.sources.adbc import ADBC
 from tallyveil.cube.sources.csv_file import CSV, TSV, lines_skipped
 from tallyveil.cube.sources.data_frame import Given, Passed, connected
 from tallyveil.cube.sources.duckdb_source import DuckDBSource, failed, words
-from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener, public_database
+from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener, file_database
 from tallyveil.cube.sources.json_file import JSON
 from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
 from tallyveil.cube.sources.listing import is_there
@@ -44,7 +44,7 @@ __all__ = [
     "opened",
     "opened_file",
     "opened_public",
-    "public_database",
+    "file_database",
     "unreadable_lines",
     "words",
 ]

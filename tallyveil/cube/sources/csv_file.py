@@ -95,8 +95,8 @@ def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> s
 
 
 CSV: Final = Opener(
-    one_relation(partial(_confidential, _DELIMITERS["csv"])), one_relation(_public, public=True)
+    one_relation(partial(_confidential, _DELIMITERS["csv"])), one_relation(_public)
 )
 TSV: Final = Opener(
-    one_relation(partial(_confidential, _DELIMITERS["tsv"])), one_relation(_public, public=True)
+    one_relation(partial(_confidential, _DELIMITERS["tsv"])), one_relation(_public)
 )

@@ -27,7 +27,7 @@ from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
 __all__ = [
-    "ARROW", "DUCKDB", "PARQUET", "Opener", "called", "one_relation", "public_database", "reader",
+    "ARROW", "DUCKDB", "PARQUET", "Opener", "called", "file_database", "one_relation", "reader",
 ]  # fmt: skip
 
 _NUMBERS: Final = frozenset(
@@ -61,11 +61,11 @@ def reader(function: str, files: Iterable[str], *options: str) -> str:
     return f"{function}({', '.join([names, *options, partitions])})"
 
 
-def one_relation(relation: Relation, *, public: bool = False) -> Open:
+def one_relation(relation: Relation) -> Open:
     """Opens files of which ``relation`` gives what stands after FROM.
 
-    All public files of this machine are read in one database, which is opened once and keeps
-    nothing: to open one takes longer than to read most such files.
+    All files of this machine are read in one database, which is opened once and keeps nothing: to
+    open one takes longer than to read most such files. Each is seen by its own connection alone.
     """
 
     def opened(source: Source, names: Iterable[str]) -> OpenSource:
@@ -74,7 +74,7 @@ def one_relation(relation: Relation, *, public: bool = False) -> Open:
             memory = duckdb_connection(config=CONFIG)
             object_store.register(memory, source)
         else:
-            memory = public_database().cursor() if public else duckdb_connection(config=CONFIG)
+            memory = file_database().cursor()
         found = relation(memory, source, files)
         for name in called(source, names):
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
@@ -90,16 +90,17 @@ def called(source: Source, names: Iterable[str]) -> list[str]:
 
 
 @functools.cache
-def public_database() -> duckdb.DuckDBPyConnection:
-    """A DuckDB to read public files with; nothing is kept in it."""
+def file_database() -> duckdb.DuckDBPyConnection:
+    """A DuckDB to read files with; nothing is kept in it."""
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
 
 
 def _parquet(memory: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
-    if len(files) == 1:
+    alike = _alike(memory, files) if len(files) > 1 else files
+    if len(alike) == 1:
         return reader("read_parquet", files)
     types: dict[str, set[str]] = {}
-    for file in files:
+    for file in alike:
         described = memory.execute(f"DESCRIBE FROM {reader('read_parquet', [file])}")
         for name, kind, *_ in described.fetchall():
             types.setdefault(str(name).lower(), set()).add(str(kind))
@@ -108,6 +109,15 @@ def _parquet(memory: duckdb.DuckDBPyConnection, source: Source, files: list[str]
         if len(found) > 1 and "VARCHAR" not in found and not found <= _NUMBERS:
             raise _differ(source, " and ".join(sorted(found)))
     return reader("read_parquet", files, "union_by_name = true")
+
+
+def _alike(memory: duckdb.DuckDBPyConnection, files: list[str]) -> list[str]:
+    """One of the files for each list of columns, in their order, that some have."""
+    column = "(name, num_children, repetition_type, converted_type, logical_type, duckdb_type)"
+    columns = f"list({column} ORDER BY column_id) AS columns"
+    schemas = f"FROM parquet_schema([{', '.join(map(literal, files))}]) GROUP BY file_name"
+    sql = f"SELECT min(file_name) FROM (SELECT file_name, {columns} {schemas}) GROUP BY columns"
+    return [str(file) for (file,) in memory.execute(sql).fetchall()]
 
 
 def _differ(source: Source, types: str) -> SourceError:
@@ -140,6 +150,6 @@ def _duckdb(source: Source, names: Iterable[str]) -> OpenSource:
     return DuckDBSource(duckdb_connection(str(source.path), read_only=True, config=CONFIG))
 
 
-PARQUET: Final = Opener(one_relation(_parquet), one_relation(_parquet, public=True))
+PARQUET: Final = Opener(one_relation(_parquet), one_relation(_parquet))
 ARROW: Final = Opener(_arrow, _arrow)
 DUCKDB: Final = Opener(_duckdb, _duckdb)

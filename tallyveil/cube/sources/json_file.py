@@ -71,4 +71,4 @@ def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> s
     return reader("read_json", files)
 
 
-JSON: Final = Opener(one_relation(_confidential), one_relation(_public, public=True))
+JSON: Final = Opener(one_relation(_confidential), one_relation(_public))
