@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.boundary import TrueAnswer, refusing
+from tallyveil.cache import Cache
 from tallyveil.cube.cube_product import Grids, exact_product, kronecker_product
 from tallyveil.cube.marginals import DENSE_CELLS, Marginal, flat_index, marginal, marginal_cache
 from tallyveil.cube.members import Members
@@ -24,24 +27,68 @@ _LOOKED_UP: Final = 100_000
 _LARGEST: Final = 2**63 - 1  # largest number of a cell
 
 
+class _Part(NamedTuple):
+    codes: tuple[CodeArray, ...]
+    counts: IntArray
+    units: IntArray | None
+
+
 class _Counts:
     """Codes per axis and counts of the cells in use, numbers of the units in them, if there are
-    units, and which are in which, if they may have several records. Its repr is an address."""
+    units, and which are in which, if they may have several records. They are kept in parts, so that
+    a day more takes no longer after a year of days. Its repr is an address."""
 
-    __slots__ = ("codes", "counts", "marginals", "members", "units")
+    __slots__ = ("_parts", "marginals", "members", "number", "records")
+    _parts: tuple[_Part, ...]
+    marginals: Cache[Marginal]
+    number: int
+    records: int
 
-    def __init__(
-        self,
-        codes: tuple[CodeArray, ...],
-        counts: IntArray,
-        units: IntArray | None,
-        members: Members | None,
-    ) -> None:
-        self.codes = codes
-        self.counts = counts
-        self.units = units
+    def __init__(self, part: _Part, members: Members | None, earlier: _Counts | None) -> None:
+        self._parts = (*(earlier._parts if earlier else ()), part)
         self.members = members
-        self.marginals = marginal_cache()
+        self.number = len(part.counts) + (earlier.number if earlier else 0)
+        self.records = int(part.counts.sum()) + (earlier.records if earlier else 0)
+        self.marginals = earlier.marginals if earlier else marginal_cache()
+
+    def after(self, number: int) -> tuple[tuple[CodeArray, ...], IntArray]:
+        """The codes and counts after the first ``number`` cells in use."""
+        parts, end = list[_Part](), self.number
+        for part in reversed(self._parts):
+            if end > number or not parts:
+                parts.append(part)
+                end -= len(part.counts)
+        codes, counts, _ = _joined(parts[::-1])
+        first = max(number - end, 0)
+        return tuple(code[first:] for code in codes), counts[first:]
+
+    @property
+    def whole(self) -> _Part:
+        """All of them, which are one part from now on."""
+        if len(self._parts) > 1:
+            self._parts = (_joined(self._parts),)
+        return self._parts[0]
+
+    @property
+    def codes(self) -> tuple[CodeArray, ...]:
+        return self.whole.codes
+
+    @property
+    def counts(self) -> IntArray:
+        return self.whole.counts
+
+    @property
+    def units(self) -> IntArray | None:
+        return self.whole.units
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    units = [part.units for part in parts if part.units is not None]
+    return _Part(
+        tuple(np.concatenate(axis) for axis in zip(*(part.codes for part in parts), strict=True)),
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate(units) if units else None,
+    )
 
 
 class Cube:
@@ -52,6 +99,7 @@ class Cube:
     """
 
     __slots__ = ("_counts", "domain")
+    _counts: _Counts
 
     def __init__(
         self,
@@ -60,14 +108,17 @@ class Cube:
         counts: IntArray,
         units: IntArray | None = None,
         members: Members | None = None,
+        earlier: Cube | None = None,
     ) -> None:
         """The t-th cell in use is ``codes[a][t]`` on axis a and holds ``counts[t]`` records of
-        privacy units from which the number ``units[t]`` follows, if there are any, and which are
-        the ``members`` of cells, if these are to be counted."""
+        privacy units from which the number ``units[t]`` follows, if there are any. They come after
+        those of an ``earlier`` cube of other cells, if there is one. The units are the ``members``
+        of all cells, if these are to be counted."""
         if len(codes) != len(domain.attributes):
             raise ValueError("every axis needs its codes")
         self.domain = domain
-        self._counts = _Counts(codes, counts, units, members)
+        before = None if earlier is None else earlier._counts
+        self._counts = _Counts(_Part(codes, counts, units), members, before)
 
     def __repr__(self) -> str:
         axes = ", ".join(self.domain.names)
@@ -123,7 +174,7 @@ class Cube:
         """
         self._check(workload)
         values = sum(len(column.axes) for column in workload.columns)
-        if int(self._counts.counts.sum()) * values > MAX_CODES:
+        if self._counts.records * values > MAX_CODES:
             raise StatementTooComplex(
                 f"a sanitised copy has at most {MAX_CODES:,} values",
                 hint="Sanitise fewer columns.",
@@ -181,6 +232,13 @@ class Cube:
         return tuple(self._counts.codes[names.index(axis)] for axis in axes)
 
     def _marginal(self, axes: tuple[str, ...], shape: tuple[int, ...]) -> Marginal:
-        return self._counts.marginals.get(
-            axes, lambda: marginal(self._codes(axes), shape, self._counts.counts)
-        )
+        """Of a table that grows, what was found before is kept, and further cells are added."""
+        found = self._counts.marginals.find(axes)
+        if found is None or found.until < self._counts.number:
+            codes, counts = self._counts.after(0 if found is None else found.until)
+            own = tuple(codes[self.domain.names.index(axis)] for axis in axes)
+            flat = np.broadcast_to(flat_index(own, shape), counts.shape)
+            size = math.prod(shape)
+            found = marginal(flat, size, counts) if found is None else found.grown(flat, counts)
+            self._counts.marginals.put(axes, found)
+        return found

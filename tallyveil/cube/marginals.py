@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -19,13 +18,27 @@ _CACHED: Final = 4096
 
 class Marginal:
     """The number of records in every cell, or only in ``cells``, which are ascending and end with a
-    cell that no workload can name. Its repr is an address."""
+    cell that no workload can name. The first ``until`` cells of the counts are summed. Its repr is
+    an address."""
 
-    __slots__ = ("_cells", "_counts", "nbytes")
+    __slots__ = ("_cells", "_counts", "nbytes", "until")
 
-    def __init__(self, counts: IntArray, cells: IntArray | None = None) -> None:
-        self._counts, self._cells = counts, cells
+    def __init__(self, counts: IntArray, until: int, cells: IntArray | None = None) -> None:
+        self._counts, self._cells, self.until = counts, cells, until
         self.nbytes = counts.nbytes + (0 if cells is None else cells.nbytes)
+
+    def grown(self, flat: IntArray, counts: IntArray) -> Marginal:
+        """With further ``counts`` of the cells ``flat``."""
+        cells, sums = _summed(flat, counts)
+        every, until = self._counts.copy(), self.until + len(counts)
+        if self._cells is None:
+            every[cells] += sums
+            return Marginal(every, until)
+        places = np.searchsorted(self._cells, cells)
+        new = self._cells[places] != cells
+        every[places[~new]] += sums[~new]
+        own = np.insert(self._cells, places[new], cells[new])
+        return Marginal(np.insert(every, places[new], sums[new]), until, own)
 
     def at(self, cells: IntArray) -> IntArray:
         """The number of records in each of the given cells."""
@@ -47,18 +60,21 @@ def flat_index(codes: tuple[CodeArray, ...], shape: tuple[int, ...]) -> IntArray
     return flat
 
 
-def marginal(codes: tuple[CodeArray, ...], shape: tuple[int, ...], counts: IntArray) -> Marginal:
-    """Sum ``counts`` over all axes except those given, by C-order index into ``shape``.
+def marginal(flat: IntArray, size: int, counts: IntArray) -> Marginal:
+    """Sum ``counts`` by their cells ``flat`` of ``size`` cells.
 
     Sums stay below 2^31 (`MAX_RECORDS`), so that doubles hold them exactly.
     """
-    flat = np.broadcast_to(flat_index(codes, shape), counts.shape)
-    size = math.prod(shape)
     if size <= DENSE_CELLS:
-        return Marginal(np.bincount(flat, weights=counts, minlength=size).astype(np.int64))
+        sums = np.bincount(flat, weights=counts, minlength=size).astype(np.int64)
+        return Marginal(sums, len(counts))
+    cells, sums = _summed(flat, counts)
+    return Marginal(np.append(sums, 0), len(counts), np.append(cells, np.iinfo(np.int64).max))
+
+
+def _summed(flat: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     cells, inverse = np.unique(flat, return_inverse=True)
-    sums = np.bincount(inverse, weights=counts, minlength=len(cells)).astype(np.int64)
-    return Marginal(np.append(sums, 0), np.append(cells, np.iinfo(np.int64).max))
+    return cells, np.bincount(inverse, weights=counts, minlength=len(cells)).astype(np.int64)
 
 
 def marginal_cache(room: int = _CACHE_BYTES) -> Cache[Marginal]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tallyveil.cube.sources import Given, OpenSource, opened, file_database
+from tallyveil.cube.sources import Given, OpenSource, file_database, opened
 from tallyveil.policy import Policy, Table
 from tallyveil.policy.source_kinds import source_kind
 from tallyveil.policy.sql_names import is_table_reference, select_of

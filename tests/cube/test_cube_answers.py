@@ -40,10 +40,12 @@ def int64(values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.asarray(list(values), dtype=np.int64)
 
 
-def cube_of(records: dict[tuple[int, ...], int], over: Domain | None = None) -> Cube:
+def cube_of(
+    records: dict[tuple[int, ...], int], over: Domain | None = None, earlier: Cube | None = None
+) -> Cube:
     over = over or domain()
     codes = tuple(int64(cell[axis] for cell in records) for axis in range(len(over.names)))
-    return Cube(over, codes, int64(records.values()))
+    return Cube(over, codes, int64(records.values()), earlier=earlier)
 
 
 def column(
@@ -145,6 +147,33 @@ def test_answers_are_exact(
             patch.setattr(module, "DENSE_CELLS", dense)
         patch.setattr(cube_product, "_CHUNK", 2)
         assert opened(cube_of(records), *asked) == tuple(brute_force(records, c) for c in asked)
+
+
+@given(
+    records=tables,
+    asked=st.lists(columns().filter(fits), max_size=3),
+    ends=st.lists(st.integers(0, 8), max_size=4).map(sorted),
+    after=st.sets(st.integers(0, 4)),
+    dense=st.sampled_from([DENSE_CELLS, 3, 0]),
+)
+def test_a_cube_that_grows_answers_as_one(
+    records: dict[tuple[int, ...], int],
+    asked: list[Column],
+    ends: list[int],
+    after: set[int],
+    dense: int,
+) -> None:
+    """Asked after some of the times that it has grown."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (marginals, cube_module, cube_product):
+            patch.setattr(module, "DENSE_CELLS", dense)
+        cube: Cube | None = None
+        for number, (start, end) in enumerate(itertools.pairwise([0, *ends, len(records)])):
+            cube = cube_of(dict([*records.items()][start : max(start, end)]), earlier=cube)
+            if number in after or end == len(records):
+                so_far = dict([*records.items()][: max(start, end)])
+                found = tuple(brute_force(so_far, c) for c in asked)
+                assert opened(cube, *asked) == found
 
 
 @given(records=tables, data=st.data())
@@ -257,13 +286,13 @@ def test_a_workload_for_another_table_is_refused() -> None:
 
 
 def test_the_cache_drops_the_oldest_and_keeps_even_what_fills_it() -> None:
-    codes, counts = (int64([0, 1]),), int64([1, 1])
+    codes, counts = int64([0, 1]), int64([1, 1])
     made: list[str] = []
 
     def get(name: str, cells: int = 1000) -> None:
         def compute() -> Any:
             made.append(name)
-            return marginal(codes, (cells,), counts)
+            return marginal(codes, cells, counts)
 
         cache.get((name,), compute)
 

@@ -234,28 +234,26 @@ def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) 
 
     Raises SourceError if there are more records than a cube can hold.
     """
-    members, start = None, 0
-    if not table.privacy_unit.alone:
-        members = Members.of_cells([])
-    if earlier is not None:
-        own = earlier._counts
-        truncates = tuple(attribute.truncates for attribute in earlier.domain.attributes)
-        members, start = own.members, len(own.counts)
-        slices = [Slice(own.codes, own.counts, own.units, (), truncates), *slices]
-    domain = with_truncates(table.cells, slices[-1].truncates) if slices else table.cells
+    before = None if earlier is None else earlier._counts
+    domain = table.cells if earlier is None else earlier.domain
+    if slices:
+        domain = with_truncates(table.cells, slices[-1].truncates)
     axes = range(len(domain.attributes))
     codes = tuple(_joined([one.codes[axis] for one in slices]) for axis in axes)
     counts = _joined([one.counts for one in slices]).astype(np.int64)
-    if int(counts.sum()) > MAX_RECORDS:
+    if int(counts.sum()) + (before.records if before else 0) > MAX_RECORDS:
         raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     units = [one.units for one in slices if one.units is not None]
-    if members is not None:
+    members = None
+    if not table.privacy_unit.alone:
+        start = before.number if before else 0
         lengths = _joined([one.members[0] for one in slices if one.members])
         cells = np.repeat(np.arange(start, start + len(lengths)), lengths)
         numbers = _joined([one.members[1] for one in slices if one.members])
-        members = members.joined(numbers.astype(np.int64), cells)
+        known = before.members if before and before.members else Members.of_cells([])
+        members = known.joined(numbers.astype(np.int64), cells)
     joined = _joined(units).astype(np.int64) if units else None
-    return Cube(domain, codes, counts, joined, members)
+    return Cube(domain, codes, counts, joined, members, earlier)
 
 
 def _joined(arrays: Sequence[CodeArray]) -> CodeArray:

@@ -40,11 +40,11 @@ __all__ = [
     "check_files",
     "connected",
     "failed",
+    "file_database",
     "is_there",
     "opened",
     "opened_file",
     "opened_public",
-    "file_database",
     "unreadable_lines",
     "words",
 ]

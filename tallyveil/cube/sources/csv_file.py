@@ -94,9 +94,5 @@ def _public(_: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> s
     return reader("read_csv", files)
 
 
-CSV: Final = Opener(
-    one_relation(partial(_confidential, _DELIMITERS["csv"])), one_relation(_public)
-)
-TSV: Final = Opener(
-    one_relation(partial(_confidential, _DELIMITERS["tsv"])), one_relation(_public)
-)
+CSV: Final = Opener(one_relation(partial(_confidential, _DELIMITERS["csv"])), one_relation(_public))
+TSV: Final = Opener(one_relation(partial(_confidential, _DELIMITERS["tsv"])), one_relation(_public))
