@@ -147,7 +147,10 @@ def settled(
     conditions = [f"{day} BETWEEN DATE '{first}' AND DATE '{last}'"]
     if table.data.arrived is not None:
         conditions.append(f"{_arrived(table, columns)} <= {day} + {table.data.late}")
-    relation = f"(SELECT * FROM {rows.relation} AS origin WHERE {' AND '.join(conditions)})"
+    found, column = None, table.columns[axis]
+    if rows.days is not None and _type("", column, columns) in ("DATE", "TIMESTAMP"):
+        found = rows.days(column, first, last)
+    relation = f"(SELECT * FROM {found or rows.relation} AS o WHERE {' AND '.join(conditions)})"
     return Rows(rows.connection, relation, rows.number, rows.again)
 
 

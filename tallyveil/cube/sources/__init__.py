@@ -20,11 +20,12 @@ from tallyveil.cube.sources.adbc import ADBC
 from tallyveil.cube.sources.csv_file import CSV, TSV, lines_skipped
 from tallyveil.cube.sources.data_frame import Given, Passed, connected
 from tallyveil.cube.sources.duckdb_source import DuckDBSource, failed, words
-from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, PARQUET, Opener, file_database
+from tallyveil.cube.sources.file_kinds import ARROW, DUCKDB, Opener, file_database
 from tallyveil.cube.sources.json_file import JSON
 from tallyveil.cube.sources.lake_tables import DELTA, ICEBERG
 from tallyveil.cube.sources.listing import is_there
 from tallyveil.cube.sources.open_source import OpenSource, Rows
+from tallyveil.cube.sources.parquet_files import PARQUET
 from tallyveil.cube.sources.postgresql import POSTGRESQL, PostgreSQLSource
 from tallyveil.cube.sources.spark import SPARK
 from tallyveil.errors import SourceError

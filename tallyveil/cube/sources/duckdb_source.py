@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 import duckdb
 
-from tallyveil.cube.sources.open_source import Rows
+from tallyveil.cube.sources.open_source import Rows, RowsOfDays
 from tallyveil.duckdb_connection import duckdb_connection
 from tallyveil.errors import SourceError
 from tallyveil.policy.mistakes import without_passwords
@@ -28,12 +29,20 @@ _ABOUT_SQL: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.Cata
 class DuckDBSource:
     """All tables' ``from`` are asked on one connection, which it closes.
 
-    Without ``several`` the ``connection`` holds one relation, whose names may be views.
+    Without ``several`` the ``connection`` holds one relation, whose names may be views; ``days``
+    are `Rows.days` by its names.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, several: bool = True) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        several: bool = True,
+        days: Mapping[str, RowsOfDays] = MappingProxyType({}),
+    ) -> None:
         self.connection = connection
         self._several = several
+        self._days = days
         self._begun = False
 
     @classmethod
@@ -55,7 +64,8 @@ class DuckDBSource:
     @contextmanager
     def rows(self, origin: str, columns: Sequence[str], key: str, *, alike: bool) -> Iterator[Rows]:
         try:
-            yield Rows(self.connection, _relation(origin), again=True)
+            days = self._days.get(origin.strip('"').lower())
+            yield Rows(self.connection, _relation(origin), again=True, days=days)
         except duckdb.Error as error:
             raise failed(key, error) from None
 

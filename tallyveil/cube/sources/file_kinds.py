@@ -1,4 +1,4 @@
-"""Files of one relation, in a DuckDB of this room's own; Parquet, Arrow and DuckDB's own files.
+"""Files of one relation, in a DuckDB of this room's own; Arrow and DuckDB's own files.
 
 Several files of a pattern or a folder are one relation, with the columns of all of them by name.
 Where their folders are named column=value, these are columns of text; __HIVE_DEFAULT_PARTITION__
@@ -7,9 +7,11 @@ stands for NULL.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeAlias
 
@@ -27,13 +29,9 @@ from tallyveil.policy import Source
 from tallyveil.quoting import identifier, literal
 
 __all__ = [
-    "ARROW", "DUCKDB", "PARQUET", "Opener", "called", "file_database", "one_relation", "reader",
+    "ARROW", "DUCKDB", "Opener", "called", "file_database", "is_partitioned", "one_relation",
+    "reader",
 ]  # fmt: skip
-
-_NUMBERS: Final = frozenset(
-    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-    | {"FLOAT", "DOUBLE"}
-)
 
 Open: TypeAlias = Callable[[Source, Iterable[str]], OpenSource]
 """Opens a source, which goes by these names if it names no tables itself.
@@ -44,6 +42,12 @@ Raises duckdb.Error and SourceError.
 Relation: TypeAlias = Callable[[duckdb.DuckDBPyConnection, Source, list[str]], str]
 """What stands after FROM for these files. Raises the same."""
 
+Narrowed: TypeAlias = Callable[
+    [duckdb.DuckDBPyConnection, list[str], str, dt.date, dt.date], str | None
+]
+"""What stands after FROM for those of the files in which a column may have a day from one to
+another; None for all."""
+
 
 @dataclass(frozen=True)
 class Opener:
@@ -53,16 +57,21 @@ class Opener:
     public: Open
 
 
-def reader(function: str, files: Iterable[str], *options: str) -> str:
+def reader(function: str, files: Sequence[str], *options: str) -> str:
     """The call of DuckDB's function that reads the files."""
     names = f"[{', '.join(map(literal, files))}]"
-    named = any("=" in part for name in files for part in PurePosixPath(name).parts[:-1])
-    partitions = f"hive_partitioning = {named}, hive_types_autocast = false"
+    partitions = f"hive_partitioning = {is_partitioned(files)}, hive_types_autocast = false"
     return f"{function}({', '.join([names, *options, partitions])})"
 
 
-def one_relation(relation: Relation) -> Open:
-    """Opens files of which ``relation`` gives what stands after FROM.
+def is_partitioned(files: Iterable[str]) -> bool:
+    """Whether a folder of theirs is named column=value."""
+    return any("=" in part for name in files for part in PurePosixPath(name).parts[:-1])
+
+
+def one_relation(relation: Relation, narrowed: Narrowed | None = None) -> Open:
+    """Opens files of which ``relation`` gives what stands after FROM, or ``narrowed`` where some
+    days are read.
 
     All files of this machine are read in one database, which is opened once and keeps nothing: to
     open one takes longer than to read most such files. Each is seen by its own connection alone.
@@ -76,9 +85,13 @@ def one_relation(relation: Relation) -> Open:
         else:
             memory = file_database().cursor()
         found = relation(memory, source, files)
-        for name in called(source, names):
+        own = called(source, names)
+        for name in own:
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
-        return DuckDBSource(memory, several=False)
+        if narrowed is None or source.stored or len(files) == 1:
+            return DuckDBSource(memory, several=False)
+        days = {name: partial(narrowed, memory, files) for name in own}
+        return DuckDBSource(memory, several=False, days=days)
 
     return opened
 
@@ -93,39 +106,6 @@ def called(source: Source, names: Iterable[str]) -> list[str]:
 def file_database() -> duckdb.DuckDBPyConnection:
     """A DuckDB to read files with; nothing is kept in it."""
     return duckdb_connection(config={**CONFIG, "enable_external_file_cache": False})
-
-
-def _parquet(memory: duckdb.DuckDBPyConnection, source: Source, files: list[str]) -> str:
-    alike = _alike(memory, files) if len(files) > 1 else files
-    if len(alike) == 1:
-        return reader("read_parquet", files)
-    types: dict[str, set[str]] = {}
-    for file in alike:
-        described = memory.execute(f"DESCRIBE FROM {reader('read_parquet', [file])}")
-        for name, kind, *_ in described.fetchall():
-            types.setdefault(str(name).lower(), set()).add(str(kind))
-    for found in types.values():
-        # Then every value of one file has a place in the type that the files share.
-        if len(found) > 1 and "VARCHAR" not in found and not found <= _NUMBERS:
-            raise _differ(source, " and ".join(sorted(found)))
-    return reader("read_parquet", files, "union_by_name = true")
-
-
-def _alike(memory: duckdb.DuckDBPyConnection, files: list[str]) -> list[str]:
-    """One of the files for each list of columns, in their order, that some have."""
-    column = "(name, num_children, repetition_type, converted_type, logical_type, duckdb_type)"
-    columns = f"list({column} ORDER BY column_id) AS columns"
-    schemas = f"FROM parquet_schema([{', '.join(map(literal, files))}]) GROUP BY file_name"
-    sql = f"SELECT min(file_name) FROM (SELECT file_name, {columns} {schemas}) GROUP BY columns"
-    return [str(file) for (file,) in memory.execute(sql).fetchall()]
-
-
-def _differ(source: Source, types: str) -> SourceError:
-    return SourceError(
-        f"{source.key}: a column of {source.shown} has the types {types} in different files",
-        hint="Write the files with one type for each column: not every value of one type may have"
-        " a place in another.",
-    )
 
 
 def _arrow(source: Source, names: Iterable[str]) -> OpenSource:
@@ -150,6 +130,5 @@ def _duckdb(source: Source, names: Iterable[str]) -> OpenSource:
     return DuckDBSource(duckdb_connection(str(source.path), read_only=True, config=CONFIG))
 
 
-PARQUET: Final = Opener(one_relation(_parquet), one_relation(_parquet))
 ARROW: Final = Opener(_arrow, _arrow)
 DUCKDB: Final = Opener(_duckdb, _duckdb)

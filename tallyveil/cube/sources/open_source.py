@@ -6,14 +6,18 @@ them into cells there. So the meaning of a value is written once, and is the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import duckdb
 
-__all__ = ["OpenSource", "Rows"]
+__all__ = ["OpenSource", "Rows", "RowsOfDays"]
+
+
+RowsOfDays: TypeAlias = Callable[[str, dt.date, dt.date], str | None]
 
 
 @dataclass(frozen=True)
@@ -21,13 +25,15 @@ class Rows:
     """Rows that the ``connection`` can read: ``relation`` stands after FROM.
 
     ``number`` is its column with the number of equal rows that each of its rows stands for; None
-    where each is one. ``again``: one statement may read the relation more than once.
+    where each is one. ``again``: one statement may read the relation more than once. ``days`` gives
+    a relation of fewer rows, None for the whole one: all with a day of an interval in a column.
     """
 
     connection: duckdb.DuckDBPyConnection
     relation: str
     number: str | None = None
     again: bool = False
+    days: RowsOfDays | None = None
 
     def counted(self, condition: str = "") -> str:
         """The aggregate that counts all rows, or those of the condition."""

@@ -178,7 +178,8 @@ class Publishing:
                 write_slice(self.files, _file(record), _about(record), own)
             if self.record(record):
                 report("version published", table=name, version=record.number)
-                self._tidy(name, table)
+                if recount:
+                    self._tidy(name, table)
                 return version_of(record)
             self.files.remove(_file(record))
 

@@ -86,8 +86,10 @@ def read_block(
     found: list[Caution] = []
     for column, attribute in _attribute_columns(own, records, source):
         deadline.check()
+        if column.meta.get("over"):
+            continue
         check_cells(column, attribute, constant, zone)
-        if len(found) < MAX_CAUTIONS and not column.meta.get("over"):
+        if len(found) < MAX_CAUTIONS:
             found += cautions(column, attribute, records.domain.table, zone, constants)
     deadline.check()
     conditions = [where.this] if where else []
