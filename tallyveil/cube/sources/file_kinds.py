@@ -66,7 +66,7 @@ def reader(function: str, files: Sequence[str], *options: str) -> str:
 
 def is_partitioned(files: Iterable[str]) -> bool:
     """Whether a folder of theirs is named column=value."""
-    return any("=" in part for name in files for part in PurePosixPath(name).parts[:-1])
+    return any("=" in file.rpartition("/")[0] for file in files)
 
 
 def one_relation(relation: Relation, narrowed: Narrowed | None = None) -> Open:
@@ -88,6 +88,7 @@ def one_relation(relation: Relation, narrowed: Narrowed | None = None) -> Open:
         own = called(source, names)
         for name in own:
             memory.execute(f"CREATE TEMP VIEW {identifier(name)} AS FROM {found}")
+            found = identifier(own[0])
         if narrowed is None or source.stored or len(files) == 1:
             return DuckDBSource(memory, several=False)
         days = {name: partial(narrowed, memory, files) for name in own}

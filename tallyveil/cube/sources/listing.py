@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import translate
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from tallyveil.cube.sources import object_store
@@ -15,6 +16,7 @@ from tallyveil.policy.source_kinds import OBJECT_STORE
 __all__ = ["is_there", "listed"]
 
 _PATTERN: Final = re.compile(r"[*?\[]")
+_HIDDEN: Final = re.compile(r"(^|/)[_.]")
 _LOG: Final = re.compile(r"_delta_log/.*|metadata/[^/]*\.metadata\.json")
 
 
@@ -46,11 +48,7 @@ def listed(source: Source) -> list[str]:
             hint='Give its format: format = "delta" or format = "iceberg".',
         )
     wanted = re.compile(_regular(place) if pattern else ".*").fullmatch
-    found = [
-        name
-        for name, parts in below.items()
-        if wanted(name) and not any(part[0] in "_." for part in PurePosixPath(parts).parts)
-    ]
+    found = [name for name, parts in below.items() if wanted(name) and not _HIDDEN.search(parts)]
     if not pattern and names != [place]:
         found = [name for name in found if name.lower().endswith(source.kind.endings)]
     if not found:
@@ -73,7 +71,9 @@ def _plain(source: Source, files: list[str]) -> list[str]:
 
 
 def _files(folder: Path) -> list[str]:
-    return [str(file) for file in folder.rglob("*") if file.is_file()]
+    within = ((place, name) for place, _, names in os.walk(folder) for name in names)
+    found = (os.path.normpath(os.path.join(*one)) for one in within)
+    return [file for file in found if os.path.isfile(file)]
 
 
 def _regular(pattern: str) -> str:

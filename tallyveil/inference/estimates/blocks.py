@@ -17,7 +17,7 @@ from tallyveil.arrays import IntArray
 from tallyveil.inference.estimates.pruning import Entries, entries_of
 from tallyveil.inference.laws.noises import Noises
 
-__all__ = ["Blocks", "Parts"]
+__all__ = ["Blocks", "Grouped", "Parts"]
 
 
 class Grouped:

@@ -30,8 +30,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tallyveil import deadline
+from tallyveil.alike import stretches
 from tallyveil.arrays import FloatArray
-from tallyveil.inference.estimates.blocks import Blocks, Parts
+from tallyveil.inference.estimates.blocks import Blocks, Grouped, Parts
 from tallyveil.inference.estimates.conjugate import by_conjugate_gradients
 from tallyveil.inference.estimates.determined import Combination, Determined
 from tallyveil.inference.estimates.exchangeable import Exchangeable
@@ -49,6 +50,7 @@ _FORMULA: Final = 50_000  # entries of a dense system from which a formula is lo
 _FEW: Final = 64  # rows of a question that take a block update
 
 _Ints = npt.NDArray[np.int64]
+_NONE: Final = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,10 @@ def solved(
     parts = Parts(question[asked], blocks)
     solutions = _Solutions(blocks, parts, thorough)
     kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}  # by the weights of the parts
+    sorts, of_part = np.unique(parts.sorts, return_inverse=True)
+    each = [solutions.found[sort] or (_NONE, np.ones(0)) for sort in sorts.tolist()]
+    starts = np.cumsum([0, *(len(ranks) for ranks, _ in each)])
+    every_rank = np.concatenate([ranks for ranks, _ in each])
     for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
         found = [solutions.found[sort] for sort in parts.sorts[own].tolist()]
         if any(one is None for one in found):
@@ -112,11 +118,9 @@ def solved(
         if key not in kinds:
             kinds[key] = len(kind_of) + len(kinds), np.concatenate(parts_weights)
         kind, weights = kinds[key]
-        places = [
-            blocks.rows.of(block)[ranks]
-            for block, (ranks, _) in zip(parts.blocks[own].tolist(), used, strict=True)
-        ]
-        result[number] = Combination(rows[np.concatenate(places)], weights, kind)
+        part, place = stretches(starts, of_part[own])
+        ranked = blocks.rows.starts[parts.blocks[own]][part] + every_rank[place]
+        result[number] = Combination(rows[blocks.rows.order[ranked]], weights, kind)
     every = np.count_nonzero(np.diff(question.indptr)) == len(asked)
     determined = _determined(solutions, rows, asked, noises) if every else None
     return Solved(result, determined, solutions.given_up)
@@ -134,25 +138,33 @@ def _determined(
     blocks, parts, number = solutions.blocks, solutions.parts, len(asked)
     if number > _FEW:
         return None
-    weights, off = np.zeros((number, len(noises))), dict[int, FloatArray]()
-    shapes: dict[int, tuple[int, int]] = {}
-    for row, own in enumerate(parts.by_row()):
-        for sort, block in zip(parts.sorts[own].tolist(), parts.blocks[own].tolist(), strict=True):
-            nearest = solutions.nearest.get(sort)
-            if nearest is None:
-                return None
-            weights[row, rows[blocks.rows.of(block)]], own_off, shapes[block] = nearest
-            off.setdefault(block, np.zeros((number, len(own_off))))[row] = own_off
+    sorts, of_part = np.unique(parts.sorts, return_inverse=True)
+    if not solutions.nearest.keys() >= set(sorts.tolist()):
+        return None
+    each = [solutions.nearest[sort] for sort in sorts.tolist()]
+    _, first, of_block = np.unique(parts.blocks, return_index=True, return_inverse=True)
+    widths = np.array([len(own_off) for _, own_off, _ in each])[of_part[first]]
+    order = np.argsort(first)  # the blocks as they are asked
+    ends = np.empty(len(first), dtype=np.int64)
+    ends[order] = np.cumsum(widths[order])
+    cells, starts = int(widths.sum()), (ends - widths)[of_block]
+    weights, off = np.zeros((number, len(noises))), np.zeros((number, cells))
+    asking = np.repeat(np.arange(number), [own.stop - own.start for own in parts.by_row()])
+    alike = Grouped(of_part, len(sorts))
+    for sort, (own_weights, own_off, _) in enumerate(each):
+        own = alike.of(sort)
+        ranked = blocks.rows.starts[parts.blocks[own]][:, None] + np.arange(len(own_weights))
+        weights[asking[own][:, None], rows[blocks.rows.order[ranked]]] = own_weights
+        off[asking[own][:, None], starts[own][:, None] + np.arange(len(own_off))] = own_off
     # Once all rows are answered, all their blocks are one, which must then be solvable too.
-    height, width = np.sum([*shapes.values()], axis=0).tolist()
-    cells = sum(each.shape[1] for each in off.values())
+    height, width = np.sum([each[sort][2] for sort in of_part[first].tolist()], axis=0).tolist()
     entries = len(blocks.entries.rows) + len(parts.ranks)
     if not is_small(len(rows) + number, cells, number) and (
         least_norm_work(height + number, width) > LARGEST
         or number * (_ALONE + 100 * entries) > WORK
     ):
         return None
-    return Determined.of(asked, weights, np.concatenate([*off.values()], axis=1))
+    return Determined.of(asked, weights, off)
 
 
 _Solution = tuple[_Ints, FloatArray] | None
