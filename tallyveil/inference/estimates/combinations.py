@@ -101,22 +101,23 @@ def solved(
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
     solutions = _Solutions(blocks, parts, thorough)
-    kinds: dict[tuple[int, ...], tuple[int, FloatArray]] = {}  # by the weights of the parts
+    kinds: dict[tuple[int, bytes], tuple[int, FloatArray]] = {}  # by the weights of the parts
     sorts, of_part = np.unique(parts.sorts, return_inverse=True)
-    each = [solutions.found[sort] or (_NONE, np.ones(0)) for sort in sorts.tolist()]
+    found = [solutions.found[sort] for sort in sorts.tolist()]
+    none = np.array([one is None for one in found])
+    each = [one or (_NONE, np.ones(0)) for one in found]
+    alike = np.unique([id(own) for _, own in each], return_inverse=True)[1]
     starts = np.cumsum([0, *(len(ranks) for ranks, _ in each)])
     every_rank = np.concatenate([ranks for ranks, _ in each])
     for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
-        found = [solutions.found[sort] for sort in parts.sorts[own].tolist()]
-        if any(one is None for one in found):
+        if none[of_part[own]].any():
             continue
-        used = [one for one in found if one is not None]
-        parts_weights = [weights for _, weights in used]
         # Noises of several blocks may be of one draw or not, so their kind depends on it.
-        apart = number if len(used) > 1 and noises.together is not None else -1
-        key = (apart, *map(id, parts_weights))
+        apart = number if own.stop - own.start > 1 and noises.together is not None else -1
+        key = (apart, alike[of_part[own]].tobytes())
         if key not in kinds:
-            kinds[key] = len(kind_of) + len(kinds), np.concatenate(parts_weights)
+            weights = np.concatenate([each[sort][1] for sort in of_part[own].tolist()])
+            kinds[key] = len(kind_of) + len(kinds), weights
         kind, weights = kinds[key]
         part, place = stretches(starts, of_part[own])
         ranked = blocks.rows.starts[parts.blocks[own]][part] + every_rank[place]
