@@ -54,7 +54,8 @@ class Slice(NamedTuple):
     where all rows of a unit count together; or, after the hashes, which cells units have of the
     attributes that stay the same. ``members`` are, of units that may have several rows,
     the numbers of the units of the records of cell 0, then of cell 1 and so on, after how many
-    those of each are. ``truncates`` are those of the attributes."""
+    those of each are. ``truncates`` are those of the attributes. ``total`` is the number of records
+    of it and of all slices before."""
 
     codes: tuple[CodeArray, ...]
     counts: IntArray
@@ -63,6 +64,22 @@ class Slice(NamedTuple):
     truncates: tuple[str | None, ...]
     members: tuple[CodeArray, ...] = ()
     unit_kind: str | None = None
+    total: int = 0
+
+    def after(self, table: Table, last: Slice | None) -> Slice:
+        """With the total, where ``last`` is the slice before it.
+
+        Raises SourceError if there are more records than a cube can hold.
+        """
+        total = int(self.counts.sum()) + (0 if last is None else last.total)
+        if total > MAX_RECORDS:
+            raise SourceError(
+                f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted, over all"
+                " days together",
+                hint="What is published is served on. Declare a table of the days to come beside"
+                " it, with budgets that add up.",
+            )
+        return self._replace(total=total)
 
 
 def count_slice(
@@ -230,10 +247,7 @@ def _counted_before(rows: Rows, before: Sequence[Slice]) -> Iterator[str | None]
 
 
 def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) -> Cube:
-    """The counts of all days of the slices, and of an ``earlier`` cube of other days.
-
-    Raises SourceError if there are more records than a cube can hold.
-    """
+    """The counts of all days of the slices, and of an ``earlier`` cube of other days."""
     before = None if earlier is None else earlier._counts
     domain = table.cells if earlier is None else earlier.domain
     if slices:
@@ -241,8 +255,6 @@ def cube_of(table: Table, slices: Sequence[Slice], earlier: Cube | None = None) 
     axes = range(len(domain.attributes))
     codes = tuple(_joined([one.codes[axis] for one in slices]) for axis in axes)
     counts = _joined([one.counts for one in slices]).astype(np.int64)
-    if int(counts.sum()) + (before.records if before else 0) > MAX_RECORDS:
-        raise SourceError(f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted")
     units = [one.units for one in slices if one.units is not None]
     members = None
     if not table.privacy_unit.alone:
@@ -264,7 +276,8 @@ def write_slice(files: SealedFiles, name: str, about: Mapping[str, Any], own: Sl
     """Raises OutputError."""
     units = () if own.units is None else (own.units,)
     sizes = {"axes": len(own.codes), "kept": len(own.kept), "members": len(own.members)}
-    header = {**about, "truncates": own.truncates, "unit_kind": own.unit_kind, **sizes}
+    more = {"truncates": own.truncates, "unit_kind": own.unit_kind, "total": own.total}
+    header = {**about, **more, **sizes}
     files.write(name, header, [own.counts, *own.codes, *units, *own.kept, *own.members])
 
 
@@ -289,4 +302,5 @@ def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice
         tuple(header["truncates"]),
         members,
         header["unit_kind"],
+        header["total"],
     )

@@ -175,6 +175,9 @@ class Publishing:
                 again = recount or not table.privacy_unit.column
                 before = [] if again else self.slices(name, table)
                 own = self.joint.count(name, source, days, before, self.key)
+                first = recount or last is None or last.through is None
+                latest = () if first else self.slices(name, table, 1)
+                own = own.after(table, latest[-1] if latest else None)
                 write_slice(self.files, _file(record), _about(record), own)
             if self.record(record):
                 report("version published", table=name, version=record.number)
