@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from tallyveil import deadline
@@ -15,6 +15,7 @@ from tallyveil.accountant.charges import Charge
 from tallyveil.accountant.joint_law import Joint
 from tallyveil.accountant.store.event_codec import encode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.cache import Cache
 from tallyveil.errors import (
     FeatureNotSupported,
     LedgerError,
@@ -32,9 +33,11 @@ from tallyveil.mechanisms.protocol import Charged
 from tallyveil.mechanisms.registry import additive_by_law, charged
 from tallyveil.mechanisms.units import from_units
 from tallyveil.workload.histogram import Histogram
-from tallyveil.workload.workload import Column, Workload
+from tallyveil.workload.workload import Column
 
 __all__ = ["Priced", "Pricing"]
+
+_CELLS: Final = 1 << 23  # of losses that are kept: 64 MB
 
 
 class Priced(NamedTuple):
@@ -74,8 +77,9 @@ class Pricing:
         """By table the published columns in the ledger's order, by which charges are translated.
         More are only appended, so a row keeps its number."""
         self._priced: WeakKeyDictionary[Charge, tuple[bytes, Amount]] = WeakKeyDictionary()
-        self._losses: WeakKeyDictionary[Charge, Loss] = WeakKeyDictionary()
-        self._as_asked: WeakKeyDictionary[Workload, tuple[_Noise, Loss]] = WeakKeyDictionary()
+        # Not for as long as the charges live: a loss has entries for days far ahead.
+        self._losses: Cache[Loss] = Cache(1024, _CELLS, lambda _, loss: loss.cells)
+        self._as_asked: Cache[tuple[_Noise, Loss]] = Cache(1024, _CELLS, lambda _, o: o[1].cells)
 
     def price(self, charge: Charge) -> Priced:
         """The price of a charge, computed once for its quote and for the charge itself.
@@ -94,11 +98,12 @@ class Pricing:
 
     def loss(self, charge: Charge) -> Loss:
         """The loss. Raises TallyveilError if the workload does not fit the table's cells."""
-        loss = self._losses.get(charge)
+        loss = self._losses.find(charge)
         if loss is None:
-            loss = self._losses[charge] = self._loss(charge)
+            loss = self._loss(charge)
+            self._losses.put(charge, loss)
             if not charge.translates:
-                self._as_asked[charge.workload] = _noise(charge), loss
+                self._as_asked.put(charge.workload, (_noise(charge), loss))
         return loss
 
     def as_asked(self, charge: Charge) -> Loss:
@@ -106,10 +111,10 @@ class Pricing:
         known: a translate is chosen by comparing both."""
         if not charge.translates:
             return self.loss(charge)
-        noise, known = _noise(charge), self._as_asked.get(charge.workload)
+        noise, known = _noise(charge), self._as_asked.find(charge.workload)
         if known is None or known[0] != noise:
             known = noise, self._loss(replace(charge, translates=()))
-            self._as_asked[charge.workload] = known
+            self._as_asked.put(charge.workload, known)
         return known[1]
 
     def recorded(self, number: int, stored: ChargeRecord, charge: Charge) -> Priced:
