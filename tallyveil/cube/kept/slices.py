@@ -74,10 +74,9 @@ class Slice(NamedTuple):
         total = int(self.counts.sum()) + (0 if last is None else last.total)
         if total > MAX_RECORDS:
             raise SourceError(
-                f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted, over all"
-                " days together",
-                hint="What is published is served on. Declare a table of the days to come beside"
-                " it, with budgets that add up.",
+                f"tables.{table.name}: at most {MAX_RECORDS:,} records can be counted",
+                hint="The versions before are served on. Records of days to come can be a table of"
+                " their own.",
             )
         return self._replace(total=total)
 

@@ -195,9 +195,13 @@ class Publishing:
         known = self.known(name, VersionRecord)
         return version_of(known[-1]) if known else None
 
-    def slices(self, name: str, table: Table) -> list[Slice]:
-        """The slices of all days that are published. Raises SourceError."""
-        return read_slices(self.files, self.known(name, VersionRecord), table, self.joint)
+    def slices(self, name: str, table: Table, last: int = 0) -> list[Slice]:
+        """The slices of all days that are published, or of the ``last`` versions alone.
+
+        Raises SourceError.
+        """
+        known = self.known(name, VersionRecord)[-last:]
+        return read_slices(self.files, known, table, self.joint)
 
 
 def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -> Days:

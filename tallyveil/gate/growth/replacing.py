@@ -64,8 +64,7 @@ class Replacing:
             before = []
             if known and table.data.stable:
                 before.append(read_slice_of(self.files, known[-1], table))
-            own = count_rows(self.policy, name, source, before, self.key)
-            cube_of(table, [own])  # raises where they are too many
+            own = count_rows(self.policy, name, source, before, self.key).after(table, None)
             published = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
             snapshot = secrets.token_hex(8)
             record = ReplacementRecord(name, len(known) + 1, 0, 0, snapshot, published)
