@@ -121,7 +121,7 @@ class Accountant(BudgetReports):
     def publish_version(self, record: VersionRecord) -> bool:
         """Record a version (`publish_version`)."""
         with self._lock:
-            return publish_version(self._ledger, self._accounts, record)
+            return publish_version(self._versions, self._accounts, record)
 
     def publish_replacement(self, record: ReplacementRecord) -> bool:
         """Record a version of a table whose rows are replaced (`publish_replacement`)."""

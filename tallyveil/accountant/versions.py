@@ -15,7 +15,7 @@ from tallyveil.accountant.store.ledger_records import (
     ReplacementRecord,
     VersionRecord,
 )
-from tallyveil.accountant.store.ledger_store import LedgerStore
+from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot
 
 __all__ = ["V", "VersionLog", "publish_replacement", "publish_version"]
 
@@ -33,26 +33,29 @@ class VersionLog:
     def of(self, table: str, kind: type[V]) -> list[V]:
         """All versions of this kind of a table, oldest first. What was read before is not read
         again."""
-        position, found = self._read.get(kind, (START, list[V]()))
         with self._ledger.snapshot() as view:
-            for record, end in view.after(kind, position):
-                found.append(record)
-                position = end
+            return self._seen(view, table, kind)
+
+    def _seen(self, view: Snapshot, table: str, kind: type[V]) -> list[V]:
+        position, found = self._read.get(kind, (START, list[V]()))
+        for record, end in view.after(kind, position):
+            found.append(record)
+            position = end
         self._read[kind] = position, found
         return [one for one in found if one.table == table]
 
 
 def publish_version(
-    ledger: LedgerStore, accounts: Mapping[str, Account], record: VersionRecord
+    log: VersionLog, accounts: Mapping[str, Account], record: VersionRecord
 ) -> bool:
     """Record a version; durable when it returns. False, with nothing recorded, if another process
     has published the one of this number, or a later day.
 
     Raises LedgerMismatch if the ledger belongs to other tables.
     """
-    with ledger.transaction() as transaction:
-        bind(ledger, transaction, accounts)
-        known = [one for one, _ in transaction.after(VersionRecord) if one.table == record.table]
+    with log._ledger.transaction() as transaction:
+        bind(log._ledger, transaction, accounts)
+        known = log._seen(transaction, record.table, VersionRecord)
         last = known[-1].through if known else ""
         if record.number != len(known) + 1 or record.through < last:
             return False

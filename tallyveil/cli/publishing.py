@@ -51,7 +51,7 @@ def publish(
         with ledger.snapshot() as view:
             check_tables(ledger, view, every)
         files = sealed_slices(policy.ledger, ledger.key("cubes"))
-        publisher = Publisher.of(policy, ledger, every, VersionLog(ledger).of, files)
+        publisher = Publisher.of(policy, ledger, every, VersionLog(ledger), files)
         check_witness(policy.cubes or publisher.files.folder, ledger)
         before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)

@@ -202,13 +202,13 @@ class Gate(Shared):
         if self._witnessed is None and policy.ledger.name != ":memory:":
             self._witnessed = files.folder
             check_witness(self._witnessed, self._ledger)
-        known = VersionLog(self._ledger).of
-        found = versions.read(known)
+        log = VersionLog(self._ledger)
+        found = versions.read(log.of)
         new = [name for name in versions.tables if name not in found.every]
         if new:
-            publisher = Publisher.of(policy, self._ledger, self.accounts, known, files)
+            publisher = Publisher.of(policy, self._ledger, self.accounts, log, files)
             publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new)
-            found = versions.read(known)
+            found = versions.read(log.of)
         versions.serve(found)
         for name, cube in (*found.grown.items(), *found.replaced.items()):
             counted.cubes[name], counted.domains[name] = cube, joint.domain(name, cube)

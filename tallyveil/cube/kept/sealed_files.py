@@ -7,6 +7,7 @@ refused if it was changed, or under another ledger.
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import hashlib
 import hmac
 import json
@@ -95,9 +96,9 @@ class SealedFiles:
         """Remove all files of a pattern but these, also unfinished ones. Raises OutputError."""
         kept = set(names)
         try:
-            for path in self.folder.glob(pattern):
-                if path.name not in kept:
-                    path.unlink(missing_ok=True)
+            held = os.listdir(self.folder) if self.folder.exists() else ()
+            for name in set(fnmatch.filter(held, pattern)) - kept:
+                (self.folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(
                 f"{self.what}: {self.folder} cannot be changed: {error.strerror}"

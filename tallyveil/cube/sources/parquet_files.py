@@ -87,12 +87,10 @@ def _said(
         return [own for own in found if own is not None]
     sql = asked.format(files=", ".join(map(literal, new)), column=literal(column.lower()))
     read = {str(file): tuple(own) for file, *own in memory.execute(sql).fetchall()}
-    every = []
     for key, file, own in zip(keys, files, found, strict=True):
-        every.append(own or read.get(file, _UNKNOWN))
-        if key is not None:
-            _known.put(key, every[-1])
-    return every
+        if own is None and key is not None:
+            _known.put(key, read.get(file, _UNKNOWN))
+    return [own or read.get(file, _UNKNOWN) for file, own in zip(files, found, strict=True)]
 
 
 def _key(file: str, asked: str, column: str) -> Hashable:

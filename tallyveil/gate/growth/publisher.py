@@ -11,13 +11,14 @@ from tallyveil.accountant import (
     Account,
     LedgerStore,
     ReplacementRecord,
+    VersionLog,
     publish_replacement,
     publish_version,
 )
 from tallyveil.cube import Passed, SealedFiles, Slice
 from tallyveil.gate.declared.joint_tables import JointTables
 from tallyveil.gate.growth.joint_slices import JointSlices
-from tallyveil.gate.growth.publishing import Known, Publishing, Version, version_of
+from tallyveil.gate.growth.publishing import Publishing, Version, version_of
 from tallyveil.gate.growth.replacing import Replacing, read_slice_of
 from tallyveil.policy import Policy
 
@@ -37,13 +38,13 @@ class Publisher:
         policy: Policy,
         ledger: LedgerStore,
         accounts: Mapping[str, Account],
-        known: Known,
+        log: VersionLog,
         files: SealedFiles,
     ) -> Publisher:
-        about = files, ledger.key("rows"), known
+        about = files, ledger.key("rows"), log.of
         joint = JointSlices(JointTables.of(policy, ledger))
         return cls(
-            Publishing(joint, *about, partial(publish_version, ledger, accounts)),
+            Publishing(joint, *about, partial(publish_version, log, accounts)),
             Replacing(policy, *about, partial(publish_replacement, ledger, accounts)),
         )
 
