@@ -301,5 +301,5 @@ def read_slice(files: SealedFiles, name: str, about: Mapping[str, Any]) -> Slice
         tuple(header["truncates"]),
         members,
         header["unit_kind"],
-        header["total"],
+        header.get("total", int(counts.sum())),
     )
