@@ -42,17 +42,21 @@ class Records(Protocol):
 
 
 class Past:
-    """The `Records` of charges made until a ``moment``, in UTC. Threads may share it.
+    """The `Records` of the first charges, up to the one of number ``until``. Threads may share it.
 
     Answers are taken in the order in which they were recorded, up to the first to a later charge.
     Nothing is recorded from it: what is known at that moment stays as it is.
     """
 
-    def __init__(self, accountant: Accountant, moment: dt.datetime) -> None:
-        self._accountant = accountant
-        until = (one.charge_id for one in accountant.history() if one.time <= moment)
-        self._until = max(until, default=0)
+    def __init__(self, accountant: Accountant, until: int) -> None:
+        self._accountant, self._until = accountant, until
         self._kept: dict[Of, tuple[list[Release], list[Derivation]]] = {}
+
+    @staticmethod
+    def until(accountant: Accountant, moment: dt.datetime) -> int:
+        """The number of the last charge made until a moment, in UTC; 0 if none was."""
+        every = (one.charge_id for one in accountant.history() if one.time <= moment)
+        return max(every, default=0)
 
     @property
     def seed(self) -> int:

@@ -88,12 +88,14 @@ class Decisions:
             own,
         )
 
-    def past(
-        self, decision: Decision, moment: dt.datetime | None, versions: Mapping[str, int]
-    ) -> Decision:
-        """The decision by what was known at a ``moment`` of these versions of tables, or is known
-        of them now: it buys nothing about these tables."""
-        records = self.accountant if moment is None else Past(self.accountant, moment)
+    def until(self, moment: dt.datetime) -> int:
+        """The number of the last charge made until a moment."""
+        return Past.until(self.accountant, moment)
+
+    def past(self, decision: Decision, until: int | None, versions: Mapping[str, int]) -> Decision:
+        """The decision by what the first charges, ``until`` one, had made known of these versions
+        of tables, or is known of them now: it buys nothing about these tables."""
+        records = self.accountant if until is None else Past(self.accountant, until)
         return self._about(replace(decision, past=frozenset(versions)), records, versions)
 
     def _about(self, decision: Decision, records: Records, versions: Mapping[str, int]) -> Decision:

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tallyveil.accountant import ReplacementRecord, VersionRecord
@@ -38,6 +39,7 @@ Shown: TypeAlias = Mapping[str, tuple[str, dt.date]]
 """By table that does not show all of its days the attribute of its days, and the last one."""
 
 _EARLIER: Final = 16  # days, moments and versions of which sessions may ask, at a time
+_PAST: Final = 4  # of these that have what was known then: as much as what is known now
 _PLANS: Final = 1 << 28  # bytes
 _FEWER: Final = 16  # times fewer for one of these
 
@@ -177,20 +179,30 @@ class Editions:
     def _renew(self) -> None:
         self.now = self._made(None, _PLANS)
         self._earlier: Cache[Any] = Cache(_EARLIER, _EARLIER, lambda key, value: 1)
+        self._past: Cache[Any] = Cache(_PAST, _PAST, lambda key, value: 1)
 
     def _made(self, then: AsOf | None, size: int) -> Edition:
         caches = (Cache[Any](1024, most, _entry_bytes) for most in (size, size // 4))
         versions, shown = self.versions.at(then)
-        decision = self._decision
-        if then is not None:
-            every = {n: v.number for n, v in versions.items() if v.replaced}
-            past = every
-            if then.day is not None:
-                past = {n: v for n, v in every.items() if v != decision.versions[n]}
-            if then.moment is not None:
-                past = dict.fromkeys(decision.knowledge, 0) | every
-            decision = self._decisions.past(decision, then.moment, past)
+        decision = self._decision if then is None else self._decided(then, versions)
         return Edition(versions, decision, self._rewriter(shown), *caches)
+
+    def _decided(self, then: AsOf, versions: Mapping[str, Version]) -> Decision:
+        """The decision by what was known then, or is known now of these versions."""
+        decision, until = self._decision, None
+        past = {name: one.number for name, one in versions.items() if one.replaced}
+        if then.moment is not None:
+            past, until = (
+                dict.fromkeys(decision.knowledge, 0) | past,
+                self._decisions.until(then.moment),
+            )
+        elif then.day is not None:
+            past = {name: n for name, n in past.items() if n != decision.versions[name]}
+        if not past:
+            return decision
+        made = partial(self._decisions.past, decision, until, past)
+        own: Decision = self._past.get((until, *past.items()), made)
+        return own
 
     def at(self, then: AsOf | None) -> Edition:
         """The present edition, or that of a day, a moment or a version."""
