@@ -18,7 +18,7 @@ from tallyveil.accountant.published_counts import PUBLISHED, invariants_of
 from tallyveil.accountant.releases import Release
 from tallyveil.accountant.sale import Draw
 from tallyveil.accountant.store.event_codec import decode_column, encode_column
-from tallyveil.accountant.store.ledger_records import ReplacementRecord, VersionRecord
+from tallyveil.accountant.store.ledger_records import ReplacementRecord, VersionRecord, now
 from tallyveil.accountant.store.ledger_store import (
     LedgerAdvanced,
     LedgerStore,
@@ -70,6 +70,7 @@ __all__ = [
     "invariants_of",
     "is_plan",
     "listed",
+    "now",
     "publish_replacement",
     "publish_version",
     "report_charge",

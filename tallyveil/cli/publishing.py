@@ -12,7 +12,7 @@ from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, with_values
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
-from tallyveil.gate.declared.ledger_witness import check_witness
+from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans
 from tallyveil.gate.growth.publisher import Publisher
@@ -56,6 +56,7 @@ def publish(
         before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)
         found = publisher.publish(given, day, now, only=names, recount=recount)
+        write_witness(policy.cubes or files.folder, ledger)
         for name, version in found.items():
             new = version != before[name]
             done = "; counted once more" if recount else "" if new else "; nothing new to publish"
@@ -67,7 +68,7 @@ def publish(
                 "new": new,
             }
             lines = [line]
-            if report and new and (version.through is not None or version.replaced):
+            if report and (new or recount) and (version.through is not None or version.replaced):
                 counted = publisher.last_slice(name).counts.sum()
                 document["records"] = int(counted)
                 lines += [_CONFIDENTIAL, f"  records that were counted for it: {counted:,}"]

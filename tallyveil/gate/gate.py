@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from fractions import Fraction
@@ -57,6 +58,8 @@ from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
 __all__ = ["STATEMENT_TIMEOUT", "Gate", "accounts", "ledger_of"]
+
+_WITNESSED: Final = 60.0  # seconds between two witnesses of the ledger
 
 STATEMENT_TIMEOUT: Final = 10.0
 """Seconds that a statement may take by default."""
@@ -134,6 +137,7 @@ class Gate(Shared):
     """
 
     _witnessed: Path | None
+    _seen: float
 
     def __init__(
         self,
@@ -155,7 +159,7 @@ class Gate(Shared):
             versions = self._published_versions(policy, given, counted)
             self._load(policy, given, counted, versions, time_limit, opened)
             keep()
-            self._witness()
+            self.witness()
             opened.pop_all()
 
     def _fixed(
@@ -274,9 +278,13 @@ class Gate(Shared):
         """Raises InsufficientPrivilege for a name that plans have."""
         if is_plan(user):
             raise InsufficientPrivilege(f'"{user}" is the name of a plan, and no user\'s')
+        if time.monotonic() - self._seen > _WITNESSED:
+            self.witness()
         return GateSession(self, user, database, dialect)
 
-    def _witness(self) -> None:
+    def witness(self) -> None:
+        """Write down how far the ledger has come, so that an older copy of it is noticed."""
+        self._seen = time.monotonic()
         if self._witnessed is not None:
             with suppress(TallyveilError):  # what was seen last stays written down
                 write_witness(self._witnessed, self._ledger)
@@ -284,5 +292,5 @@ class Gate(Shared):
     def close(self) -> None:
         self.database.close()
         self.accountant.close()
-        self._witness()
+        self.witness()
         self._ledger.close()

@@ -79,7 +79,7 @@ def test_answers_are_about_their_own_version(people: People) -> None:
         after = connection.sql(BY_SEX).fetchall()
         assert after != before
         assert "cost epsilon 0.5" in connection.notices[0].message
-        assert "version 2, published at" in connection.notices[-1].message
+        assert "version 2, published on" in connection.notices[-1].message
         assert _spent(connection) == 1.0
         versions = connection.sql("SELECT version, kind, through FROM dp.versions").fetchall()
         assert versions == [(1, "replace", None), (2, "replace", None)]
@@ -222,7 +222,7 @@ def test_nothing_is_charged_to_a_version_that_it_is_not_about(
         ((found,),) = connection.sql(women).fetchall()
         assert done
         assert found < 25  # of the version that is the last by then: about 0
-        assert "version 2, published at" in connection.notices[-1].message
+        assert "version 2, published on" in connection.notices[-1].message
         connection.execute("SELECT count(*) FROM people WHERE sex = 'M'")
         assert _spent(connection) == 2
         connection.execute(women)
@@ -280,7 +280,14 @@ def test_what_was_known_at_a_moment_stays_as_it_was(people: People) -> None:
         assert later.sql(BY_SEX).fetchall() == first
         later.execute("SET dp.as_of = '2026-01-01 00:00:00'")
         assert later.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
-        for wrong in ("2999-01-01 00:00:00", "version 0", "version x", "yesterday"):
+        for wrong in (
+            "2999-01-01 00:00:00",
+            "version x",
+            "yesterday",
+            "20261110",
+            "9999-12-31 23:59:59-12:00",
+            "0001-01-01 00:00:00+12:00",
+        ):
             with pytest.raises(InvalidParameterValue, match=r"dp\.as_of") as refused:
                 later.execute(f"SET dp.as_of = '{wrong}'")
             assert "such as 'version 3'" in str(refused.value.hint)
@@ -435,7 +442,7 @@ def test_only_one_table_is_published_on_request(people: People) -> None:
     )
     people.publish()
     (line,) = people.publish(tables=("others",))
-    assert line.startswith("others: version 2, published at")
+    assert line.startswith("others: version 2, published on")
     with pytest.raises(InvalidParameterValue, match="--table other: no table with versions"):
         people.publish(tables=("other",))
     path = people.folder / "policy.toml"

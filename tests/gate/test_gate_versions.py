@@ -26,6 +26,7 @@ from tallyveil.errors import (
     PolicyError,
     SourceError,
 )
+from tallyveil.gate.growth import joint_slices
 from tests.gate.dense_rows import dense_rows
 from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
 
@@ -323,6 +324,7 @@ def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
         visits.publish(None, recount=True)
         connection.execute("SET dp.source = fresh")
         assert visits.counts(connection) == {c: n * 2 // 3 for c, n in before.items()}
+        assert not any("version" in notice.message for notice in connection.notices)
     files = (visits.folder / "visits.ledger.slices").glob("*.slice")
     assert [one.name.split(".")[1] for one in files] == ["3"]  # nothing else has counted them
     visits.publish(4)
@@ -330,7 +332,7 @@ def test_a_person_can_be_taken_out_of_what_was_counted(visits: Visits) -> None:
         assert visits.counts(connection) == {c: n * 2 // 3 for c, n in before.items()}
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
         found = connection.sql(versions).fetchall()
-        assert found == [(1, day(2)), (2, day(3)), (3, day(3)), (4, day(4))]
+        assert found == [(1, day(2)), (2, day(3)), (3, day(4))]  # nobody is told
 
 
 @pytest.mark.parametrize(
@@ -489,6 +491,100 @@ def test_an_older_ledger_beside_the_counts_is_missed(visits: Visits) -> None:
     for work in (visits.open, lambda: visits.publish(4)):
         with pytest.raises(LedgerError, match="lacks charges that it had before"):
             work()
+
+
+def test_an_older_ledger_is_missed_though_nothing_was_closed(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processes were killed: what is written while sessions begin and versions are published
+    tells, or the files of versions that it does not know, none of which is removed."""
+    visits.fill(random_rows(np.random.default_rng(23), 50))
+    visits.publish(2)
+    ledger, folder = visits.folder / "visits.ledger", visits.folder / "visits.ledger.slices"
+    witness, oldest, first = folder / "ledger.witness", ledger.read_bytes(), None
+    connection = visits.open()
+    first = witness.read_bytes()
+    connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
+    assert witness.read_bytes() == first
+    monkeypatch.setattr("tallyveil.gate.gate._WITNESSED", 0)
+    connection._gate.session()  # somebody else's, a minute later
+    newer = witness.read_bytes()
+    assert newer != first
+    copied = ledger.read_bytes()
+    visits.publish(3)
+    last = witness.read_bytes()
+    visits.publish(5)
+    for kept, seen, message in (
+        (oldest, newer, "lacks charges that it had before"),
+        (copied, last, "lacks versions that it had before"),
+        (copied, newer, "has the counts of version 3 of table visits, and the ledger knows 1"),
+    ):
+        for left in visits.folder.glob("visits.ledger-*"):
+            left.unlink()
+        now, files = ledger.read_bytes(), sorted(folder.glob("*.slice"))
+        ledger.write_bytes(kept)
+        witness.write_bytes(seen)
+        with pytest.raises(LedgerError, match=message):
+            visits.publish(6)
+        assert sorted(folder.glob("*.slice")) == files
+        ledger.write_bytes(now)
+    witness.write_bytes(last)
+    visits.publish(6)
+
+
+def test_a_version_says_when_it_was_due_and_not_how_long_it_took(
+    visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a moment while it is counted, the version before is the one that was served."""
+    visits.declare(data='append = "day", late = 2, arrived = "loaded", publish = 06:30:00')
+    visits.fill(random_rows(np.random.default_rng(24), 100))
+    visits.publish(2)
+    by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
+    with visits.open() as connection:
+        before = connection.sql(by_day).fetchall()
+        work, held = joint_slices.count_slice, []
+
+        def meanwhile(*given: Any, **more: Any) -> Any:
+            connection.execute("SET dp.as_of = 'now'")
+            ((moment,),) = connection.sql("SHOW dp.as_of").fetchall()
+            held.append(moment)
+            return work(*given, **more)
+
+        monkeypatch.setattr(joint_slices, "count_slice", meanwhile)
+        visits.publish(4)
+        assert connection.sql(by_day).fetchall() == before
+        connection.execute("SET dp.as_of = ''")
+        assert len(connection.sql(by_day).fetchall()) == 5
+        connection.execute(f"SET dp.as_of = '{held[0]}'")
+        assert connection.sql(by_day).fetchall() == before
+        times = connection.sql("SELECT published FROM dp.versions").fetchall()
+        assert [time.time() for (time,) in times] == [dt.time(6, 30)] * 2
+    assert len(held) == 1
+
+
+def test_a_version_can_be_named_and_is_not_bought(visits: Visits) -> None:
+    visits.fill(random_rows(np.random.default_rng(25), 100))
+    visits.publish(2)
+    by_day = "SELECT day, count(*) FROM visits GROUP BY day ORDER BY day"
+    with visits.open() as connection:
+        first = connection.sql(by_day).fetchall()
+        visits.publish(4)
+        for setting, found, words in (
+            ("version 1", first, f"days through {day(2)} are counted"),
+            ("version 9", [], "there is no version 9"),
+            ("version 0", [], "before version 1"),
+        ):
+            connection.execute(f"SET dp.as_of = '{setting}'")
+            assert connection.sql(by_day).fetchall() == found
+            assert words in connection.explain(by_day)
+        connection.execute("SET dp.as_of = 'version 2'")
+        assert [n for _, n in connection.sql(by_day).fetchall()][3:] == [None, None]
+        assert _spent(connection) == 0.1
+
+
+def _spent(connection: tallyveil.Connection) -> float:
+    ((spent,),) = connection.sql("SELECT spent FROM dp.budget").fetchall()
+    return float(spent)
 
 
 def test_counts_that_are_lost_are_missed(visits: Visits) -> None:

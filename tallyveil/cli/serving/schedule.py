@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import duckdb
+
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.gate import Gate
@@ -48,8 +50,10 @@ def _publish(gate: Gate, ended: threading.Event) -> None:
             if edition is not bought:
                 buy_plans(gate)
                 bought = edition
-        except (TallyveilError, OSError) as error:
-            report("not published", level=logging.ERROR, reason=str(error))
+        except (TallyveilError, OSError, duckdb.Error, MemoryError) as error:
+            told = isinstance(error, TallyveilError | OSError)
+            reason = str(error) if told else type(error).__name__  # not what it says of rows
+            report("not published", level=logging.ERROR, reason=reason)
         ended.wait(_PAUSE)
 
 
@@ -70,4 +74,5 @@ def publish_due(gate: Gate, now: dt.datetime) -> None:
             Replacing(gate.policy, *about, accountant.publish_replacement),
         )
         publisher.publish(None, None, now, only=due)
+        gate.witness()
     gate.editions.follow()

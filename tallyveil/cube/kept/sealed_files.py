@@ -88,6 +88,10 @@ class SealedFiles:
             unfinished.unlink(missing_ok=True)
             raise OutputError(f"{self.what}: {path} cannot be written: {error.strerror}") from None
 
+    def names(self, pattern: str) -> list[str]:
+        """The names of the files of a pattern."""
+        return [path.name for path in self.folder.glob(pattern)]
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there. Raises OutputError."""
         self.keep(f"{escape(name)}*", ())
@@ -170,6 +174,9 @@ class FilesInMemory(SealedFiles):
 
     def write(self, name: str, header: Mapping[str, Any], arrays: Sequence[CodeArray]) -> None:
         self._held[name] = dict(header), list(arrays)
+
+    def names(self, pattern: str) -> list[str]:
+        return []  # of the versions that this process knows
 
     def remove(self, name: str) -> None:
         self._held.pop(name, None)

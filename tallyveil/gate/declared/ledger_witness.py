@@ -1,24 +1,31 @@
 """How far a ledger had come, written beside what was counted: so an older copy is noticed.
 
-The file ``ledger.witness`` of the folder has a `Witness` of the last charge that a gate saw, which
-is written when a gate opens and when it is closed. It holds nothing confidential.
+The file ``ledger.witness`` of the folder has a `Witness` of the last charge that was seen, and of
+the last version of each kind. It is written when a gate opens, when it is closed, when a version is
+published, and with a session at most once a minute. It holds nothing confidential.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from tallyveil.accountant import LedgerStore
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_copies import Witness
-from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.accountant.store.ledger_records import (
+    ChargeRecord,
+    ReplacementRecord,
+    VersionRecord,
+)
 from tallyveil.errors import LedgerError, OutputError
 from tallyveil.files import flush
 
 __all__ = ["check_witness", "write_witness"]
 
 _NAME = "ledger.witness"
+_KINDS: Final = (ChargeRecord, VersionRecord, ReplacementRecord)
 
 
 def check_witness(folder: Path, ledger: LedgerStore) -> None:
@@ -26,25 +33,27 @@ def check_witness(folder: Path, ledger: LedgerStore) -> None:
     InvalidParameterValue if the file is no witness."""
     path = folder / _NAME
     try:
-        seen = Position(*Witness.read(path.read_text(encoding="ascii")))
+        read = path.read_text(encoding="ascii").split()
+        seen = [Position(*Witness.read(one)) for one in read]
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
     with ledger.snapshot() as view:
-        if seen.number and not view.outcome(ChargeRecord, seen):
-            raise LedgerError(
-                f"the ledger {ledger.name} lacks charges that it had before: it is an older copy,"
-                " or another ledger",
-                hint=f"Put back the ledger with {seen.number:,} charges or more. If there is none,"
-                f" treat the budget as spent; then delete {path}.",
-            )
+        for kind, what, own in zip(_KINDS, ("charges", "versions", "versions"), seen, strict=False):
+            if own.number and not view.outcome(kind, own):
+                raise LedgerError(
+                    f"the ledger {ledger.name} lacks {what} that it had before: it is an older"
+                    " copy, or another ledger",
+                    hint=f"Put back the ledger with {own.number:,} {what} or more. If there is"
+                    f" none, treat the budget as spent; then delete {path}.",
+                )
 
 
 def write_witness(folder: Path, ledger: LedgerStore) -> None:
     """Write down how far the ledger has come. Raises OutputError."""
     with ledger.snapshot() as view:
-        text = str(Witness(*view.end(ChargeRecord)))
+        text = " ".join(str(Witness(*view.end(kind))) for kind in _KINDS)
     path = folder / _NAME
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:

@@ -26,7 +26,7 @@ from tallyveil.gate.growth.publishing import (
     Version,
     read_slices,
     since_recount,
-    version_of,
+    versions_of,
 )
 from tallyveil.gate.growth.replacing import read_version
 from tallyveil.gate.settings.as_of import AsOf
@@ -51,6 +51,7 @@ class Followed(NamedTuple):
     grown: Mapping[str, Cube]
     replaced: Mapping[str, Cube]
     every: Mapping[str, list[Version]]
+    records: Mapping[str, int]
 
 
 @dataclass(eq=False)
@@ -62,6 +63,7 @@ class Versions:
     tables: Mapping[str, Table]
     joint: JointSlices
     every: Mapping[str, list[Version]] = field(default_factory=dict)
+    _records: dict[str, int] = field(default_factory=dict)
     _cubes: dict[str, Cube] = field(default_factory=dict)
 
     def read(self, known: Known) -> Followed:
@@ -69,9 +71,9 @@ class Versions:
 
         Raises SourceError.
         """
-        cubes, replaced, every = {}, {}, {}
+        cubes, replaced, every, number = {}, {}, {}, {}
         for name, table in self.tables.items():
-            seen = len(self.every.get(name, ()))
+            seen = self._records.get(name, 0)
             if not table.grows:
                 versions = known(name, ReplacementRecord)
                 while len(versions) > seen:
@@ -83,7 +85,7 @@ class Versions:
                         versions = known(name, ReplacementRecord)
                         if len(versions) == seen:
                             raise
-                    every[name] = [version_of(one) for one in versions[:seen]]
+                    every[name], number[name] = versions_of(versions[:seen]), seen
                 continue
             records = known(name, VersionRecord)
             if len(records) > seen:
@@ -92,8 +94,8 @@ class Versions:
                 earlier = None if whole else self._cubes.get(name)
                 slices = read_slices(self.files, fresh, table, self.joint)
                 cubes[name] = cube_of(self.joint.table(name), slices, earlier)
-                every[name] = [version_of(one) for one in records]
-        return Followed(cubes, replaced, every)
+                every[name], number[name] = versions_of(records), len(records)
+        return Followed(cubes, replaced, every, number)
 
     @property
     def replaced(self) -> dict[str, int]:
@@ -105,6 +107,7 @@ class Versions:
         """From now on what was read is served. Its counts must answer already: they answer what was
         planned in an earlier version alike, but not the reverse."""
         self._cubes.update(found.grown)
+        self._records.update(found.records)
         self.every = {**self.every, **found.every}
 
     def at(self, then: AsOf | None) -> tuple[dict[str, Version], Shown]:
@@ -116,6 +119,9 @@ class Versions:
                 continue
             days, (first, end) = self.tables[name].days, self.tables[name].day_range
             own = every[-1]
+            if then is not None and then.number is not None:
+                none = Version(then.number, None, "")
+                own = every[then.number - 1] if 0 < then.number <= len(every) else none
             if then is not None and then.moment is not None:
                 own = _published_by(every, then.moment) or every[0]._replace(through=None)
             day = None if then is None else then.day
@@ -138,7 +144,7 @@ def _replaced_by(every: Sequence[Version], then: AsOf | None) -> Version:
     published has no answers."""
     if then is None:
         return every[-1]
-    if then.number is not None and then.number <= len(every):
+    if then.number is not None and 0 < then.number <= len(every):
         return every[then.number - 1]
     found = None if then.end is None else _published_by(every, then.end)
     return found or Version(then.number or 0, None, "", replaced=True)
@@ -191,6 +197,8 @@ class Editions:
         """The decision by what was known then, or is known now of these versions."""
         decision, until = self._decision, None
         past = {name: one.number for name, one in versions.items() if one.replaced}
+        if then.number is not None:
+            past = dict.fromkeys(versions, 0) | past
         if then.moment is not None:
             past, until = (
                 dict.fromkeys(decision.knowledge, 0) | past,

@@ -21,7 +21,7 @@ from glob import escape
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from tallyveil.accountant import ReplacementRecord, VersionRecord
+from tallyveil.accountant import ReplacementRecord, VersionRecord, now
 from tallyveil.cube import (
     Days,
     FilesInMemory,
@@ -31,14 +31,14 @@ from tallyveil.cube import (
     read_slice,
     write_slice,
 )
-from tallyveil.errors import InvalidParameterValue, SourceError
+from tallyveil.errors import InvalidParameterValue, LedgerError, SourceError
 from tallyveil.events import report
 from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.policy import Policy, Table
 
 __all__ = [
-    "DAY", "Known", "Publishing", "Version", "is_due", "read_slices", "sealed_slices",
-    "since_recount", "version_of", "with_versions",
+    "DAY", "Known", "Publishing", "Version", "check_numbers", "is_due", "read_slices",
+    "sealed_slices", "since_recount", "version_of", "versions_of", "with_versions",
 ]  # fmt: skip
 
 _REMEDY: Final = (
@@ -52,7 +52,11 @@ V = TypeVar("V", VersionRecord, ReplacementRecord)
 
 class Version(NamedTuple):
     """A version of a table: the days up to ``through`` are over, None if none is; or all rows were
-    ``replaced``."""
+    ``replaced``. ``published`` is when it began to be served: how long that took to count may tell
+    how many rows there are, so analysts are shown the declared time before it.
+
+    Days that were counted once more are no other version: that would tell that somebody was taken
+    out."""
 
     number: int
     through: dt.date | None
@@ -62,12 +66,11 @@ class Version(NamedTuple):
     @property
     def words(self) -> str:
         """What it shows, for a notice."""
-        if self.replaced and not self.published:
+        if not self.published:
             return f"there is no version {self.number}" if self.number else "before version 1"
         if self.replaced:
-            time = self.published[:16].replace("T", " ")
             before = "" if self.number == 1 else "; answers about former versions do not count here"
-            return f"version {self.number}, published at {time} UTC{before}"
+            return f"version {self.number}, published on {self.published[:10]}{before}"
         if self.through is None:
             return f"version {self.number} has no day yet"
         return (
@@ -162,14 +165,15 @@ class Publishing:
             last = self.last(name)
             days = _days(table, last, through, recount)
             if last is not None and days.first > days.last:
+                self.slices(name, table, 1)  # raises where what is served is missing
                 return last
             record = VersionRecord(
                 name,
-                1 if last is None else last.number + 1,
+                len(self.known(name, VersionRecord)) + 1,
                 str(days.first),
                 str(days.last) if days.first <= days.last else "",
                 secrets.token_hex(8),
-                dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"),
+                "",
             )
             if record.through:
                 again = recount or not table.privacy_unit.column
@@ -179,21 +183,27 @@ class Publishing:
                 latest = () if first else self.slices(name, table, 1)
                 own = own.after(table, latest[-1] if latest else None)
                 write_slice(self.files, _file(record), _about(record), own)
+            record = record._replace(published=now())
             if self.record(record):
                 report("version published", table=name, version=record.number)
                 if recount:
                     self._tidy(name, table)
-                return version_of(record)
+                return self.last(name) or version_of(record)
             self.files.remove(_file(record))
 
     def _tidy(self, name: str, table: Table) -> None:
-        """Remove what was counted by a publication that was killed, or before a recount."""
-        kept = since_recount(self.known(name, VersionRecord), table)
+        """Remove what was counted by a publication that was killed, or before a recount.
+
+        Raises LedgerError where the folder has later versions than such a publication could have
+        left: then the ledger is an older copy."""
+        known = self.known(name, VersionRecord)
+        check_numbers(self.files, name, "slice", len(known))
+        kept = since_recount(known, table)
         self.files.keep(f"{escape(name)}.*.slice*", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
-        known = self.known(name, VersionRecord)
-        return version_of(known[-1]) if known else None
+        known = versions_of(self.known(name, VersionRecord))
+        return known[-1] if known else None
 
     def slices(self, name: str, table: Table, last: int = 0) -> list[Slice]:
         """The slices of all days that are published, or of the ``last`` versions alone.
@@ -202,6 +212,22 @@ class Publishing:
         """
         known = self.known(name, VersionRecord)[-last:]
         return read_slices(self.files, known, table, self.joint)
+
+
+def check_numbers(files: SealedFiles, table: str, kind: str, last: int) -> None:
+    """Raise LedgerError if there are files of versions after the one that follows the ``last``."""
+    found = (
+        name.removeprefix(f"{table}.").split(".")
+        for name in files.names(f"{escape(table)}.*.{kind}")
+    )
+    later = [int(parts[0]) for parts in found if parts[0].isdigit() and int(parts[0]) > last + 1]
+    if later:
+        raise LedgerError(
+            f"{files.folder} has the counts of version {max(later)} of table {table}, and the"
+            f" ledger knows {last}: it is an older copy, or another ledger",
+            hint="Put back the ledger that has this version. If there is none, treat the budget as"
+            " spent; then remove this folder.",
+        )
 
 
 def _days(table: Table, last: Version | None, through: dt.date, recount: bool) -> Days:
@@ -269,6 +295,16 @@ def _file(record: VersionRecord) -> str:
 
 def _about(record: VersionRecord) -> dict[str, str | int]:
     return {"snapshot": record.snapshot, "number": record.number, "through": record.through}
+
+
+def versions_of(records: Sequence[VersionRecord] | Sequence[ReplacementRecord]) -> list[Version]:
+    """The versions that analysts see, oldest first."""
+    found: list[Version] = []
+    for record in records:
+        own = version_of(record)
+        if own.replaced or not found or own.through != found[-1].through:
+            found.append(own._replace(number=len(found) + 1))
+    return found
 
 
 def version_of(record: VersionRecord | ReplacementRecord) -> Version:

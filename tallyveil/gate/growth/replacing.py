@@ -11,14 +11,13 @@ in the ledger. A version is published whether or not anything changed.
 
 from __future__ import annotations
 
-import datetime as dt
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from glob import escape
 from typing import Final, TypeAlias
 
-from tallyveil.accountant import ReplacementRecord
+from tallyveil.accountant import ReplacementRecord, now
 from tallyveil.cube import (
     Cube,
     Passed,
@@ -31,7 +30,7 @@ from tallyveil.cube import (
 )
 from tallyveil.errors import SourceError
 from tallyveil.events import report
-from tallyveil.gate.growth.publishing import Known
+from tallyveil.gate.growth.publishing import Known, check_numbers
 from tallyveil.policy import Policy, Table
 
 __all__ = ["Record", "Replacing", "read_slice_of", "read_version"]
@@ -61,14 +60,14 @@ class Replacing:
         table = self.policy.tables[name]
         with self.files.locked():
             known = self.known(name, ReplacementRecord)
+            check_numbers(self.files, name, "rows", len(known))
             before = []
             if known and table.data.stable:
                 before.append(read_slice_of(self.files, known[-1], table))
             own = count_rows(self.policy, name, source, before, self.key).after(table, None)
-            published = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
-            snapshot = secrets.token_hex(8)
-            record = ReplacementRecord(name, len(known) + 1, 0, 0, snapshot, published)
+            record = ReplacementRecord(name, len(known) + 1, 0, 0, secrets.token_hex(8), "")
             write_slice(self.files, _file(record), _about(record), own)
+            record = record._replace(published=now())
             if not self.record(record):
                 raise SourceError(
                     f"another process has published version {record.number} of {name}"

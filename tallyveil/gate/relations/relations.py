@@ -129,13 +129,15 @@ def _history(viewer: Viewer) -> Iterator[_Row]:
 
 def _versions(viewer: Viewer) -> Iterator[_Row]:
     for name, every in viewer.gate.editions.versions.every.items():
+        table = viewer.gate.policy.tables[name]
         for version in every:
+            published = dt.datetime.fromisoformat(version.published)
             yield {
                 "table_name": name,
                 "version": version.number,
                 "kind": "replace" if version.replaced else "append",
                 "through": version.through,
-                "published": dt.datetime.fromisoformat(version.published).replace(tzinfo=None),
+                "published": table.data.time(published).replace(tzinfo=None),
             }
 
 

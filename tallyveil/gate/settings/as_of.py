@@ -43,18 +43,20 @@ def read_as_of(name: str, value: str, now: str = "") -> str:
     text = value.strip()
     if not text:
         return ""
-    if re.fullmatch(r"(?i)version\s+[1-9][0-9]{0,8}", text, re.ASCII):
-        return f"version {text.split()[1]}"
+    if re.fullmatch(r"(?i)version\s+[0-9]{1,9}", text, re.ASCII):
+        return f"version {int(text.split()[1])}"
     present = dt.datetime.now(dt.UTC)
     if text.lower() == "now":
         return present.isoformat(" ")
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
             return str(dt.date.fromisoformat(text))
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
+        moment = dt.datetime.fromisoformat(text if ":" in text else "")
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=dt.UTC)
+        moment = moment.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
         raise _invalid(name, value) from None
-    moment = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
     if moment > present:
         raise _invalid(name, value, "What will be known then is not known yet. ")
     return moment.isoformat(" ")
