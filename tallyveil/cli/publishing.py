@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tallyveil.accountant import VersionLog, check_tables
 from tallyveil.cli.text import Output
-from tallyveil.cube import connected, relations_read, with_values
+from tallyveil.cube import connected, relations_read, unsettled_rows, with_values
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
@@ -72,6 +72,14 @@ def publish(
                 counted = publisher.last_slice(name).counts.sum()
                 document["records"] = int(counted)
                 lines += [_CONFIDENTIAL, f"  records that were counted for it: {counted:,}"]
+            if report and version.through is not None:
+                left = unsettled_rows(policy, name, given, version.through)
+                document |= left._asdict()
+                lines += [] if lines[1:] else [_CONFIDENTIAL]
+                lines += [
+                    f"  rows in all that came too late for their day: {left.late:,}; of days that"
+                    f" are not over: {left.later:,}; without a day of the range: {left.undated:,}"
+                ]
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:

@@ -32,6 +32,7 @@ from tallyveil.cube.kept.slices import (
     read_slice,
     write_slice,
 )
+from tallyveil.cube.kept.unsettled import unsettled_rows
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read
@@ -74,6 +75,7 @@ __all__ = [
     "typed",
     "undeclared",
     "unreadable_lines",
+    "unsettled_rows",
     "with_values",
     "write_slice",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "counting",
     "counting_left_out",
     "counting_undeclared",
+    "counting_unsettled",
     "mistaken_columns",
     "settled",
     "unit_kind",
@@ -158,6 +159,26 @@ def settled(
     names = ", ".join(dict.fromkeys(identifier(name.lower()) for name in table.columns))
     relation = f"(SELECT {names}, count(*) AS {_EQUAL} FROM {relation} AS o GROUP BY ALL)"
     return Rows(rows.connection, relation, _EQUAL, rows.again)
+
+
+def counting_unsettled(
+    table: Table, columns: Mapping[str, str], rows: Rows, through: dt.date
+) -> str:
+    """SQL that returns how many rows of a table that grows came too late, are of days after
+    ``through``, and have no day of the range."""
+    day = _read(table, table.domain.names.index(table.days.name), columns)
+    first, last = table.day_range
+    within, over = f"{day} BETWEEN DATE '{first}' AND DATE '{last}'", f"{day} <= DATE '{through}'"
+    late = "false"
+    if table.data.arrived is not None:
+        late = f"NOT coalesce({_arrived(table, columns)} <= {day} + {table.data.late}, false)"
+    conditions = (
+        f"{within} AND {over} AND {late}",
+        f"{within} AND NOT {over}",
+        f"NOT coalesce({within}, false)",
+    )
+    counted = ", ".join(map(rows.counted, conditions))
+    return f"SELECT {counted} FROM {rows.relation} AS origin"
 
 
 def _often_equal(table: Table, columns: Mapping[str, str], *, text: bool) -> bool:

@@ -95,7 +95,7 @@ def notice(
         )
     left = (remaining(accountant, table, request.analyst) for table in request.tables)
     parts += dict.fromkeys(left)
-    hints = [_unknown(missing, height)] if missing else []
+    hints = [_unknown(missing, height, request)] if missing else []
     bare = 0 if looks is None else _without_ends(answered, looks)
     if answered.apart:
         hints.append(
@@ -203,13 +203,11 @@ def warnings(plan: Plan, offset: int) -> tuple[Notice, ...]:
     )
 
 
-def _unknown(missing: int, rows: int) -> str:
+def _unknown(missing: int, rows: int, request: Request) -> str:
     how_many = "any" if missing == rows else str(missing)
     which = "it" if rows == 1 else f"{how_many} of the {rows} different numbers in the result"
-    return (
-        f"NULL: earlier answers do not determine {which}."
-        " SET dp.source = auto to buy what is missing."
-    )
+    setting = "dp.as_of = ''" if request.past else "dp.source = auto"
+    return f"NULL: earlier answers do not determine {which}. SET {setting} to buy what is missing."
 
 
 def _free_text(answered: Answered) -> str:

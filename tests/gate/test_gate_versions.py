@@ -17,6 +17,7 @@ import pytest
 import tallyveil
 from tallyveil.accountant.store.event_codec import decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
+from tallyveil.cli.publishing import publish
 from tallyveil.cli.serving.schedule import publish_due
 from tallyveil.errors import (
     BudgetExceeded,
@@ -560,6 +561,19 @@ def test_a_version_says_when_it_was_due_and_not_how_long_it_took(
         times = connection.sql("SELECT published FROM dp.versions").fetchall()
         assert [time.time() for (time,) in times] == [dt.time(6, 30)] * 2
     assert len(held) == 1
+
+
+def test_the_custodian_alone_is_told_which_rows_do_not_count(visits: Visits) -> None:
+    rows = [(0, 0, 1, 0), (0, 1, 2, 3), (1, 0, 3, 0), (1, 2, 4, 9), (5, 0, 5, 0), (90, 0, 6, 0)]
+    visits.fill(rows)
+    found = [*publish(visits.folder / "policy.toml", str(day(1)), report=True)]
+    assert found[0].document["records"] == 2
+    assert [found[0].document[key] for key in ("late", "later", "undated")] == [2, 1, 1]
+    again = [*publish(visits.folder / "policy.toml", str(day(1)), report=True)]
+    assert again[0].document["new"] is False
+    assert again[0].document["late"] == 2
+    told = "came too late for their day: 2; of days that are not over: 1; without a day"
+    assert any(told in line for line in again[0].lines)
 
 
 def test_a_version_can_be_named_and_is_not_bought(visits: Visits) -> None:

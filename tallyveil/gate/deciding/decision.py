@@ -205,7 +205,7 @@ class Decision:
     def allowed(self, request: Request) -> Request:
         """The request, of history alone where it is about the past."""
         of_past = not set(self.past).isdisjoint(request.tables)
-        return replace(request, source="history") if of_past else request
+        return replace(request, source="history", past=True) if of_past else request
 
     def _recorded(self, request: Request) -> tuple[list[tuple[int, int]], list[int]]:
         """How much is recorded about each table; it grows with every answer and every report."""

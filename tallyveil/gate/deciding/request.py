@@ -46,6 +46,8 @@ class Request:
     all_looks: bool = False
     objective: Objective = "auto"
     strategy: str = "auto"
+    past: bool = False
+    """Whether a former version or moment is asked about, so that nothing can be bought."""
     histograms: Mapping[str, tuple[Histogram, ...]] = field(default_factory=dict)
     """By table: those of which distinct counts and quantiles are asked."""
 
