@@ -83,7 +83,8 @@ def publish(
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
-            buy_plans(gate)
+            for line in buy_plans(gate):
+                yield Output({"not_bought": line}, [line])
 
 
 def _chosen(policy: Policy, tables: Sequence[str], *, grown: bool) -> list[str]:

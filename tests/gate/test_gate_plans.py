@@ -210,3 +210,18 @@ def test_mistaken_plans_are_refused(visits: Visits, plan: str, message: str) -> 
     policy.write_text(policy.read_text() + f"[tables.visits.plans.board]\n{plan}\n")
     with pytest.raises(PolicyError, match=message):
         visits.open()
+
+
+def test_a_plan_that_was_changed_is_bought_anew_as_far_as_its_part_reaches(visits: Visits) -> None:
+    """And the custodian is told, in a line for each plan, what was not."""
+    declare(visits)
+    assert len(visits.publish(2)) == 1
+    policy = visits.folder / "policy.toml"
+    text = policy.read_text()
+    for changed in (text.replace('by = ["kind"]', "by = []"), text.replace(".board]", ".other]")):
+        policy.write_text(changed)
+        _, line = visits.publish(3)
+        plan = "other" if ".other]" in changed else "board"
+        assert f"rows of plan {plan} not bought: the budget of table" in line
+        with visits.open() as connection:
+            assert numbers(connection) == pytest.approx((1, 2))

@@ -36,10 +36,11 @@ _ABOVE: Final = 1 + 1e-9  # of a scale, which is a double
 _UNIT: Final = Fraction(1, UNIT)
 
 
-def buy_plans(gate: Shared) -> None:
+def buy_plans(gate: Shared) -> list[str]:
     """Buy all rows of all plans whose days are over and that were never bought. Where one cannot be
-    bought, such as for want of budget, that is reported, and the others are bought."""
-    files = gate.editions.versions.files
+    bought, such as for want of budget, that is reported, and the others are bought; return what to
+    tell the custodian of it."""
+    told, files = list[str](), gate.editions.versions.files
     for name, version in gate.editions.now.versions.items():
         table = gate.policy.tables[name]
         if not table.plans or version.through is None:
@@ -48,12 +49,18 @@ def buy_plans(gate: Shared) -> None:
             every = gate.accountant.history(name)
             known = {entry.sql for entry in every if is_plan(entry.analyst)}
             for plan in table.plans:
+                failed = dict[str, str]()
                 for offer in _offers(table, plan, version.through, files, known):
                     try:
                         gate.decision.buy(offer, f"plan {plan}")
                     except TallyveilError as error:
-                        row = offer.charge.sql
-                        report("not bought", level=logging.ERROR, row=row, reason=error.message)
+                        failed[offer.charge.sql] = error.message
+                if failed:
+                    row, reason = next(iter(failed.items()))
+                    about = {"plan": plan, "rows": len(failed), "first": row, "reason": reason}
+                    report("not bought", level=logging.ERROR, table=name, **about)
+                    told.append(f"{name}: {len(failed)} rows of plan {plan} not bought: {reason}")
+    return told
 
 
 def _offers(
@@ -63,7 +70,9 @@ def _offers(
     first, last = table.day_range
     for year in range(first.year, through.year + 1):
         start, end = max(first, dt.date(year, 1, 1)), min(last, dt.date(year, 12, 31))
-        named = f"plan {plan} of {table.name}, {year}, row "
+        declared = table.plans[plan]
+        by = f" by {', '.join(declared.by)}" if declared.by else ""
+        named = f"plan {plan} of {table.name}{by} for {', '.join(declared.tiles)}: {year}, row "
         over = (min(through, end) - start).days
         online = _online(table, plan, start, (end - start).days + 1, files)
         for number in np.lexsort((-online.rows.sum(axis=1), online.ready)).tolist():
