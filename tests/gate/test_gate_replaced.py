@@ -562,3 +562,33 @@ def test_no_other_change_of_replaced_rows_is_migrated(
     with pytest.raises(FeatureNotSupported, match=message):
         _migrated(people)
     assert (people.folder / "people.ledger").read_bytes() == before
+
+
+@pytest.mark.parametrize("summarised", [(True, True), (True, False), (False, True)])
+def test_a_summary_of_any_version_opens_to_the_same(
+    people: People, summarised: tuple[bool, bool]
+) -> None:
+    """What a summary keeps of a version that was replaced since is not taken for the present."""
+    found: dict[str, Any] = {}
+    both = "SELECT sex, place, count(*) FROM people GROUP BY sex, place ORDER BY sex, place"
+    for version, summary in enumerate(summarised, start=1):
+        people.publish(*_rows(np.random.default_rng(version), 100 * version))
+        with people.open("SET dp.epsilon = 1") as connection:
+            for sql in (both, BY_SEX, both):
+                connection.execute(sql)
+            found[f"version {version}"] = connection.sql(BY_SEX).fetchall()
+            spent = _spent(connection)
+            if summary:
+                connection._gate.accountant.summarise(0)
+    people.publish(*_rows(np.random.default_rng(9), 50))
+    with people.open("SET dp.source = history") as connection:
+        assert _spent(connection) == spent
+        assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
+        for version, answers in found.items():
+            connection.execute(f"SET dp.as_of = '{version}'")
+            assert connection.sql(BY_SEX).fetchall() == answers
+        connection._gate.accountant.summarise(0)
+    with people.open() as connection:
+        assert _spent(connection) == spent
+        connection.execute("SET dp.as_of = 'version 2'")
+        assert connection.sql(BY_SEX).fetchall() == found["version 2"]
