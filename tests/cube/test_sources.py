@@ -352,6 +352,11 @@ def test_an_interrupt_ends_the_reading(
         return in_thread(name, begun, **more)
 
     monkeypatch.setattr("tallyveil.cube.cube_loading.in_thread", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        load_cubes(policy, database, key=b"key")
+    # A shell starts what runs in the background with this signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            load_cubes(policy, database, key=b"key")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert database.execute("SELECT 1").fetchall() == [(1,)]
