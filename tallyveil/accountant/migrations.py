@@ -5,11 +5,11 @@ a pair of a code of the present declaration and a cell of before, for every pair
 conceivable value has. Over these, a row recorded before the migration has in each cell the
 coefficient of the cell of before, and 0 where a record was not counted; a row recorded since has
 that of the present code. Both are functions of the same records, so losses add up cell by cell
-(VERSIONS V4, Theorem 3; docs/guarantees.md, "Changed declarations").
+(docs/guarantees.md, "Changed declarations").
 
 Where a migration ``retires`` a table, a unit's counted rows may be others since: answers of before
 say nothing about them and are not used. With ``folds``, they may be in any cells: the highest loss
-of before then counts for every unit (V3).
+of before then counts for every unit.
 
 Where a version replaces the rows of a table, the cells stay, and the same holds: answers are about
 their own version, and the highest loss of before counts for every unit.

@@ -96,7 +96,7 @@ class CellMeter:
 
     def folded(self, stable: Collection[str] = ()) -> CellMeter:
         """The meter once units may be in any cells with their values of the ``stable`` attributes:
-        what any such unit could have lost, all of them may have lost (VERSIONS V3)."""
+        what any such unit could have lost, all of them may have lost."""
         folded = [group.folded(stable) for group in self.tally.groups]
         whole = sum(int(group.values) for group in folded if not group.axes)
         kept = Tally(tuple(group for group in folded if group.axes))

@@ -2,8 +2,8 @@
 elsewhere, and to begin with versions where the rows were fixed.
 
 Whatever the next version is read from, a unit may be in any cell of it, as in any other version.
-Once it is published, the highest loss of before counts for every unit (VERSIONS V3). What was
-answered stays the answer to its own version.
+Once it is published, the highest loss of before counts for every unit (docs/guarantees.md, "Tables
+whose rows are replaced"). What was answered stays the answer to its own version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Versions of tables whose rows are replaced, published one after the other.
 
 Any row may be in any cell, or gone, in another version. So an answer is about its own version, and
-a unit loses at most the sum over versions of the most that one cell has lost in each (VERSIONS V3).
+a unit loses at most the sum over versions of the most that one cell has lost in each (the proof is
+in docs/guarantees.md).
 A charge is made only for the version that is the last one in the ledger, which the transaction of
 the charge checks: booked under a later version, it could understate what a unit lost.
 
