@@ -11,7 +11,8 @@ rank                  what the lock covers
 A thread that holds a lock takes only locks of a later rank. No lock is held while much noise is
 drawn, an estimate is solved, or a thread waits for another, unless the docstring of the class that
 owns the lock says why. Only the ledger's transaction orders other processes on the same ledger. The
-server's own locks are leaves too.
+server's own locks are leaves too. Who reads a new version holds a lock of its own before all of
+these (`gate.growth.editions`), for which only a statement waits that holds no other.
 
 A thread that waits for a lock other than a leaf can be stopped: the accountant's holder may be
 waiting for the disk or for another process on the ledger, and that of the knowledge may be adding

@@ -18,6 +18,7 @@ from tallyveil.accountant.derivation import Derivation
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.releases import Of, Release
 from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.ledger_copies import witness_of
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen
 from tallyveil.errors import UndefinedTable
@@ -131,6 +132,11 @@ class BudgetReports:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
         with self._lock, self._ledger.snapshot() as view:
             return view.history(table)
+
+    def witness(self) -> str:
+        """How far the ledger has come (`witness_of`)."""
+        with self._lock, self._ledger.snapshot() as view:
+            return witness_of(view)
 
     def odometer(self) -> list[OdometerReading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""

@@ -317,6 +317,9 @@ class LedgerState:
         return filters.folded(table) if self._lineages[table].folded(before, number) else filters
 
     def _fold(self, table: str, number: int) -> None:
+        """Fold what was charged of the table, if it is to be before charge ``number``. To fold
+        twice, with nothing charged in between, changes nothing: so it does not matter whether a
+        summary was written before or after."""
         self.filters = self.folded(self.filters, table, self._worked_out[table], number)
         self._worked_out[table] = number
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tallyveil.accountant import VersionLog, check_tables
+from tallyveil.accountant.store.ledger_copies import witness_of
 from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, unsettled_rows, with_values
 from tallyveil.errors import InvalidParameterValue
@@ -56,7 +57,9 @@ def publish(
         before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)
         found = publisher.publish(given, day, now, only=names, recount=recount)
-        write_witness(policy.cubes or files.folder, ledger)
+        with ledger.snapshot() as view:
+            seen = witness_of(view)
+        write_witness(policy.cubes or files.folder, seen)
         for name, version in found.items():
             new = version != before[name]
             done = "; counted once more" if recount else "" if new else "; nothing new to publish"

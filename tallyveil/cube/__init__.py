@@ -23,6 +23,7 @@ from tallyveil.cube.cube_loading import (
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.kept.sealed_cubes import Kept, SealedCubes
 from tallyveil.cube.kept.sealed_files import FilesInMemory, SealedFiles
+from tallyveil.cube.kept.settled_rows import unsettled_rows
 from tallyveil.cube.kept.slices import (
     Days,
     Slice,
@@ -32,7 +33,6 @@ from tallyveil.cube.kept.slices import (
     read_slice,
     write_slice,
 )
-from tallyveil.cube.kept.unsettled import unsettled_rows
 from tallyveil.cube.public_tables import check_public, load_public
 from tallyveil.cube.source_contents import Contents
 from tallyveil.cube.source_relations import relations_read

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -10,8 +9,15 @@ from typing import Any, Final, TypeAlias
 from tallyveil.cube.bounding import Bound, hashed, kept_rows, left_out, unit_hash, unit_number
 from tallyveil.cube.coding import clamped, code
 from tallyveil.cube.cube import MAX_RECORDS
-from tallyveil.cube.reading import INTEGERS, read, read_count
+from tallyveil.cube.reading import INTEGERS
 from tallyveil.cube.sources import Rows
+from tallyveil.cube.table_columns import (
+    arrival_read,
+    attribute_read,
+    column_type,
+    unit_read,
+    weight_read,
+)
 from tallyveil.errors import SourceError
 from tallyveil.policy import Key, Table
 from tallyveil.quoting import identifier
@@ -25,19 +31,13 @@ __all__ = [
     "counting",
     "counting_left_out",
     "counting_undeclared",
-    "counting_unsettled",
     "mistaken_columns",
-    "settled",
-    "unit_kind",
 ]
 
 
 Columns: TypeAlias = Mapping[str, Mapping[str, str]]
 """By table the source's columns, lower case, with their DuckDB types."""
 
-_OFFSET: Final = r".*[0-9]:[0-9].*(Z|z|[+-][0-9][0-9](:?[0-9][0-9])?)\s*"
-_EQUAL: Final = '"equal rows"'
-_FEW: Final = 1 << 20  # cells of a day
 _APART: Final = 1_000_000  # keeps the numbers of axes of tables in one statement apart
 
 
@@ -50,13 +50,13 @@ def columns_read(table: Table, columns: Mapping[str, str]) -> list[str]:
     Raises SourceError for a column that is missing or of a type that cannot be read.
     """
     for axis in range(len(table.columns)):
-        _read(table, axis, columns)
+        attribute_read(table, axis, columns)
     if table.privacy_unit.column is not None:
-        _unit(table, columns)
+        unit_read(table, columns)
     if table.count is not None:
-        _weight(table, columns)
+        weight_read(table, columns)
     if table.data.arrived is not None:
-        _arrived(table, columns)
+        arrival_read(table, columns)
     if table.selected:
         return list(columns)
     return list(dict.fromkeys(name.lower() for name in table.source_columns))
@@ -119,102 +119,6 @@ def coded_rows(
     return _coded(table, {table.name: columns}, {table.name: rows}, before=before)
 
 
-def unit_kind(table: Table, columns: Mapping[str, str]) -> str | None:
-    """How units are found again on other days, of a table that grows: by whole numbers, or by the
-    text of one type. None without a column of units.
-
-    Raises SourceError for a type whose equal values may differ as text.
-    """
-    if table.privacy_unit.column is None:
-        return None
-    place, column = f"tables.{table.name}.privacy_unit.column", table.privacy_unit.column
-    kind = _type(place, column, columns)
-    if kind in INTEGERS:
-        return "whole numbers"
-    if kind in ("VARCHAR", "UUID", "DATE"):
-        return kind
-    raise SourceError(
-        f"{place}: the column {column} is {kind}, of which it is not certain on other days which"
-        " values are the same unit",
-        hint="Cast it to BIGINT or VARCHAR in a SELECT given as the table's from.",
-    )
-
-
-def settled(
-    table: Table, columns: Mapping[str, str], rows: Rows, first: dt.date, last: dt.date
-) -> Rows:
-    """The rows of a table that grows whose day is one of these, and which arrived in time. No row
-    of another day, and no later one, changes which they are."""
-    axis = table.domain.names.index(table.days.name)
-    day = _read(table, axis, columns)
-    conditions = [f"{day} BETWEEN DATE '{first}' AND DATE '{last}'"]
-    if table.data.arrived is not None:
-        conditions.append(f"{_arrived(table, columns)} <= {day} + {table.data.late}")
-    found, column = None, table.columns[axis]
-    if rows.days is not None and _type("", column, columns) in ("DATE", "TIMESTAMP"):
-        found = rows.days(column, first, last)
-    relation = f"(SELECT * FROM {found or rows.relation} AS o WHERE {' AND '.join(conditions)})"
-    if rows.number is not None or not _often_equal(table, columns, text=rows.days is not None):
-        return Rows(rows.connection, relation, rows.number, rows.again)
-    names = ", ".join(dict.fromkeys(identifier(name.lower()) for name in table.columns))
-    relation = f"(SELECT {names}, count(*) AS {_EQUAL} FROM {relation} AS o GROUP BY ALL)"
-    return Rows(rows.connection, relation, _EQUAL, rows.again)
-
-
-def counting_unsettled(
-    table: Table, columns: Mapping[str, str], rows: Rows, through: dt.date
-) -> str:
-    """SQL that returns how many rows of a table that grows came too late, are of days after
-    ``through``, and have no day of the range."""
-    day = _read(table, table.domain.names.index(table.days.name), columns)
-    first, last = table.day_range
-    within, over = f"{day} BETWEEN DATE '{first}' AND DATE '{last}'", f"{day} <= DATE '{through}'"
-    late = "false"
-    if table.data.arrived is not None:
-        late = f"NOT coalesce({_arrived(table, columns)} <= {day} + {table.data.late}, false)"
-    conditions = (
-        f"{within} AND {over} AND {late}",
-        f"{within} AND NOT {over}",
-        f"NOT coalesce({within}, false)",
-    )
-    counted = ", ".join(map(rows.counted, conditions))
-    return f"SELECT {counted} FROM {rows.relation} AS origin"
-
-
-def _often_equal(table: Table, columns: Mapping[str, str], *, text: bool) -> bool:
-    """Whether to count equal rows first, which takes less time than to code each: where there are
-    few cells on a day, and equal values mean the same, also of ``text`` without a collation."""
-    if table.privacy_unit.column is not None or table.count is not None:
-        return False
-    kinds = {*INTEGERS, "DATE", "BOOLEAN", *(["VARCHAR"] if text else [])}
-    every = kinds.issuperset(columns[name.lower()] for name in table.columns)
-    return every and table.domain.size // table.days.size <= _FEW
-
-
-def _has_offset(column: str) -> str:
-    return f"regexp_full_match({identifier(column)}, '{_OFFSET}', 's')"
-
-
-def _utc(column: str) -> str:
-    instant = f"TRY_CAST({identifier(column)} AS TIMESTAMPTZ)"
-    return f"CAST(make_timestamp(epoch_us({instant})) AS DATE)"
-
-
-def _arrived(table: Table, columns: Mapping[str, str]) -> str:
-    """The day on which a row arrived, in UTC where its time has a zone."""
-    key, column = f"tables.{table.name}.data.arrived", table.data.arrived or ""
-    kind = _type(key, column, columns)
-    expression = read(table.days, column, kind)
-    if kind == "VARCHAR":
-        expression = f"CASE WHEN {_has_offset(column)} THEN {_utc(column)} ELSE {expression} END"
-    if expression is None:
-        raise SourceError(
-            f"{key}: the column {column} is {kind}, which cannot be read as a day",
-            hint="Cast it in a SELECT given as the table's from.",
-        )
-    return expression
-
-
 def _has_cells(table: Table, first: int = 0) -> str:
     """The condition that no code is NULL."""
     partial_axes = [axis for axis, a in enumerate(table.domain.attributes) if not a.complete]
@@ -243,18 +147,21 @@ def _coded(
     ``before`` is as in `kept_rows`."""
     own, mine, unit = columns[table.name], rows[table.name], table.privacy_unit
     attributes = list(enumerate(table.domain.attributes))
-    reads = [f"{_read(table, axis, own)} AS v{first + axis}" for axis in range(len(table.columns))]
+    reads = [
+        f"{attribute_read(table, axis, own)} AS v{first + axis}"
+        for axis in range(len(table.columns))
+    ]
     codings = [code(first + axis, attribute) for axis, attribute in attributes]
     coded = [f"{c.expression} AS c{first + axis}" for axis, c in enumerate(codings)]
     parameters = {k: v for c in codings for k, v in c.parameters.items()}
     if table.count is not None:
-        reads.append(f"{_weight(table, own)} AS weight")
+        reads.append(f"{weight_read(table, own)} AS weight")
         coded.append("weight")
     if mine.number is not None:
         reads.append(mine.number)
         coded.append(mine.number)
     if unit.column is not None:
-        name, read = _unit(table, own), columns_read(table, own)
+        name, read = unit_read(table, own), columns_read(table, own)
         most = unit.max_rows if before is None else 0
         chosen = hashed(mine, name, {one: own[one] for one in read}, most)
         reads += [f"{name} AS unit", f"{chosen} AS hash"]
@@ -297,7 +204,10 @@ def _same_unit(table: Table, columns: Columns, own: str, other: str) -> str:
     """
     column, head, head_column = table.key or Key("", "", "")
     place = f"tables.{table.name}.keys.{column}"
-    kinds = _type(place, column, columns[table.name]), _type(place, head_column, columns[head])
+    kinds = (
+        column_type(place, column, columns[table.name]),
+        column_type(place, head_column, columns[head]),
+    )
     if kinds[0] == kinds[1]:
         return f"{own}.unit = {other}.unit"
     if INTEGERS.issuperset(kinds):
@@ -326,9 +236,9 @@ def _weighted(rows: Rows) -> str:
 
 def counting_left_out(table: Table, columns: Mapping[str, str], rows: Rows) -> str:
     """SQL that returns how many rows units have, and how many of them ``max_rows`` leaves out."""
-    units = [_unit(table, columns)]
+    units = [unit_read(table, columns)]
     if table.privacy_unit.per is not None:
-        units.append(_read(table, table.domain.names.index(table.days.name), columns))
+        units.append(attribute_read(table, table.domain.names.index(table.days.name), columns))
     return left_out(rows, units, table.privacy_unit.max_rows)
 
 
@@ -346,7 +256,7 @@ def counting_undeclared(
         reads.append(rows.number)
     for axis, coding in zip(axes, codings, strict=True):
         attribute = attributes[axis]
-        reads.append(f"{_read(table, axis, columns)} AS v{axis}")
+        reads.append(f"{attribute_read(table, axis, columns)} AS v{axis}")
         reads.append(f"{identifier(table.columns[axis])} IS NOT NULL AS given{axis}")
         cell = f"({coding.expression})"
         counted.append(rows.counted(f"{cell} IS NULL"))
@@ -367,70 +277,17 @@ def counting_undeclared(
 def mistaken_columns(table: Table, columns: Mapping[str, str]) -> list[SourceError]:
     """What `columns_read` raises for each column that is missing or of a type that cannot be
     read."""
-    asked = [partial(_read, table, axis, columns) for axis in range(len(table.columns))]
+    asked = [partial(attribute_read, table, axis, columns) for axis in range(len(table.columns))]
     if table.count is not None:
-        asked.append(partial(_weight, table, columns))
+        asked.append(partial(weight_read, table, columns))
     if table.privacy_unit.column is not None:
-        asked.append(partial(_unit, table, columns))
+        asked.append(partial(unit_read, table, columns))
     if table.data.arrived is not None:
-        asked.append(partial(_arrived, table, columns))
+        asked.append(partial(arrival_read, table, columns))
     found = []
     for ask in asked:
         try:
             ask()
         except SourceError as error:
             found.append(error)
-    return found
-
-
-def _read(table: Table, axis: int, columns: Mapping[str, str]) -> str:
-    attribute, column = table.domain.attributes[axis], table.columns[axis]
-    key = f"tables.{table.name}.attributes.{attribute.name}"
-    expression = read(attribute, column, _type(key, column, columns))
-    if expression is None:
-        found, hint = _type(key, column, columns), "Cast it in a SELECT given as the table's from."
-        if attribute.sql_type.endswith("TIME ZONE") and found.startswith(("DATE", "TIMESTAMP")):
-            name = identifier(column)
-            time = f"{name}::timestamp" if found == "DATE" else name
-            hint = (
-                "Name the zone whose clocks it shows: from = '''SELECT * REPLACE"
-                f" ({time} AT TIME ZONE 'Europe/Berlin' AS {name}) FROM …'''. Or declare the range"
-                " without offsets."
-            )
-        raise SourceError(
-            f"{key}: the column {column} is {found}, which cannot be read as {attribute.sql_type}",
-            hint=hint,
-        )
-    return expression
-
-
-def _unit(table: Table, columns: Mapping[str, str]) -> str:
-    """The unit's identity, byte by byte where it is text: a collation must not join two units."""
-    column = table.privacy_unit.column or ""
-    found = _type(f"tables.{table.name}.privacy_unit.column", column, columns)
-    return f"encode({identifier(column)})" if found == "VARCHAR" else identifier(column)
-
-
-def _weight(table: Table, columns: Mapping[str, str]) -> str:
-    """The number of records that a row stands for."""
-    key, column = f"tables.{table.name}.count", table.count or ""
-    found = _type(key, column, columns)
-    expression = read_count(column, found)
-    if expression is None:
-        raise SourceError(
-            f"{key}: the column {column} is {found}, which cannot be read as whole numbers",
-            hint="Cast it in a SELECT given as the table's from.",
-        )
-    return expression
-
-
-def _type(key: str, column: str, columns: Mapping[str, str]) -> str:
-    # The message does not list the source's columns: in a file without a header they are a record.
-    found = columns.get(column.lower())
-    if found is None:
-        raise SourceError(
-            f"{key}: the source has no column {column}",
-            hint='In the policy column = "…" names the one that holds it, where it has another name'
-            " there. A CSV file's columns are named by its first line.",
-        )
     return found

@@ -287,7 +287,7 @@ class Gate(Shared):
         self._seen = time.monotonic()
         if self._witnessed is not None:
             with suppress(TallyveilError):  # what was seen last stays written down
-                write_witness(self._witnessed, self._ledger)
+                write_witness(self._witnessed, self.accountant.witness())
 
     def close(self) -> None:
         self.database.close()

@@ -60,9 +60,11 @@ class Planner:
         `Decision.answer` raises but for that, and what `Editions.advanced` does."""
         while True:
             try:
-                return self.edition.decision.answer(request)
+                decision = self.edition.decision
+                return decision.answer(decision.allowed(request))
             except VersionAdvanced as advanced:
-                self.edition = self.gate.editions.advanced(self.edition, advanced.table)
+                about = self.edition, advanced.table, self.settings.as_of
+                self.edition = self.gate.editions.advanced(*about)
 
     def types(self, query: Query, declared: Sequence[str | None]) -> tuple[str, ...]:
         """The types of the query's parameters: declared, or inferred from their context."""

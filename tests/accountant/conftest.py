@@ -22,6 +22,7 @@ from tallyveil.policy.domain import Attribute, Domain
 from tallyveil.workload.workload import Column, Factor, Workload
 from tests import matrices
 from tests.accountant.stores import House, Houses, RemoteHouse, SqliteHouse
+from tests.dense_rows import dense_rows
 
 SIZES = {"hue": 2, "age": 3, "sex": 2}
 
@@ -33,20 +34,8 @@ def column(axes: Sequence[str], dense: Sequence[Sequence[int]], multiplier: obje
 
 def dense(column: Column) -> np.ndarray:
     """Its rows over all cells of the cube, and a last cell outside of it; cell by cell."""
-    cube = np.zeros((column.product_height, *SIZES.values()), dtype=np.int64)
-    for cell in itertools.product(*map(range, SIZES.values())):
-        at = np.ones(1, dtype=np.int64)
-        for factor in column.factors:
-            code = 0
-            for name, size in zip(factor.axes, factor.shape, strict=True):
-                code = code * size + cell[list(SIZES).index(name)]
-            own = np.zeros(factor.height, dtype=np.int64)
-            own[factor.rows[factor.cells == code]] = factor.coefficients[factor.cells == code]
-            at = np.multiply.outer(at, own).ravel()
-        cube[(slice(None), *cell)] = at
-    matrix = cube.reshape(column.product_height, -1)
-    if column.selected is not None:
-        matrix = matrix[column.selected]
+    rows = dense_rows(column, SIZES)
+    matrix = rows.reshape(len(rows), -1).astype(np.int64)
     return np.append(matrix, np.zeros((len(matrix), 1), dtype=np.int64), axis=1)
 
 

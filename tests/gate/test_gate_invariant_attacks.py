@@ -36,6 +36,7 @@ from tallyveil.invariants import Hierarchy, hierarchy
 from tallyveil.mechanisms import Loss
 from tallyveil.proxy.inprocess import Connection
 from tallyveil.workload.workload import Column
+from tests.dense_rows import dense_rows
 from tests.gate.agreeing_tables import CELLS, USERS, VALUES, Case, people
 
 Transcript: TypeAlias = list[tuple[Any, ...]]
@@ -168,19 +169,8 @@ def made_up(tree: Tree, exact: Sequence[int], rolled: random.Random) -> list[int
 
 def dense(column: Column) -> FloatArray:
     """Its rows over `CELLS`."""
-    names = list(VALUES)
-    found = np.zeros((column.product_height, len(CELLS)))
-    for number, cell in enumerate(itertools.product(*(range(len(v)) for v in VALUES.values()))):
-        at = np.ones(1)
-        for factor in column.factors:
-            code = 0
-            for axis, size in zip(factor.axes, factor.shape, strict=True):
-                code = code * size + cell[names.index(axis)]
-            own = np.zeros(factor.height)
-            own[factor.rows[factor.cells == code]] = factor.coefficients[factor.cells == code]
-            at = np.multiply.outer(at, own).ravel()
-        found[:, number] = at
-    return found if column.selected is None else found[column.selected]
+    rows = dense_rows(column, {name: len(values) for name, values in VALUES.items()})
+    return rows.reshape(len(rows), len(CELLS))
 
 
 def alike(one: Any, other: Any) -> bool:

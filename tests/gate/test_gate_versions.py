@@ -28,7 +28,7 @@ from tallyveil.errors import (
     SourceError,
 )
 from tallyveil.gate.growth import joint_slices
-from tests.gate.dense_rows import dense_rows
+from tests.dense_rows import dense_rows
 from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
 
 

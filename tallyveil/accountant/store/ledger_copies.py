@@ -15,16 +15,25 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallyveil.accountant.store.chain import START, Position
-from tallyveil.accountant.store.ledger_records import AnswerRecord, ChargeRecord, DerivationRecord
+from tallyveil.accountant.store.ledger_records import (
+    AnswerRecord,
+    ChargeRecord,
+    DerivationRecord,
+    ReplacementRecord,
+    VersionRecord,
+)
 from tallyveil.accountant.store.ledger_store import Snapshot
 from tallyveil.accountant.store.sqlite_ledger import KINDS, Ledger
 from tallyveil.errors import InvalidParameterValue, LedgerError
 from tallyveil.files import flush
 
-__all__ = ["Contents", "Witness", "back_up", "drafted", "restore", "swap", "verify"]
+__all__ = [
+    "WITNESSED", "Contents", "Witness", "back_up", "drafted", "restore", "swap", "verify",
+    "witness_of",
+]  # fmt: skip
 
 
 class Witness(NamedTuple):
@@ -46,6 +55,15 @@ class Witness(NamedTuple):
                 hint="tallyveil ledger verify prints one: a number, a hyphen, and a code.",
             )
         return cls(int(found[1]), bytes.fromhex(found[2]))
+
+
+WITNESSED: Final = (ChargeRecord, VersionRecord, ReplacementRecord)
+"""The kinds of records of which a witness is kept: charges, and versions of both kinds."""
+
+
+def witness_of(view: Snapshot) -> str:
+    """A `Witness` of each of the kinds `WITNESSED`."""
+    return " ".join(str(Witness(*view.end(kind))) for kind in WITNESSED)
 
 
 class Contents(NamedTuple):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tallyveil.arrays import CodeArray, IntArray
 from tallyveil.cube.bounding import unit_hash
-from tallyveil.cube.counting import by_cells, coded_rows, settled, unit_kind
+from tallyveil.cube.counting import by_cells, coded_rows
 from tallyveil.cube.cube import MAX_RECORDS, Cube
 from tallyveil.cube.cube_loading import (
     cells_read,
@@ -27,8 +27,10 @@ from tallyveil.cube.cube_loading import (
 )
 from tallyveil.cube.kept.sealed_cubes import with_truncates
 from tallyveil.cube.kept.sealed_files import SealedFiles
+from tallyveil.cube.kept.settled_rows import settled
 from tallyveil.cube.members import Members
 from tallyveil.cube.sources import Passed, Rows, opened
+from tallyveil.cube.table_columns import unit_kind
 from tallyveil.errors import SourceError
 from tallyveil.policy import Policy, Table
 

@@ -8,24 +8,19 @@ published, and with a session at most once a minute. It holds nothing confidenti
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
-from typing import Final
 
 from tallyveil.accountant import LedgerStore
 from tallyveil.accountant.store.chain import Position
-from tallyveil.accountant.store.ledger_copies import Witness
-from tallyveil.accountant.store.ledger_records import (
-    ChargeRecord,
-    ReplacementRecord,
-    VersionRecord,
-)
+from tallyveil.accountant.store.ledger_copies import WITNESSED, Witness
+from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.errors import LedgerError, OutputError
 from tallyveil.files import flush
 
 __all__ = ["check_witness", "write_witness"]
 
 _NAME = "ledger.witness"
-_KINDS: Final = (ChargeRecord, VersionRecord, ReplacementRecord)
 
 
 def check_witness(folder: Path, ledger: LedgerStore) -> None:
@@ -40,7 +35,8 @@ def check_witness(folder: Path, ledger: LedgerStore) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
     with ledger.snapshot() as view:
-        for kind, what, own in zip(_KINDS, ("charges", "versions", "versions"), seen, strict=False):
+        for kind, own in zip(WITNESSED, seen, strict=False):
+            what = "charges" if kind is ChargeRecord else "versions"
             if own.number and not view.outcome(kind, own):
                 raise LedgerError(
                     f"the ledger {ledger.name} lacks {what} that it had before: it is an older"
@@ -50,12 +46,10 @@ def check_witness(folder: Path, ledger: LedgerStore) -> None:
                 )
 
 
-def write_witness(folder: Path, ledger: LedgerStore) -> None:
-    """Write down how far the ledger has come. Raises OutputError."""
-    with ledger.snapshot() as view:
-        text = " ".join(str(Witness(*view.end(kind))) for kind in _KINDS)
+def write_witness(folder: Path, text: str) -> None:
+    """Write down how far a ledger has come, as `witness_of` says. Raises OutputError."""
     path = folder / _NAME
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished.write_text(text, encoding="ascii")

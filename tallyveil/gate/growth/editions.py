@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from tallyveil import deadline
 from tallyveil.accountant import ReplacementRecord, VersionRecord
 from tallyveil.cache import OBJECT, Cache, key_bytes
 from tallyveil.cube import Cube, SealedFiles, cube_of
@@ -219,9 +220,9 @@ class Editions:
         own: Edition = self._earlier.get(then, lambda: self._made(then, _PLANS // _FEWER))
         return own
 
-    def advanced(self, edition: Edition, table: str) -> Edition:
-        """The edition that is served once a version has replaced the rows of a table since the
-        given one.
+    def advanced(self, edition: Edition, table: str, then: AsOf | None) -> Edition:
+        """The edition of ``then`` that is served once a version has replaced the rows of a table
+        since the given one. A thread that comes while another reads the version waits for it.
 
         Raises LedgerMismatch where it cannot be read."""
         with self._following:
@@ -233,7 +234,7 @@ class Editions:
                 hint="The custodian finds the reason in the server's log. What history knows of the"
                 " version before is answered: SET dp.source = history.",
             )
-        return self.now
+        return self.at(then)
 
     def follow(self) -> None:
         """Serve the versions that any process has published since, from the next statement on.
@@ -250,7 +251,9 @@ class Editions:
         finally:
             self._following.release()
 
+    @deadline.unlimited()
     def _follow(self) -> None:
+        """To read a version is no work of the statement that happens to begin it."""
         accountant = self._decisions.accountant
         position = accountant.position()
         try:
