@@ -69,8 +69,9 @@ class Version(NamedTuple):
         if not self.published:
             return f"there is no version {self.number}" if self.number else "before version 1"
         if self.replaced:
-            before = "" if self.number == 1 else "; answers about former versions do not count here"
-            return f"version {self.number}, published on {self.published[:10]}{before}"
+            others = "; answers about earlier versions do not apply to it"
+            day = self.published[:10]
+            return f"version {self.number}, published on {day}{others if self.number > 1 else ''}"
         if self.through is None:
             return f"version {self.number} has no day yet"
         return (
