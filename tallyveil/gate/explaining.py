@@ -286,8 +286,10 @@ def _sensitivity(column: Column, noise: Noise, account: Account) -> str:
     squared, relation = noise.mechanism.needs_delta, account.relation
     step = float(column.multiplier) * reach(column, relation, squared)
     rows = relation.max_rows
-    product = "" if rows == 1 else f": {number(step)} × {rows} rows"
-    of = f"{number(step * rows)}{product} ({relation.neighbours})"
+    times = math.sqrt(relation.stacking(column, "rho")) if squared else rows
+    apart = "" if times == rows else f"{number(times)} for "
+    product = "" if rows == 1 else f": {number(step)} × {apart}{rows} rows"
+    of = f"{number(step * times)}{product} ({relation.neighbours})"
     return f"{'L2 ' if squared else ''}sensitivity {of}"
 
 

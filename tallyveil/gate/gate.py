@@ -52,8 +52,9 @@ from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.gate.relations.relations import RELATIONS
 from tallyveil.gate.session import GateSession
 from tallyveil.gate.shared import Shared
+from tallyveil.mechanisms.adjacency import Window
 from tallyveil.mechanisms.zcdp import rho_for
-from tallyveil.policy import Budget, Policy
+from tallyveil.policy import Budget, Policy, Table
 from tallyveil.rewriter import Dialect, PublicDatabase, Rewriter
 from tallyveil.sanitise import read_copies
 
@@ -97,9 +98,15 @@ def accounts(
             None if table.head is None else table.head.name,
             reserved=table.reserved,
             stable=table.data.stable,
+            window=_window(table),
         )
         for name, table in policy.tables.items()
     }
+
+
+def _window(table: Table) -> Window | None:
+    unit = table.privacy_unit
+    return None if unit.per is None else Window(table.days.name, unit.window)
 
 
 def _together(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:

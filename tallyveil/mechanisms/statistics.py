@@ -91,7 +91,7 @@ class Statistic:
             most = max(q, 1 - q) ** power(measure)
             cost /= 4 ** (power(measure) - 1)  # ε²/8 for ε²/2
         if relation.neighbours == "add_remove":
-            return privacy_loss([histogram.counts], [most * cost], relation, measure)
+            return privacy_loss([histogram.counts], [most * cost], relation.stacked, measure)
         cost *= relation.max_rows ** power(measure)
         columns, rates = (histogram.counts,), (most * cost,)
         return GroupLoss(columns, rates, relation.closed, measure, within=cost)

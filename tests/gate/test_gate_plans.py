@@ -66,6 +66,25 @@ def test_each_row_is_bought_once_when_its_days_are_over(
             assert all(n is not None for *_, n in found)
 
 
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize(
+    ("budget", "plan"),
+    [("epsilon = 3", "epsilon = 1"), ("rho = 3, delta = 1e-6", "rho = 1")],
+)
+def test_a_plan_spends_its_part_where_units_have_rows_of_several_days(
+    visits: Visits, budget: str, plan: str, neighbours: str
+) -> None:
+    unit = '{ column = "pid", max_rows = 2, per = "day", window = 3 }'
+    visits.declare(unit=unit, budget=budget, more=f'neighbours = "{neighbours}"')
+    policy = visits.folder / "policy.toml"
+    policy.write_text(policy.read_text() + PLAN.format(plan))
+    visits.publish(19)
+    with visits.open() as connection:
+        spent, remaining = numbers(connection)
+        assert 0.99 < spent <= 1
+        assert remaining == 2
+
+
 def test_what_is_kept_for_a_plan_cannot_be_spent_by_others(visits: Visits) -> None:
     declare(visits)
     visits.publish(1)

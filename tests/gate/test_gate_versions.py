@@ -681,6 +681,27 @@ def test_a_window_multiplies_what_a_unit_may_have_lost(visits: Visits) -> None:
         assert "the records of one pid in 3 successive days" in words
 
 
+def test_counts_of_single_days_add_up_less_over_a_window_in_rho(visits: Visits) -> None:
+    """Each of 3 days moves other rows: Σ d² over the days, not (Σ d)². A total moves by all."""
+    visits.declare(
+        unit='{ column = "pid", max_rows = 1, per = "day", window = 3 }',
+        budget="epsilon = 8, delta = 1e-6",
+    )
+    visits.fill(random_rows(np.random.default_rng(12), 50))
+    visits.publish(5)
+    by_day, total = "SELECT day, count(*) FROM visits GROUP BY day", "SELECT count(*) FROM visits"
+    with visits.open("SET dp.rho = 0.125", "SET dp.mechanism = gaussian") as connection:
+        assert "L2 sensitivity 1.732050808: 1 × 1.732050808 for 3 rows" in connection.explain(
+            by_day
+        )
+        assert "L2 sensitivity 3: 1 × 3 rows" in connection.explain(total)
+        assert "scale 3.464101615" in connection.explain(by_day)
+        assert "scale 6" in connection.explain(total)
+        connection.execute(by_day)
+        (one,) = connection.budget()
+        assert one["spent"] == pytest.approx(0.125)
+
+
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_intervals_over_versions_hold_the_truth_as_often_as_they_say(
     visits: Visits, confidence: float

@@ -10,7 +10,7 @@ from typing import Final
 
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.mechanisms import answered
-from tallyveil.mechanisms.adjacency import Adjacency, Neighbours
+from tallyveil.mechanisms.adjacency import Adjacency, Neighbours, Window
 from tallyveil.mechanisms.measure import MEASURES, Measure
 from tallyveil.mechanisms.units import CEILING, UNIT, from_units, positive
 from tallyveil.mechanisms.zcdp import epsilon_of
@@ -115,7 +115,7 @@ class Account:
     that this one does not know, so nothing remains here. ``reserved`` is the part of the budget
     that only its plans may charge (`is_plan`). ``migrated`` is how many migrations its ``domain``
     has taken in (`migrations`). Where versions replace all rows, a unit keeps its values of the
-    ``stable`` attributes.
+    ``stable`` attributes. With a ``window`` the ``max_rows`` are those of its days.
     """
 
     domain: Domain
@@ -137,6 +137,7 @@ class Account:
     reserved: Fraction = Fraction(0)
     migrated: int = 0
     stable: tuple[str, ...] = ()
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or (self.measure == "rho") != (self.delta is not None):
@@ -159,7 +160,8 @@ class Account:
 
     @property
     def relation(self) -> Adjacency:
-        return Adjacency(self.neighbours, self.max_rows, self.domain.complete and self.whole)
+        closed = self.domain.complete and self.whole
+        return Adjacency(self.neighbours, self.max_rows, closed, self.window)
 
     @property
     def units(self) -> int:

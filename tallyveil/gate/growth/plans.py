@@ -119,26 +119,32 @@ def _offer(
     joint = {name: np.array(own, dtype=np.int64) for name, own in table.domain.joint.items()}
     column = Refinement(table.domain.names, joint, {}).column(Column(tuple(factors)))
     workload = Workload(table.name, (column,))
-    records = table.privacy_unit.protected_rows
-    if table.neighbours == "replace":
-        records *= 2
-    name, scale = _noise(online, number, plan, records)
+    name, scale = _noise(online, number, plan, table)
     charge = Charge(workload, name, (scale,), words)
     rows = np.arange(workload.columns[0].height, dtype=np.int64)
     return Offer(charge, charge, mechanism(name), (0,), (rows,))
 
 
-def _noise(online: Online, number: int, plan: PlanDeclaration, records: int) -> tuple[str, float]:
-    """The mechanism and its scale, where a neighbour differs in at most so many ``records``.
+def _noise(online: Online, number: int, plan: PlanDeclaration, table: Table) -> tuple[str, float]:
+    """The mechanism and its scale, where a unit has r rows in a window of w days.
 
-    Laplace: b = r/(share ε), since a day is in at most one sum of each level. Gaussian: all rows
-    have σ² = r² max_j Σ_i L_ij²/(2ρ). The loss of each is counted in whole units, rounded up, so ε
-    and ρ are less by a unit for each.
+    Laplace: b = r/(share ε), since a day is in at most one sum of each level; twice that under
+    replace. Gaussian: all rows have σ² = (r²/w) max_j Σ_i v_i L_ij²/(2ρ), v_i = min(w, m_i), where
+    row i depends on m_i days (`Adjacency`). Under replace that is the largest of
+    Σ_i v_i (L_ij − L_ik)², for two days of one group, and Σ_i v_i (L_ij² + L_ik²), of two. The loss
+    of each is counted in whole units, rounded up, so ε and ρ are less by a unit for each.
     """
+    unit, once = table.privacy_unit, table.neighbours == "add_remove"
     if online.shares is not None:
         share = online.shares[number] * (plan.budget.epsilon or Fraction(1)) - _UNIT
-        return "laplace", float(records / share) * _ABOVE
-    most = int((online.rows**2).sum(axis=0).max()) * records**2
+        return "laplace", float(unit.protected_rows * (1 if once else 2) / share) * _ABOVE
+    days = np.minimum((online.rows != 0).sum(axis=1), unit.window)
+    rows = online.rows.astype(np.float64)  # of 12 bits, so all sums are exact
+    gram = rows.T @ (days[:, None] * rows)
+    own = gram.diagonal()
+    apart = 0.0 if once else float((own[:, None] + own - 2 * gram).max())
+    most = max(apart, float(own.max()) * (1 if once else 2))
+    most *= unit.protected_rows**2 / unit.window
     rho = (plan.budget.rho or Fraction(1)) - len(online.rows) * _UNIT
     return "gaussian", math.sqrt(most / (2 * float(rho))) * _ABOVE
 

@@ -30,9 +30,10 @@ def privacy_loss(
     |d|^p · ``rates[c]``.
 
     ``measure`` determines p and the loss's unit. A unit of r rows loses up to r^p times as much
-    (`Adjacency`).
+    (`Adjacency.stacking`).
     """
-    scaled = tuple(rate * relation.max_rows ** power(measure) for rate in rates)
+    stacking = (relation.stacking(column, measure) for column in columns)
+    scaled = tuple(rate * times for rate, times in zip(rates, stacking, strict=True))
     if relation.neighbours == "add_remove":
         return CellLoss(cell_losses(columns, scaled, measure, merge=True), measure)
     return PairLoss(tuple(columns), scaled, relation.closed, measure)
@@ -55,7 +56,7 @@ def together_loss(
         moved = moved if relation.neighbours == "add_remove" else 2 * moved
         outputs = sum(column.height for column in columns)
         rates = [rate * min(moved, outputs) for rate in rates]
-    return privacy_loss(columns, rates, relation, measure)
+    return privacy_loss(columns, rates, relation.stacked, measure)
 
 
 def _unit_coefficients(column: Column) -> Column:

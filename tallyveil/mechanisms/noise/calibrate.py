@@ -94,10 +94,11 @@ def scales_for(
 
         in ε:  s_c = T Δ_c / ε          in ρ:  s_c = √(T Δ_c² / 2ρ)
 
-    Δ_c is column c's own sensitivity (L1 in ε, L2 in ρ). T is the cost of all columns together if
-    each costs 1 by itself. So a column gets noise in proportion to its sensitivity, and columns
-    about different records share a cost: T = 1 for disjoint groups, T = the number of columns if
-    one record is in all. Columns with Δ_c = 0 get 0.0.
+    Δ_c is column c's own sensitivity (L1 in ε, L2 in ρ), and Δ_c² has the factor
+    `Adjacency.spread`. T is the cost of all columns together if each costs 1 by itself. So a column
+    gets noise in proportion to its sensitivity, and columns about different records share a cost:
+    T = 1 for disjoint groups, T = the number of columns if one record is in all. Columns with
+    Δ_c = 0 get 0.0.
 
     The scales are in proportion to ``like`` instead, if given. These must be positive for columns
     with Δ_c > 0.
@@ -107,9 +108,10 @@ def scales_for(
     """
     budget = math.floor(positive(cost, measure) * UNIT)
     steps: list[Fraction | int] = [
-        sensitivity(column, relation, measure) for column in workload.columns
+        sensitivity(column, relation, measure) * relation.spread(column, measure)
+        for column in workload.columns
     ]
-    shared = Fraction(relation.max_rows ** power(measure))
+    shared = Fraction(relation.shared(measure))
     noisy = [column for column, step in zip(workload.columns, steps, strict=True) if step]
     if not noisy:
         return (0.0,) * len(steps)
