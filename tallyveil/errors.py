@@ -72,6 +72,7 @@ __all__ = [
     "UndefinedSetting",
     "UndefinedTable",
     "UnprovenPrivacy",
+    "VersionReplaced",
     "WindowingError",
     "WrongObjectType",
     "positions_from",
@@ -269,6 +270,10 @@ class DataException(StatementError, DataError, sqlstate="22000"): ...
 
 
 class InsufficientPrivilege(StatementError, ProgrammingError, sqlstate="42501"): ...
+
+
+class VersionReplaced(StatementError, OperationalError, sqlstate="40001"):
+    """A statement that is answered in several steps met another version after the first."""
 
 
 class TransactionAborted(StatementError, InternalError, sqlstate="25P02"): ...

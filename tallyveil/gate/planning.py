@@ -11,7 +11,7 @@ import pyarrow as pa
 from tallyveil import deadline
 from tallyveil.accountant import VersionAdvanced
 from tallyveil.cache import exact_key
-from tallyveil.errors import TallyveilError, UndefinedFunction
+from tallyveil.errors import TallyveilError, UndefinedFunction, VersionReplaced
 from tallyveil.gate.deciding.outcome import Answered
 from tallyveil.gate.deciding.request import Request, request_of
 from tallyveil.gate.growth.editions import Edition
@@ -39,7 +39,9 @@ __all__ = ["Planner"]
 class Planner:
     """Plans one session's queries; used by one thread at a time. Sessions share the plans.
     ``edition`` is that of the present statement. ``pid`` is the number of the session's connection,
-    ``assigned`` the settings that the last plan of a query that assigns some leads to."""
+    ``assigned`` the settings that the last plan of a query that assigns some leads to.
+    ``compared`` says that the statement has been given an answer to compare with, which holds in
+    its edition alone."""
 
     gate: Shared
     cursor: PublicCursor
@@ -50,6 +52,7 @@ class Planner:
     edition: Edition
     pid: int = 0
     assigned: object = None
+    compared: bool = False
 
     def request(self, plan: Plan, query: Query) -> Request:
         """What the query asks of the decision."""
@@ -57,12 +60,19 @@ class Planner:
 
     def answer(self, request: Request) -> Answered:
         """The answer, of what is served by then: rows may be replaced meanwhile. Raises what
-        `Decision.answer` raises but for that, and what `Editions.advanced` does."""
+        `Decision.answer` raises but for that, what `Editions.advanced` does, and VersionReplaced
+        if the statement has compared with an answer about the version before."""
         while True:
             try:
                 decision = self.edition.decision
                 return decision.answer(decision.allowed(request))
             except VersionAdvanced as advanced:
+                if self.compared:
+                    raise VersionReplaced(
+                        f"another version of table {advanced.table} was published while the"
+                        " statement was answered",
+                        hint="Send it again: its subqueries are then answered of that version too.",
+                    ) from None
                 about = self.edition, advanced.table, self.settings.as_of
                 self.edition = self.gate.editions.advanced(*about)
 

@@ -272,6 +272,7 @@ class GateSession:
             editions = self._gate.editions
             editions.follow()
             self._planner.edition = editions.at(self.settings.as_of)
+            self._planner.compared = False
             yield held
 
     # Queries

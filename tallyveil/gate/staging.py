@@ -92,6 +92,7 @@ class Staging:
         def released(stage: Stage) -> list[Any]:
             self._refuse_unknown(stage)
             found = self.answering.release(stage.plan, stage.query, lambda _: len, after)
+            self.answering.planner.compared = True
             for one in (*warnings(stage.plan, stage.query.offset), *found.notices):
                 notices.append(replace(one, message=f"subquery: {one.message}"))
             return list(self._values(stage, found.tables).to_pylist())

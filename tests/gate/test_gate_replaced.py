@@ -29,6 +29,7 @@ from tallyveil.errors import (
     LedgerMismatch,
     PolicyError,
     SourceError,
+    VersionReplaced,
 )
 from tallyveil.gate import Gate
 from tallyveil.policy import load_policy
@@ -229,6 +230,32 @@ def test_nothing_is_charged_to_a_version_that_it_is_not_about(
         with pytest.raises(BudgetExceeded):
             connection.execute(women)
         assert _spent(connection) == 3
+
+
+def test_no_condition_compares_with_an_answer_about_another_version(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version is published between a subquery's answer and the statement's own purchase."""
+    people.publish(*((n, "F", n % 3) for n in range(50)))
+    above = "SELECT count(*) FROM people WHERE place > (SELECT avg(place) FROM people)"
+    with people.open("SET dp.epsilon = 1", "SET dp.source = fresh") as connection:
+        gate = connection._gate
+        sell, sales = gate.accountant.sell, []
+
+        def second_replaced(*given: Any, **more: Any) -> Any:
+            sales.append(1)
+            if len(sales) == 2:
+                people.publish(*((n, "M", 2) for n in range(50)))
+            return sell(*given, **more)
+
+        monkeypatch.setattr(gate.accountant, "sell", second_replaced)
+        with pytest.raises(VersionReplaced, match="another version of table people") as refused:
+            connection.execute(above)
+        assert len(sales) == 2
+        assert "epsilon 1" in (refused.value.detail or "")  # of the subquery
+        assert _spent(connection) == 1
+        connection.execute(above)
+        assert 2 <= _spent(connection) <= 3  # records of the highest place may be above all
 
 
 def test_processes_follow_and_a_version_that_cannot_be_read_is_not_served(people: People) -> None:
