@@ -21,7 +21,9 @@ them were answered within the case's time, ``failed`` how many were refused or t
 ``longest_ms`` is the longest collection of garbage, which stops all threads of the server, and
 ``longest_full_ms`` the longest full one, in processor time, so that other programs on the machine
 count little; the aim is 50 ms. ``times_alone`` is the 99th percentile as a multiple of that of the
-case alone, in the same run.
+case alone, in the same run. After each count the analyst sends SELECT 1, whose 99th percentile is
+``wait_p99_ms``: what is waited, without the count's own work, which looks at what was bought
+meanwhile.
 
     make bench NAME=fairness
     LENGTH=60 make bench NAME=fairness            seconds of each case
@@ -161,14 +163,16 @@ def half_open(port: int, count: int = 199) -> Iterator[None]:
             each.close()
 
 
-def cached(connection: psycopg.Connection[tuple[object, ...]]) -> list[float]:
-    """Milliseconds of each cached count, one every now and then for the length of a case."""
+def cached(connection: psycopg.Connection[tuple[object, ...]]) -> dict[str, float]:
+    """Of a cached count every now and then for the length of a case, and of SELECT 1 after it."""
     times: list[float] = []
+    waits: list[float] = []
     end = time.monotonic() + LENGTH
     while time.monotonic() < end:
-        clocked(times, lambda: connection.execute(CACHED).fetchall())
-        time.sleep(PAUSE)
-    return times
+        for own, sql in ((times, CACHED), (waits, b"SELECT 1")):
+            clocked(own, lambda sql=sql: connection.execute(sql).fetchall())
+            time.sleep(PAUSE)
+    return percentiles(times) | {"wait_p99_ms": percentiles(waits)["p99_ms"]}
 
 
 def newcomers(port: int, count: int = 24) -> tuple[list[float], int]:
@@ -230,7 +234,7 @@ def _heavy_case(port: int, case: str) -> dict[str, float]:
         with heavy(port, case) as load:
             times = cached(connection)
             finished, failed = (0, 0) if load is None else (load.finished, load.failed)
-    return percentiles(times) | {"finished": finished, "failed": failed}
+    return times | {"finished": finished, "failed": failed}
 
 
 def _half_open_case(port: int) -> None:
@@ -239,7 +243,7 @@ def _half_open_case(port: int) -> None:
         with half_open(port):
             found, refused = newcomers(port)
             times = cached(connection)
-    report(bench="fairness", case="199 half-open sockets", **percentiles(times), finished=0)
+    report(bench="fairness", case="199 half-open sockets", **times, finished=0)
     figures = percentiles(found) if found else {}
     report(bench="fairness", case="newcomers beside them", **figures, refused=refused)
 

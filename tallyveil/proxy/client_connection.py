@@ -75,6 +75,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._socket.received = True
+        self._server.workers.heard(self.interruption)
         if self._held is not None:
             self._held += data
             self._socket.transport.pause_reading()

@@ -39,7 +39,7 @@ class Scheduler:
         self._turns: Final = turns
         self._ready = threading.Condition()
         self._queues: OrderedDict[str, OrderedDict[Hashable, Work]] = OrderedDict()
-        self._assigned: deque[tuple[str, Work]] = deque()
+        self._assigned: deque[tuple[str, Hashable, Work]] = deque()
         self._running: Counter[str] = Counter()
         self._idle = 0
         self._stopped = False
@@ -62,8 +62,12 @@ class Scheduler:
         with self._ready:
             for analyst, queue in self._queues.items():
                 if owner in queue:
-                    self._assign(analyst, self._remove(analyst, owner))
+                    self._assign(analyst, owner, self._remove(analyst, owner))
                     return
+
+    def heard(self, owner: Hashable) -> None:
+        """``owner`` has sent a message."""
+        self._turns.heard(owner)
 
     def stop(self) -> None:
         """Let the threads end once no work is left."""
@@ -80,7 +84,7 @@ class Scheduler:
         """Assign to threads all work that may run now."""
         while (analyst := self._next()) is not None:
             owner = next(iter(self._queues[analyst]))
-            self._assign(analyst, self._remove(analyst, owner))
+            self._assign(analyst, owner, self._remove(analyst, owner))
 
     def _next(self) -> str | None:
         """The next analyst whose work may run now, or None."""
@@ -99,9 +103,9 @@ class Scheduler:
             self._queues[analyst] = queue
         return work
 
-    def _assign(self, analyst: str, work: Work) -> None:
+    def _assign(self, analyst: str, owner: Hashable, work: Work) -> None:
         self._running[analyst] += 1
-        self._assigned.append((analyst, work))
+        self._assigned.append((analyst, owner, work))
         if self._idle >= len(self._assigned):
             self._ready.notify()
         else:
@@ -110,8 +114,8 @@ class Scheduler:
     def _run(self) -> None:
         """The loop of a worker thread."""
         while (found := self._await()) is not None:
-            analyst, work = found
-            turn = self._turns.begin(analyst)
+            analyst, owner, work = found
+            turn = self._turns.begin(analyst, owner)
             try:
                 with deadline.taking(turn):
                     work()
@@ -121,10 +125,10 @@ class Scheduler:
                 _log.error("internal error: %s in a worker", type(error).__name__)
             finally:
                 turn.end()
-                del found, work
+                del found, owner, work
                 self._done(analyst)
 
-    def _await(self) -> tuple[str, Work] | None:
+    def _await(self) -> tuple[str, Hashable, Work] | None:
         """The next piece of work, or None if this thread is to end."""
         with self._ready:
             self._idle += 1

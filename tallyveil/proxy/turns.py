@@ -7,7 +7,10 @@ a short one waits for all the others at each of its steps. Therefore
 - the others are heavy: only as many compute as there are places. After a slice of time a heavy
   statement gives its place to the waiting analyst who has used least;
 - while a light statement runs, the heavy ones pause, but never for longer than twice the time
-  they have worked since the last pause.
+  they have worked since the last pause;
+- while other connections send messages, a long statement rests for a moment every now and then.
+  NumPy releases Python's lock in each larger operation and takes it back before a waiting thread
+  has woken, and since the lock was released, that thread waits for another switch interval.
 
 A statement waits in `Turn.waits`, which `deadline.check` calls: where it can be stopped, it can
 wait.
@@ -19,7 +22,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from tallyveil.locks import check_none_held
@@ -43,6 +46,13 @@ LASTING: Final = 0.05
 SLICE: Final = 0.1
 LOOK: Final = 0.01
 """Seconds: how long a statement keeps its place while others wait; between two checks of time."""
+
+WORK: Final = 0.001
+REST: Final = 0.0001
+"""Seconds: how long a long statement works between two rests, and how long it rests."""
+
+HEARD: Final = 1.0
+"""Seconds for which a connection that has sent a message counts as one that sends messages."""
 
 PAUSE: Final = 0.05
 """Seconds between two checks of a waiting statement for a cancel."""
@@ -73,15 +83,32 @@ class Turns:
         self._light = 0
         self._waiting: dict[str, deque[Turn]] = {}
         self._used: dict[str, tuple[float, float]] = {}
+        # Who sent a message last, and who did so last of all others; and when.
+        self._heard: tuple[Hashable, float] = (None, -math.inf)
+        self._heard_before: tuple[Hashable, float] = self._heard
 
     @property
     def busy(self) -> bool:
         """Whether a statement is running that is heavy, or has lasted for some time."""
         return self._heavy > 0 or self._lasting > 0
 
-    def begin(self, analyst: str) -> Turn:
-        """Begin a turn: the calling thread works for ``analyst`` from now on."""
-        return Turn(self, analyst)
+    def begin(self, analyst: str, owner: Hashable = None) -> Turn:
+        """Begin a turn: the calling thread works for ``analyst``, on the connection ``owner``, from
+        now on."""
+        return Turn(self, analyst, owner)
+
+    def heard(self, owner: Hashable) -> None:
+        """The connection has sent a message. For the event loop alone."""
+        last = self._heard
+        if last[0] is not owner:
+            self._heard_before = last
+        self._heard = owner, time.monotonic()
+
+    def _others_send(self, owner: Hashable, now: float) -> bool:
+        """Whether other connections have sent messages lately."""
+        last, before = self._heard, self._heard_before
+        when = before[1] if last[0] is owner else last[1]
+        return now - when < HEARD
 
     def _count(self, *, light: int = 0, heavy: int = 0, long: int = 0, lasting: int = 0) -> None:
         with self._lock:
@@ -159,8 +186,9 @@ class Turns:
 class Turn:
     """One thread's work for one analyst. Only that thread uses it, except for ``granted``."""
 
-    def __init__(self, turns: Turns, analyst: str) -> None:
+    def __init__(self, turns: Turns, analyst: str, owner: Hashable) -> None:
         self.analyst: Final = analyst
+        self._owner: Final = owner
         self.granted: Final = threading.Event()
         self._turns = turns
         self._placed = False
@@ -169,6 +197,7 @@ class Turn:
         self._began_at = self._cpu = time.thread_time()
         self._heavy = self._long = turns._uses(analyst, 0.0) > LIGHT
         self._lasting = False
+        self._rested_at = self._checked_at
         turns._count(light=not self._heavy, heavy=self._heavy, long=self._long)
 
     def waits(self) -> bool:
@@ -179,6 +208,11 @@ class Turn:
         if self._queued_at is not None:
             return self._keep_waiting(self._queued_at)
         now = time.monotonic()
+        if self._long and now - self._rested_at > WORK:
+            if self._turns._others_send(self._owner, now):
+                time.sleep(REST)
+                now = time.monotonic()
+            self._rested_at = now
         if now - self._checked_at < LOOK and (not self._heavy or self._placed):
             return False
         self._checked_at = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from tallyveil.proxy import Server, ServerLimits, ServerThread, housekeeping
 from tallyveil.proxy.housekeeping import beside_long, short_pauses
 from tallyveil.proxy.protocol import messages as m
 from tallyveil.proxy.scheduler import Scheduler
-from tallyveil.proxy.turns import LONG, Turn, Turns
+from tallyveil.proxy.turns import HEARD, LONG, Turn, Turns
 from tests.proxy.fake_session import Sessions
 from tests.proxy.raw_client import RawClient
 
@@ -206,6 +207,36 @@ def test_threads_switch_sooner_beside_a_long_statement_of_a_light_analyst() -> N
         assert sys.getswitchinterval() == usual
         second.end()
     assert (turns._light, turns._heavy, turns._long) == (0, 0, 0)
+
+
+def test_a_long_statement_rests_while_other_connections_send_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests: list[float] = []
+    turns = Turns(2)
+    turn = turns.begin("a", "its connection")
+    turn._long = True
+
+    def rested() -> bool:
+        """Whether it rests once it has worked for long enough."""
+        before, turn._rested_at = len(rests), -math.inf
+        assert not turn.waits()
+        return len(rests) > before
+
+    monkeypatch.setattr("tallyveil.proxy.turns.time.sleep", rests.append)
+    assert not rested()
+    turns.heard("its connection")
+    assert not rested()
+    turns.heard("another")
+    assert rested()
+    turns.heard("its connection")
+    assert rested()
+    turns._heard_before = "another", turns._heard_before[1] - HEARD
+    assert not rested()
+    turns.heard("another")
+    turn._long = False
+    assert not rested()
+    turn.end()
 
 
 def test_nothing_is_tidied_up_between_heavy_statements(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,7 @@ def solved(
     starts = np.cumsum([0, *(len(ranks) for ranks, _ in each)])
     every_rank = np.concatenate([ranks for ranks, _ in each])
     for number, own in zip(asked.tolist(), parts.by_row(), strict=True):
+        deadline.check()
         if none[of_part[own]].any():
             continue
         # Noises of several blocks may be of one draw or not, so their kind depends on it.

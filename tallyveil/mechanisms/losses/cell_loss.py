@@ -154,6 +154,9 @@ class _Group:
         self._weights = weights
         self._axes = join_axes(*(w.axes for w in weights))
         self._codes, self._kinds = _kinds([part for w in weights for part in w.parts])
+        sizes = {name: size for w in weights for name, size in w.sizes.items()}
+        sizes |= {name: len(kind) for name, kind in self._kinds.items()}
+        self._entries = math.prod(sizes.values())
         self._sums: dict[tuple[int, ...], Sequence[IntArray]] = {}  # by weights of one rate
 
     @property
@@ -187,9 +190,7 @@ class _Group:
         if found is not None:
             return found
         summands = _summands([self._weights[n] for n in own], self._kinds, self._axes)
-        sizes = {name: size for w in self._weights for name, size in w.sizes.items()}
-        sizes |= {name: len(kind) for name, kind in self._kinds.items()}
-        if len(own) * math.prod(sizes.values()) > _SMALL:
+        if len(own) * self._entries > _SMALL:
             return summands
         return self._sums.setdefault(own, [*summands])
 
