@@ -141,7 +141,14 @@ def _unit(table: Table) -> str:
     change = "added or removed" if table.neighbours == "add_remove" else "exchanged for another"
     if unit.column is None:
         return f"one {'row' if table.count is None else 'record'}, {change}"
-    return f"all rows of one {unit.column}, {change}; {table.capped}"
+    if unit.per is None:
+        return f"all rows of one {unit.column}, {change}; {table.capped}"
+    days = unit.per if unit.window == 1 else f"{unit.window} successive {unit.per}s"
+    times = "n" if table.budget.pure else "n²"
+    return (
+        f"the rows of one {unit.column} in any {days}, {change}; {table.capped}; by its rows in n"
+        f" times as many days one loses up to {times} times as much"
+    )
 
 
 def _axis(attribute: Attribute) -> str:

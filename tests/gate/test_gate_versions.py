@@ -28,6 +28,8 @@ from tallyveil.errors import (
     SourceError,
 )
 from tallyveil.gate.growth import joint_slices
+from tallyveil.policy import load_policy
+from tallyveil.policy.policy_summary import summary
 from tests.dense_rows import dense_rows
 from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
 
@@ -679,6 +681,12 @@ def test_a_window_multiplies_what_a_unit_may_have_lost(visits: Visits) -> None:
             connection.execute("SELECT count(*) FROM visits WHERE kind = 1")
         ((words,),) = connection.sql("SELECT guarantee FROM dp.budget").fetchall()
         assert "the records of one pid in 3 successive days" in words
+    (protects,) = [
+        one for one in summary(load_policy(visits.folder / "policy.toml")) if "protects" in one
+    ]
+    assert "the rows of one pid in any 3 successive days, added or removed" in protects
+    assert "at most 1 row of each pid is counted a day" in protects
+    assert "by its rows in n times as many days one loses up to n times as much" in protects
 
 
 def test_counts_of_single_days_add_up_less_over_a_window_in_rho(visits: Visits) -> None:
