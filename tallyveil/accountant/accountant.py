@@ -24,6 +24,7 @@ from tallyveil.accountant.published_counts import DECLARED, PUBLISHED, write_inv
 from tallyveil.accountant.releases import Of
 from tallyveil.accountant.sale import Draw, Sale, Selling, check_heights
 from tallyveil.accountant.store.chain import START
+from tallyveil.accountant.store.event_codec import encode_answers
 from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ReplacementRecord,
@@ -283,6 +284,8 @@ class Accountant(BudgetReports):
         number = charge.charge_id if isinstance(charge, Receipt) else charge
         noisy = {number: tuple(map(tuple, values))}
         # Already charged: a statement that is cancelled now would lose its answer.
+        with deadline.unlimited():
+            encoded = {number: encode_answers(values)}
         with deadline.unlimited(), self._lock:
             end = None
             try:
@@ -291,7 +294,7 @@ class Accountant(BudgetReports):
                     if awaited is None:
                         raise TallyveilError(f"charge {number} awaits no answer")
                     check_heights(number, noisy[number], awaited.decoded())
-                    end = append_answers(transaction, noisy)
+                    end = append_answers(transaction, encoded)
             except LedgerError:
                 if end is None or not self._writer.holds(AnswerRecord, end):
                     raise

@@ -9,9 +9,8 @@ from typing import Final
 from tallyveil import deadline
 from tallyveil.accountant.budgets.pricing import Priced
 from tallyveil.accountant.ledger_state import BATCH, LedgerState, Unread
-from tallyveil.accountant.releases import Noisy, Of
+from tallyveil.accountant.releases import Of
 from tallyveil.accountant.store.chain import Position
-from tallyveil.accountant.store.event_codec import encode_answers
 from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ChargeRecord,
@@ -131,10 +130,7 @@ def append_charges(
     ]
 
 
-def append_answers(transaction: Transaction, noisy: Mapping[int, Noisy]) -> Position:
+def append_answers(transaction: Transaction, encoded: Mapping[int, bytes]) -> Position:
     """Append the answers to charges, at least one, and return the position of the last."""
-    ends = [
-        transaction.append(AnswerRecord(number, encode_answers(values)))
-        for number, values in noisy.items()
-    ]
+    ends = [transaction.append(AnswerRecord(number, body)) for number, body in encoded.items()]
     return ends[-1]

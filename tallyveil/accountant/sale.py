@@ -18,6 +18,7 @@ from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.ledger_writer import LedgerWriter, append_answers, append_charges
 from tallyveil.accountant.releases import Noisy
 from tallyveil.accountant.store.chain import Position
+from tallyveil.accountant.store.event_codec import encode_answers
 from tallyveil.accountant.store.ledger_records import AnswerRecord
 from tallyveil.accountant.store.ledger_store import (
     LedgerAdvanced,
@@ -124,7 +125,8 @@ class Selling:
         for n, (receipt, one) in enumerate(zip(self._receipts, self.priced, strict=True)):
             self._noisy[receipt.charge_id] = draw(n, receipt)
             check_heights(n, self._noisy[receipt.charge_id], one.charge)
-        self._answered = append_answers(transaction, self._noisy)
+        encoded = {number: encode_answers(values) for number, values in self._noisy.items()}
+        self._answered = append_answers(transaction, encoded)
 
     def _is_complete(self, error: BaseException, writer: LedgerWriter) -> bool:
         """Find out what a transaction that failed has left in the ledger, and let the error report

@@ -18,6 +18,7 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Noises
 from tallyveil.knowledge.answers.estimate import Criterion
 from tallyveil.knowledge.answers.recorded_answer import noises_of
+from tallyveil.knowledge.recorded.column_store import summarise
 from tallyveil.knowledge.recorded.drawn import DrawnRows
 from tallyveil.knowledge.recorded.matrix import COLUMN
 from tallyveil.knowledge.recorded.one_row import MOST, along_one_row
@@ -65,12 +66,14 @@ class State:
             self._multiples.add(-len(self.exact))
 
     def prepare(self, releases: Sequence[Release], start: int) -> None:
-        """Decode the releases, whose first has number ``start``, and name their rows, for `learn`.
-        Any thread may call it, and others may add releases meanwhile."""
+        """Decode the releases, whose first has number ``start``, name their rows and summarise
+        their columns, for `learn`. Any thread may call it, and others may add releases meanwhile.
+        """
         for release in releases[max(0, len(self._first) - start) :]:
             deadline.check()
             for answer in release.answers:
                 _ = answer.column.row_keys
+                summarise(answer.column)
 
     def learn(self, release: Release) -> None:
         """Add the columns of the next release, unless `resume` has added them."""

@@ -245,9 +245,7 @@ def test_an_answer_that_finds_no_room_on_the_disk_is_charged(
         return number
 
     pages = page_count()
-    monkeypatch.setattr(
-        "tallyveil.accountant.ledger_writer.encode_answers", lambda _: bytes(100_000)
-    )
+    monkeypatch.setattr("tallyveil.accountant.sale.encode_answers", lambda _: bytes(100_000))
     for room in range(12):
         ledger._connection.execute(f"PRAGMA max_page_count = {pages + room}")
         before = world.known()[1]

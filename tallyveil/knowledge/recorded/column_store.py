@@ -30,6 +30,7 @@ __all__ = [
     "hull_of",
     "least_of",
     "may_nest",
+    "summarise",
 ]
 
 _FIRST: Final = 16
@@ -242,6 +243,12 @@ def _within(inner: Column, outer: Column) -> bool:
     return all(
         low <= own[axis][0] and own[axis][1] <= high for axis, (low, high) in hull_of(outer).items()
     )
+
+
+def summarise(column: Column) -> None:
+    """Work out, and cache, what a store keeps of the column."""
+    for factor in column.factors:
+        _summary(factor)
 
 
 class _Summary(NamedTuple):
