@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
 from tallyveil.accountant import Accountant, cost_text
 from tallyveil.gate.deciding.cost_messages import percent, remaining
@@ -30,69 +31,28 @@ def notice(
     by how much more some are so that they hold values that add up, and what remains. With ``looks``
     the intervals are those over all looks."""
     confidence = request.target.confidence
-    # By the most that one record adds to a row: a count's half-width and a sum's do not mix.
-    halves: dict[Fraction, set[Fraction]] = {}
-    for column, found in () if looks is None else _over_all_looks(request, looks):
-        halves.setdefault(column.multiplier * column.largest, set()).update(found)
-    ranged: list[Error] = []
-    extended = 0.0
-    for column, answers in _reported(request, answered) if looks is None else ():
-        for error in answers.used_errors:
-            if error.additive:
-                half = column.multiplier * Fraction(error.half_width(confidence))
-                halves.setdefault(column.multiplier * column.largest, set()).add(half)
-            else:
-                ranged.append(error)
-        least = 0 if request.nonnegative and column.counts_up else None
-        steps = answers.extension(confidence, least)
-        extended = max(extended, float(column.multiplier * Fraction(steps)))
+    own = _intervals(request, answered, looks)
     asked = [
         answers
         for table in request.workloads
         for answers in answered.noise[table].different(answered.columns[table])
     ]
     statistics = [one for each in answered.statistics.values() for one in each]
-    distinct, ranks, modes = _of_statistics(statistics, confidence)
-    counted = {bound for one in statistics for bound in one.bounds(confidence, counted=True)}
-    if distinct:
-        halves.setdefault(Fraction(1), set()).update(map(Fraction, distinct))
     height = sum(map(len, asked)) + sum(len(one.known) for one in statistics)
     missing = height - sum(answers.known_rows for answers in asked)
     missing -= sum(one.known_groups for one in statistics)
-    parts = [cost_text(answered.quote) if answered.quote else _free_text(answered)]
-    if answered.quote and answered.bought < height:
-        parts[0] += (
-            f" for {answered.bought} of the {height} different numbers in the result,"
-            " the others are free"
-        )
-    if answered.raised:
-        parts[0] += ", the least a statement costs, for more precision than dp.half_width asks"
-    if halves:
-        parts.append(_interval_texts(halves, confidence) + (" over all looks" if looks else ""))
-    if extended:
-        parts[-1] += f", extended by up to {extended:.6g} to hold values that add up"
+    parts = [_cost(answered, height)]
+    if own.halves:
+        parts.append(_interval_texts(own.halves, confidence) + (" over all looks" if looks else ""))
+    if own.extended:
+        parts[-1] += f", extended by up to {own.extended:.6g} to hold values that add up"
     parts += quotient_text(quotients)
     parts += together_text(request)
-    if ranged:
-        parts.append(_widths({error.reach(confidence)[1] for error in ranged}, confidence))
-        parts.append(_by_mechanisms(ranged, answered.noise))
+    if own.ranged:
+        parts.append(_widths({error.reach(confidence)[1] for error in own.ranged}, confidence))
+        parts.append(_by_mechanisms(own.ranged, answered.noise))
         parts.append("such answers are biased and need not add up")
-    if ranks:
-        parts.append(
-            f"quantiles are values at most {max(ranks)} records from their rank"
-            f" {percent(confidence)}, by the exponential mechanism; where a group has fewer, they"
-            " may be any value"
-        )
-    if counted:
-        parts.append(
-            f"{'others' if ranks else 'quantiles'} are values at most {max(counted)} records from"
-            f" their rank {percent(confidence)}, by earlier counts"
-        )
-    if modes:
-        parts.append(
-            f"modes are values with at most {max(modes)} records fewer than the largest count"
-            f" {percent(confidence)}, by the exponential mechanism"
-        )
+    parts += _statistics_texts(statistics, confidence)
     left = (remaining(accountant, table, request.analyst) for table in request.tables)
     parts += dict.fromkeys(left)
     hints = [_unknown(missing, height, request)] if missing else []
@@ -108,6 +68,80 @@ def notice(
     return Notice("; ".join(parts), hint=" ".join(hints) or None)
 
 
+class _Intervals(NamedTuple):
+    """``halves`` are half-widths by the most that one record adds to a row, since a count's and a
+    sum's do not mix; ``ranged`` are errors whose intervals are not symmetric. Some intervals are
+    ``extended`` by so much at most."""
+
+    halves: dict[Fraction, set[Fraction]]
+    ranged: list[Error]
+    extended: float
+
+
+def _intervals(request: Request, answered: Answered, looks: LookIntervals | None) -> _Intervals:
+    confidence = request.target.confidence
+    halves: dict[Fraction, set[Fraction]] = {}
+    ranged: list[Error] = []
+    extended = 0.0
+    for column, found in () if looks is None else _over_all_looks(request, looks):
+        halves.setdefault(column.multiplier * column.largest, set()).update(found)
+    for column, answers in _reported(request, answered) if looks is None else ():
+        for error in answers.used_errors:
+            if error.additive:
+                half = column.multiplier * Fraction(error.half_width(confidence))
+                halves.setdefault(column.multiplier * column.largest, set()).add(half)
+            else:
+                ranged.append(error)
+        least = 0 if request.nonnegative and column.counts_up else None
+        steps = answers.extension(confidence, least)
+        extended = max(extended, float(column.multiplier * Fraction(steps)))
+    for one in (one for each in answered.statistics.values() for one in each):
+        for bound in () if one.histogram.picks else one.bounds(confidence):  # distinct counts
+            halves.setdefault(Fraction(1), set()).add(Fraction(bound))
+    return _Intervals(halves, ranged, extended)
+
+
+def _cost(answered: Answered, height: int) -> str:
+    """What the ``height`` different numbers of an answer cost."""
+    text = cost_text(answered.quote) if answered.quote else _free_text(answered)
+    if answered.quote and answered.bought < height:
+        text += (
+            f" for {answered.bought} of the {height} different numbers in the result,"
+            " the others are free"
+        )
+    if answered.raised:
+        text += ", the least a statement costs, for more precision than dp.half_width asks"
+    return text
+
+
+def _statistics_texts(
+    statistics: Collection[FoundStatistic], confidence: Fraction
+) -> Iterator[str]:
+    """The bounds of the errors of quantiles, in ranks, and of modes, in records."""
+    drawn = [one for one in statistics if one.histogram.picks]
+    quantiles = [one for one in drawn if one.histogram.q is not None]
+    ranks = {bound for one in quantiles for bound in one.bounds(confidence)}
+    counted = {bound for one in statistics for bound in one.bounds(confidence, counted=True)}
+    others = [one for one in drawn if one.histogram.q is None]
+    modes = {bound for one in others for bound in one.bounds(confidence)}
+    if ranks:
+        yield (
+            f"quantiles are values at most {max(ranks)} records from their rank"
+            f" {percent(confidence)}, by the exponential mechanism; where a group has fewer, they"
+            " may be any value"
+        )
+    if counted:
+        yield (
+            f"{'others' if ranks else 'quantiles'} are values at most {max(counted)} records from"
+            f" their rank {percent(confidence)}, by earlier counts"
+        )
+    if modes:
+        yield (
+            f"modes are values with at most {max(modes)} records fewer than the largest count"
+            f" {percent(confidence)}, by the exponential mechanism"
+        )
+
+
 def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, Answers]]:
     """Each column that is shown or summed up, and its answers."""
     for table, workload in request.workloads.items():
@@ -117,19 +151,6 @@ def _reported(request: Request, answered: Answered) -> Iterator[tuple[Column, An
                 yield asked, answers
         for one, answers in zip(request.summed.get(table, ()), answered.summed[table], strict=True):
             yield one.column, answers
-
-
-def _of_statistics(
-    statistics: Collection[FoundStatistic], confidence: Fraction
-) -> tuple[set[int], set[int], set[int]]:
-    """The half-widths of distinct counts, and the bounds of the errors of drawn quantiles, in
-    ranks, and of modes, in records."""
-    distinct, ranks, modes = set[int](), set[int](), set[int]()
-    for one in statistics:
-        found = modes if one.histogram.picks else distinct
-        found = found if one.histogram.q is None else ranks
-        found |= one.bounds(confidence)
-    return distinct, ranks, modes
 
 
 def together_text(request: Request) -> Iterator[str]:
