@@ -195,31 +195,12 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     called = calls(read, sql) if dialect == "postgres" else ()
     refuse_other_numbers(called)
     deadline.check()
-    try:
-        parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
-        trees = parser.parse(tokens, sql)
-    except ParseError as error:
-        raise _unread(sql, dialect, error) from error
-    except RecursionError as error:
-        raise StatementTooComplex("the statement is nested too deeply") from error
-    except PARSER_FAILURES as error:
-        raise FeatureNotSupported("the statement is not supported in this form") from error
-    if len(trees) != 1 or trees[0] is None:
-        raise SQLSyntaxError("expected one statement", position=1)
-    tree = trees[0]
+    tree = _read(sql, dialect, tokens)
     deadline.check()
     for node in list(tree.walk()):
         if isinstance(node, exp.ByteString):
             node.replace(_escaped(node, sql, string_at(second, read, sql, node.meta["start"])))
-        start, end = node.meta_get("start"), node.meta_get("end")
-        if start is not None:
-            node._meta = _Place(start=start, end=end)
-            # The parser has one class for several functions, and adds IGNORE NULLS to any_value.
-            added = isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue)
-            function = node.this if added else node
-            if isinstance(function, exp.Func):
-                name = sql[start : end + 1].lower()
-                function._meta = _Place(start=start, end=end, written=name)
+        _place(node, sql)
         if dialect == "duckdb" and isinstance(node, exp.Count) and not any(node.iter_expressions()):
             node.set("this", exp.Star())  # DuckDB's count()
     if not isinstance(tree, exp.Query | exp.Values):
@@ -240,6 +221,36 @@ def _parse(sql: str, dialect: Dialect, piece: Piece | None) -> exp.Expr:
     deadline.check()
     unlink([tree])  # a copy has links of its own
     return tree
+
+
+def _read(sql: str, dialect: Dialect, tokens: list[Token]) -> exp.Expr:
+    """The tree as sqlglot reads it."""
+    try:
+        parser = _DIALECTS[dialect].parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+        trees = parser.parse(tokens, sql)
+    except ParseError as error:
+        raise _unread(sql, dialect, error) from error
+    except RecursionError as error:
+        raise StatementTooComplex("the statement is nested too deeply") from error
+    except PARSER_FAILURES as error:
+        raise FeatureNotSupported("the statement is not supported in this form") from error
+    tree: exp.Expr | None = trees[0] if len(trees) == 1 else None
+    if tree is None:
+        raise SQLSyntaxError("expected one statement", position=1)
+    return tree
+
+
+def _place(node: exp.Expr, sql: str) -> None:
+    """Note where the node stands in the text, and a function's name as it is written there."""
+    start, end = node.meta_get("start"), node.meta_get("end")
+    if start is None:
+        return
+    node._meta = _Place(start=start, end=end)
+    # The parser has one class for several functions, and adds IGNORE NULLS to any_value.
+    added = isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue)
+    function = node.this if added else node
+    if isinstance(function, exp.Func):
+        function._meta = _Place(start=start, end=end, written=sql[start : end + 1].lower())
 
 
 def _of_pivot(sql: str, tokens: list[Token]) -> exp.Expr | None:
