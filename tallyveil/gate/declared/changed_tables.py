@@ -98,24 +98,8 @@ class ChangedTable:
                 "If these are the same rows, vouch for it: --vouch same-rows. If they are other"
                 " rows of the same people, put it back: their losses would have to be added up.",
             )
-        before = dict(keys["attributes"])
-        if labels and self.lineage.migrations:
-            raise self._refused("labels change after a migration", "Restore the source's labels.")
-        if labels and new.privacy_unit.column is not None:
-            raise self._refused(
-                "labels of a table with a column of units change, by which other rows of a unit"
-                " could be chosen",
-                "Write the former labels in a SELECT given as the table's from, and migrate them as"
-                " what they are then.",
-            )
-        for attribute, changed in labels.items():
-            declared = before.get(attribute, {})
-            for label in changed.keys() - {*declared.get("values", ()), declared.get("other")}:
-                raise InvalidParameterValue(
-                    f'tables.{new.name}.attributes.{attribute} had no value "{label}"',
-                    hint="--recoded names values as the ledger's declaration has them.",
-                )
-        before = dict(relabelled(before, labels))
+        self._check_labels(keys["attributes"], labels)
+        before = dict(relabelled(keys["attributes"], labels))
         for name in before.keys() & own["attributes"].keys():
             column = own["attributes"][name].get("column", name)
             before[name] = {**before[name], "column": column}
@@ -136,6 +120,27 @@ class ChangedTable:
 
     def _refused(self, why: str, hint: str) -> FeatureNotSupported:
         return refused(self.new.name, why, hint)
+
+    def _check_labels(
+        self, before: Mapping[str, Any], labels: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """``labels`` are those that the source has recoded, by attribute."""
+        if labels and self.lineage.migrations:
+            raise self._refused("labels change after a migration", "Restore the source's labels.")
+        if labels and self.new.privacy_unit.column is not None:
+            raise self._refused(
+                "labels of a table with a column of units change, by which other rows of a unit"
+                " could be chosen",
+                "Write the former labels in a SELECT given as the table's from, and migrate them as"
+                " what they are then.",
+            )
+        for attribute, changed in labels.items():
+            declared = before.get(attribute, {})
+            for label in changed.keys() - {*declared.get("values", ()), declared.get("other")}:
+                raise InvalidParameterValue(
+                    f'tables.{self.new.name}.attributes.{attribute} had no value "{label}"',
+                    hint="--recoded names values as the ledger's declaration has them.",
+                )
 
     def _check_units(self, policy: Policy, keys: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         if self.new.grows:
