@@ -7,16 +7,19 @@ from pathlib import Path
 from tallyveil.accountant.store import ledger_copies
 from tallyveil.accountant.store.ledger_copies import Contents, Witness
 from tallyveil.cli.text import Output
+from tallyveil.gate.declared.ledger_witness import check_ledger
 from tallyveil.policy import load_policy
 
 __all__ = ["backup", "restore", "verify"]
 
 
-def verify(policy: Path, witness: str | None) -> Output:
+def verify(path: Path, witness: str | None) -> Output:
     """Raises PolicyError, InvalidParameterValue and LedgerError."""
     seen = None if witness is None else Witness.read(witness)
-    path = load_policy(policy).ledger
+    policy = load_policy(path)
+    path = policy.ledger
     found = ledger_copies.verify(path, seen)
+    check_ledger(policy)
     since = "" if seen is None else f", with all {seen.charges} of the witness"
     return _output(found, f"{path} is whole{since}")
 

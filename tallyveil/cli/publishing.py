@@ -13,7 +13,7 @@ from tallyveil.cli.text import Output
 from tallyveil.cube import connected, relations_read, unsettled_rows, with_values
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
-from tallyveil.gate.declared.ledger_witness import check_witness, write_witness
+from tallyveil.gate.declared.ledger_witness import check_witness, witness_folder, write_witness
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans
 from tallyveil.gate.growth.publisher import Publisher
@@ -53,13 +53,13 @@ def publish(
             check_tables(ledger, view, every)
         files = sealed_slices(policy.ledger, ledger.key("cubes"))
         publisher = Publisher.of(policy, ledger, every, VersionLog(ledger), files)
-        check_witness(policy.cubes or publisher.files.folder, ledger)
+        check_witness(witness_folder(policy), ledger)
         before = {name: publisher.last(name) for name in names}
         now = dt.datetime.now(dt.UTC)
         found = publisher.publish(given, day, now, only=names, recount=recount)
         with ledger.snapshot() as view:
             seen = witness_of(view)
-        write_witness(policy.cubes or files.folder, seen)
+        write_witness(witness_folder(policy), seen)
         for name, version in found.items():
             new = version != before[name]
             done = "; counted once more" if recount else "" if new else "; nothing new to publish"

@@ -22,9 +22,11 @@ from tallyveil.accountant import (
 )
 from tallyveil.accountant.declarations import budget_text, declaration, shares_text
 from tallyveil.accountant.store.ledger_records import BudgetRecord, TableRecord
-from tallyveil.cli.error_messages import protected
+from tallyveil.cli.error_messages import message_lines, protected
 from tallyveil.cli.text import Output, down, table, up
 from tallyveil.cube import with_values
+from tallyveil.errors import LedgerError
+from tallyveil.gate.declared.ledger_witness import check_ledger
 from tallyveil.gate.gate import accounts
 from tallyveil.policy import Policy, load_policy
 
@@ -51,7 +53,17 @@ def budget(path: Path) -> Output:
     """
     policy = with_values(load_policy(path))
     rows = _rows(policy)
-    return Output(rows, _lines(rows, policy.ledger))
+    return Output(rows, _lines(rows, policy.ledger), _older(policy))
+
+
+def _older(policy: Policy) -> list[str]:
+    """A warning if the ledger lacks what its witness saw."""
+    if policy.ledger.exists():
+        try:
+            check_ledger(policy)
+        except LedgerError as error:
+            return message_lines("WARNING", error)
+    return []
 
 
 def _lines(rows: list[dict[str, Any]], ledger: Path) -> Iterator[str]:

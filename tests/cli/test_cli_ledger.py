@@ -72,6 +72,29 @@ def test_a_lost_ledger_is_put_back_and_an_older_copy_is_noticed(
     assert "is no witness" in refused("verify", policy, "--witness", "2-xyz")
 
 
+def test_a_ledger_set_back_is_noticed_by_what_is_kept_beside(policy: Path) -> None:
+    policy.write_text(f'cubes = "kept"\n{policy.read_text()}')
+    shell("sql", policy, COUNT.format(3))
+    ledger, text = ledger_of(policy), policy.read_text()
+    older = ledger.read_bytes()
+    shell("sql", policy, COUNT.format(4))
+    whole = ledger.read_bytes()
+    assert shell("budget", policy).stderr == ""
+    done("verify", policy)
+    ledger.write_bytes(older)
+    warned = shell("budget", policy)
+    assert warned.exit_code == 0
+    policy.write_text(text.replace("[0, 115]", "[0, 120]"))
+    refusal = shell("migrate", policy, "--yes")
+    assert ledger.read_bytes() == older
+    for stderr in (warned.stderr, refused("verify", policy), refusal.stderr):
+        assert "lacks charges that it had before: it is an older copy" in stderr
+        assert "Put back the ledger with 2 charges or more" in stderr
+    ledger.write_bytes(whole)
+    assert shell("migrate", policy, "--yes").exit_code == 0
+    done("verify", policy)
+
+
 def test_what_was_altered_is_not_copied_and_not_put_back(policy: Path, tmp_path: Path) -> None:
     shell("sql", policy, COUNT.format(3))
     copy = tmp_path / "copy"

@@ -2,25 +2,39 @@
 
 The file ``ledger.witness`` of the folder has a `Witness` of the last charge that was seen, and of
 the last version of each kind. It is written when a gate opens, when it is closed, when a version is
-published, and with a session at most once a minute. It holds nothing confidential.
+published, and with a session at most once a minute; whatever reads a policy's ledger looks at it.
+It holds nothing confidential.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from contextlib import closing
 from pathlib import Path
 
-from tallyveil.accountant import LedgerStore
+from tallyveil.accountant import Ledger, LedgerStore
 from tallyveil.accountant.store.chain import Position
 from tallyveil.accountant.store.ledger_copies import WITNESSED, Witness
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.errors import LedgerError, OutputError
 from tallyveil.files import flush
+from tallyveil.policy import Policy
 
-__all__ = ["check_witness", "write_witness"]
+__all__ = ["check_ledger", "check_witness", "witness_folder", "write_witness"]
 
 _NAME = "ledger.witness"
+
+
+def witness_folder(policy: Policy) -> Path:
+    """The folder with a policy's cubes, or with what was counted of versions."""
+    return policy.cubes or policy.ledger.with_name(f"{policy.ledger.name}.slices")
+
+
+def check_ledger(policy: Policy) -> None:
+    """`check_witness`, of the ledger that a policy has."""
+    with closing(Ledger(policy.ledger, create=False)) as ledger:
+        check_witness(witness_folder(policy), ledger)
 
 
 def check_witness(folder: Path, ledger: LedgerStore) -> None:

@@ -24,6 +24,7 @@ from tallyveil.accountant.store.ledger_records import MigrationRecord, now
 from tallyveil.cube import Given, Passed, columns_of, connected, load_cubes, relations_read
 from tallyveil.errors import InvalidParameterValue, LedgerMismatch, StatementError
 from tallyveil.gate.declared.changed_tables import ChangedTable, Recorded, Vouched
+from tallyveil.gate.declared.ledger_witness import check_ledger
 from tallyveil.gate.gate import Gate, accounts
 from tallyveil.policy import Policy, Table
 from tallyveil.policy.value_checks import LedgerFile
@@ -76,6 +77,7 @@ def migrating(
     change that cannot be carried over.
     """
     path, vouched = policy.ledger, vouched or Vouched()
+    check_ledger(policy)
     drafts = list[Path]()
     try:
         with connected(policy, source) as given:
