@@ -18,10 +18,12 @@ def verify(path: Path, witness: str | None) -> Output:
     seen = None if witness is None else Witness.read(witness)
     policy = load_policy(path)
     path = policy.ledger
+    removed = ledger_copies.remove_drafts(path)
     found = ledger_copies.verify(path, seen)
     check_ledger(policy)
+    left = [f"removed what a command left that was killed: {', '.join(removed)}"] if removed else []
     since = "" if seen is None else f", with all {seen.charges} of the witness"
-    return _output(found, f"{path} is whole{since}")
+    return _output(found, f"{path} is whole{since}", *left)
 
 
 def backup(policy: Path, copy: Path) -> Output:

@@ -13,7 +13,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from tallyveil import load_policy
 from tallyveil.accountant.store.ledger_copies import verify
+from tallyveil.cube import with_values
+from tallyveil.gate.declared.migrating import migrating
 from tests.cli.shell import shell, spent
 from tests.programs import run
 
@@ -163,7 +166,7 @@ KEPT = re.compile(r"people\.ledger\.sqlite\.\d{8}T[\d.]+")
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whole: bool) -> None:
     assert shell("sql", policy, OTHERS, "--epsilon", "1").exit_code == 0
-    answers, states = known(policy, OTHERS), list[bool]()
+    answers, states, drafts = known(policy, OTHERS), list[bool](), list[int]()
     names = [path.name for path in tmp_path.iterdir()]
     for number in range(100):
         copy = tmp_path / f"killed{number}"
@@ -175,6 +178,11 @@ def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whol
         ended = run(KILLED, own, number, whole, timeout=60).returncode
         states.append(b"121" in ledger.read_bytes())  # of joint codes
         own.write_text(LATER if states[-1] else POLICY)
+        left = sorted(one.name for one in copy.glob(".*.draft"))
+        drafts.append(len(left))
+        told = shell("ledger", "verify", own)
+        assert all(name in told.stdout for name in left)
+        assert not list(copy.glob(".*.draft*"))
         assert verify(ledger).charges == 1
         kept = [one for one in copy.iterdir() if KEPT.fullmatch(one.name)]
         assert len(kept) == 1 or not states[-1]  # never under another name
@@ -186,8 +194,24 @@ def test_killed_at_any_step_it_is_done_or_not(policy: Path, tmp_path: Path, whol
     assert ended == 0
     assert states[-1]
     assert states == sorted(states)
+    assert max(drafts) >= 3
     assert states.count(False) >= 2
     assert states.count(True) >= 2
+
+
+def test_what_a_running_migration_uses_is_not_removed(policy: Path) -> None:
+    assert shell("sql", policy, OTHERS, "--epsilon", "1").exit_code == 0
+    policy.write_text(LATER)
+    with migrating(with_values(load_policy(policy))) as prepared:
+        stale = policy.with_name(".people.ledger.sqlite.0.draft")
+        stale.write_bytes(prepared.draft.read_bytes())
+        assert stale.name in shell("ledger", "verify", policy).stdout
+        assert not stale.exists()
+        assert shell("migrate", policy).exit_code == 0
+        prepared.apply()
+    assert shell("ledger", "verify", policy).exit_code == 0
+    assert [one for one in policy.parent.iterdir() if one.name.startswith(".")] == []
+    assert len(known(policy, OTHERS)) == 1
 
 
 @pytest.mark.parametrize(

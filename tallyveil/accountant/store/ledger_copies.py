@@ -9,11 +9,13 @@ of then.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
 import sqlite3
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,8 +33,8 @@ from tallyveil.errors import InvalidParameterValue, LedgerError
 from tallyveil.files import flush
 
 __all__ = [
-    "WITNESSED", "Contents", "Witness", "back_up", "drafted", "restore", "swap", "verify",
-    "witness_of",
+    "WITNESSED", "Contents", "Witness", "back_up", "drafted", "remove_drafts", "restore", "swap",
+    "verify", "witness_of",
 ]  # fmt: skip
 
 
@@ -114,13 +116,10 @@ def back_up(path: Path, copy: Path) -> Contents:
     with _reported(copy, "written"), contextlib.closing(Ledger(path, create=False)) as ledger:
         if copy.exists():
             raise LedgerError(f"{copy} exists already", hint="Name a new file.")
-        draft = _draft(copy)
-        try:
+        with _draft(copy) as draft:
             ledger.copy_to(draft)
             found = verify(draft)
             os.link(draft, copy)
-        finally:
-            draft.unlink(missing_ok=True)
         flush(copy.parent)
     return found
 
@@ -135,8 +134,7 @@ def restore(copy: Path, path: Path) -> Contents:
     lacks.
     """
     with contextlib.closing(Ledger(copy, create=False)) as source, _reported(path, "replaced"):
-        draft = _draft(path)
-        try:
+        with _draft(path) as draft:
             source.copy_to(draft)
             found = verify(draft)
             if path.exists():
@@ -144,8 +142,6 @@ def restore(copy: Path, path: Path) -> Contents:
             else:
                 path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
                 os.link(draft, path)  # fails if another process has just begun a ledger
-        finally:
-            draft.unlink(missing_ok=True)
         path.with_name(f"{path.name}-summary").unlink(missing_ok=True)
         flush(path.parent)
     return found
@@ -167,12 +163,15 @@ def _replace(path: Path, draft: Path) -> None:
         draft.replace(path)
 
 
-def drafted(path: Path) -> Path:
-    """A copy of a ledger beside it, for `swap`. Raises LedgerError as `verify` does."""
-    with _reported(path, "copied"), contextlib.closing(Ledger(path, create=False)) as ledger:
-        draft = _draft(path)
-        ledger.copy_to(draft)
-        return draft
+@contextlib.contextmanager
+def drafted(path: Path, of: Path | None = None) -> Iterator[Path]:
+    """A copy of a ledger, or ``of`` a draft of it, beside it for `swap`, until the end. Raises
+    LedgerError as `verify` does."""
+    with contextlib.ExitStack() as held:
+        with _reported(path, "copied"), contextlib.closing(Ledger(of or path, create=False)) as one:
+            draft = held.enter_context(_draft(path))
+            one.copy_to(draft)
+        yield draft
 
 
 def swap(path: Path, draft: Path, kept: Path) -> Contents:
@@ -180,7 +179,8 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
     draft contains.
 
     The copy is complete before the ledger is replaced, in one step: whoever is killed leaves the
-    ledger or the draft in place, and at worst a copy or draft that nobody reads.
+    ledger or the draft in place, and at worst a copy that nobody reads, or a draft
+    (`remove_drafts`).
 
     Raises LedgerError if the ledger is open elsewhere, or has records that the draft lacks.
     """
@@ -192,8 +192,7 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
                 hint="Stop the servers and connections of this policy first, and start them again"
                 " afterwards.",
             )
-        former = _draft(path)
-        try:
+        with _draft(path) as former:
             ledger.copy_to(former)
             with ledger.exclusive() as now:
                 whole = all(_has_all(one, now) for one in (draft, former))
@@ -204,8 +203,6 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
                 former.rename(kept)
                 flush(path.parent)
                 draft.replace(path)
-        finally:
-            former.unlink(missing_ok=True)
         path.with_name(f"{path.name}-summary").unlink(missing_ok=True)
         flush(path.parent)
     return found
@@ -218,11 +215,41 @@ def _has_all(copy: Path, now: Snapshot) -> bool:
         return all(not own.number or snapshot.outcome(kind, own) for kind, own in ends)
 
 
-def _draft(path: Path) -> Path:
-    """A new empty file beside a path, for its owner alone."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    return draft
+_BESIDE: Final = ("-journal", "-summary", "")  # what a draft may have beside it, and itself
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """A new empty file beside a path, for its owner alone, until the end. It has its name only once
+    it is locked, until then another one."""
+    begun = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(begun, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    draft = begun.with_name(f"{begun.name}.draft")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.rename(begun, draft)
+        yield draft
+    finally:
+        _remove(draft)
+        os.close(descriptor)
+
+
+def _remove(draft: Path) -> None:
+    for ending in _BESIDE:
+        draft.with_name(f"{draft.name}{ending}").unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> list[str]:
+    """Remove the drafts of a ledger, or of a copy of it, that a process left when it was killed,
+    and return their names. A draft that some process uses is locked."""
+    removed = []
+    with _reported(path, "tidied"):
+        for draft in sorted(path.parent.glob(f".{escape(path.name)}.*.draft")):
+            with contextlib.suppress(FileNotFoundError, BlockingIOError), draft.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(draft)
+                removed.append(draft.name)
+    return removed
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from sqlglot import exp
 from tallyveil.accountant import Account, Accountant, Balance, Ledger
 from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.migrations import JointAxis, Migration
-from tallyveil.accountant.store.ledger_copies import drafted, swap
+from tallyveil.accountant.store.ledger_copies import drafted, remove_drafts, swap
 from tallyveil.accountant.store.ledger_records import MigrationRecord, now
 from tallyveil.cube import Given, Passed, columns_of, connected, load_cubes, relations_read
 from tallyveil.errors import InvalidParameterValue, LedgerMismatch, StatementError
@@ -78,11 +78,10 @@ def migrating(
     """
     path, vouched = policy.ledger, vouched or Vouched()
     check_ledger(policy)
-    drafts = list[Path]()
-    try:
+    remove_drafts(path)
+    with ExitStack() as drafts:
         with connected(policy, source) as given:
-            drafts.append(drafted(path))
-            draft = drafts[0]
+            draft = drafts.enter_context(drafted(path))
             with closing(Ledger(draft)) as ledger:
                 recorded = Recorded(ledger)
             changed = {
@@ -100,10 +99,10 @@ def migrating(
             reads = relations_read(policy, source)
 
             def balances(tables: Mapping[str, Table]) -> dict[str, Balance]:
-                drafts.append(drafted(draft))
+                tried = drafts.enter_context(drafted(path, of=draft))
                 own = accounts(_with_tables(policy, {**policy.tables, **tables}), reads)
                 known = {name: recorded.lineages[name].fingerprint for name in tables}
-                return _balances(drafts[-1], own, known, changed)
+                return _balances(tried, own, known, changed)
 
             before = balances({name: one.old for name, one in changed.items()})
             with closing(Ledger(draft)) as ledger, ledger.transaction() as transaction:
@@ -114,15 +113,12 @@ def migrating(
             after = balances({})
             if recorded.published & changed.keys():
                 # A gate finds out whether what was published follows from what is declared.
-                elsewhere = {"ledger_file": LedgerFile(drafts[-1]), "cubes": None}
+                last = drafts.enter_context(drafted(path, of=draft))
+                elsewhere = {"ledger_file": LedgerFile(last), "cubes": None}
                 own = _fixed(policy).model_copy(update=elsewhere)
                 Gate(own, source, budgets="as given").close()
         each = [_migrated(policy, recorded, *one, before, after) for one in done.items()]
         yield Migrating(each, path, draft)
-    finally:
-        for file in drafts:
-            for ending in ("", "-journal", "-summary"):
-                file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
 
 
 def _fixed(policy: Policy) -> Policy:
