@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from typing import Final
 
 from tallyveil import deadline
 from tallyveil.accountant.budgets.account import OTHERS, PLANS, Account, Balance, Room
@@ -26,6 +27,8 @@ from tallyveil.locks import Rank, ranked_lock
 from tallyveil.mechanisms.units import from_units
 
 __all__ = ["BudgetReports"]
+
+_PART: Final = 1_000  # charges that are read at a time
 
 
 class BudgetReports:
@@ -130,8 +133,21 @@ class BudgetReports:
 
     def history(self, table: str | None = None) -> list[Entry]:
         """Every charge, or a table's, oldest first. Public: it holds no answer."""
+        return [*self.charges(table)]
+
+    def charges(
+        self, table: str | None = None, through: int | None = None, *, latest_first: bool = False
+    ) -> Iterator[Entry]:
+        """As `history`, up to a number, by default the last one. They are read in parts, between
+        which others can charge."""
         with self._lock, self._ledger.snapshot() as view:
-            return view.history(table)
+            end = view.end(ChargeRecord).number if through is None else through
+        starts = range(0, end, _PART)
+        for start in reversed(starts) if latest_first else starts:
+            deadline.check()
+            with self._lock, self._ledger.snapshot() as view:
+                part = view.history(table, start, min(start + _PART, end))
+            yield from reversed([*part]) if latest_first else part
 
     def witness(self) -> str:
         """How far the ledger has come (`witness_of`)."""
@@ -140,11 +156,12 @@ class BudgetReports:
 
     def odometer(self) -> list[OdometerReading]:
         """Every charge of the accounts' tables, oldest first, with what was spent after it."""
-        with self._lock, self._state.reading() as view:
-            entries, after = view.history(None), self._state.readings.every()
+        with self._up_to_date() as state:
+            last, readings = state.seen.charges, state.readings.copy()
+        after = readings.every()
         return [
             OdometerReading(entry, from_units(spent), exact, self._accounts[entry.table].measure)
-            for entry in entries
+            for entry in self.charges(through=last)
             if entry.table in self._accounts
             for spent, exact in [after[entry.charge_id]]
         ]

@@ -55,8 +55,8 @@ class Past:
     @staticmethod
     def until(accountant: Accountant, moment: dt.datetime) -> int:
         """The number of the last charge made until a moment, in UTC; 0 if none was."""
-        every = (one.charge_id for one in accountant.history() if one.time <= moment)
-        return max(every, default=0)
+        latest = accountant.charges(latest_first=True)
+        return next((one.charge_id for one in latest if one.time <= moment), 0)
 
     @property
     def seed(self) -> int:

@@ -206,14 +206,14 @@ class _View:
         found = self.call("read", kind, position.number - 1, position.number)[:1]
         return [end for _, end in found] == [position]
 
-    def history(self, table: str | None) -> list[Entry]:
+    def history(self, table: str | None, after: int, through: int) -> list[Entry]:
         return [
             Entry(
                 end.number, dt.datetime.fromisoformat(one.time), one.analyst, one.table, one.sql,
                 one.mechanism, from_units(one.cost), one.measure, one.height,
             )
             for one, end in self.after(ChargeRecord)
-            if table in (None, one.table)
+            if table in (None, one.table) and after < end.number <= through
         ]  # fmt: skip
 
     def charged_tables(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from tallyveil import deadline
-from tallyveil.accountant import Account, Accountant, Charge, Ledger
+from tallyveil.accountant import Account, Accountant, Charge, Ledger, Past
 from tallyveil.accountant.store.event_codec import encode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.boundary import TrueAnswer
@@ -149,6 +150,32 @@ def test_tables_have_budgets_of_their_own(cubes: Any) -> None:
     with pytest.raises(UndefinedTable):
         accountant.balance("nobody")
     assert [e.table for e in accountant.history("visit")] == ["visit"]
+
+
+def test_history_is_read_in_parts_between_which_others_charge(
+    cubes: Any, open_accountant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accountant = open_accountant()
+    charge = one(cubes, [[1, 1]], 100.0)
+    for _ in range(7):
+        accountant.charge([charge], "ann")
+    whole, readings = accountant.history(), accountant.odometer()
+    assert [entry.charge_id for entry in whole] == [1, 2, 3, 4, 5, 6, 7]
+    monkeypatch.setattr("tallyveil.accountant.budget_reports._PART", 3)
+    assert (accountant.history(), accountant.odometer()) == (whole, readings)
+    for latest_first in (False, True):
+        read = accountant.charges(latest_first=latest_first)
+        seen = [next(read)]
+        open_accountant().charge([charge], "bob")  # another process, and this one
+        accountant.charge([charge], "ann")
+        assert [*seen, *read] == (whole[::-1] if latest_first else whole)
+        whole = accountant.history()
+    assert len(whole) == 11
+    for entry in whole:
+        last = max(other.charge_id for other in whole if other.time <= entry.time)
+        assert Past.until(accountant, entry.time) == last
+    assert Past.until(accountant, whole[0].time - dt.timedelta(seconds=1)) == 0
+    assert [one.entry for one in accountant.odometer()] == whole
 
 
 def test_a_receipt_opens_the_answer_it_paid_for(cubes: Any) -> None:

@@ -64,8 +64,9 @@ def test_what_is_appended_is_there_for_others_and_linked(
         assert [*view.after(ChargeRecord, ends[0], 1)] == [(records[1], ends[1])]
         assert [*view.after(ChargeRecord, ends[2])] == []
         assert [*view.after(AnswerRecord)] == []
-        assert [entry.sql for entry in view.history("person")] == ["0", "1", "2"]
-        assert view.history("visit") == []
+        assert [entry.sql for entry in view.history("person", 0, 3)] == ["0", "1", "2"]
+        assert [entry.sql for entry in view.history(None, 1, 2)] == ["1"]
+        assert [*view.history("visit", 0, 3)] == []
         assert view.charged_tables() == {"person": records[0].time}
     assert ends[0] == Position(1, linked(START.chain, 1, *records[0]))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -72,8 +72,9 @@ class Snapshot(Protocol):
         """Whether the record is in the ledger: of a witness, or one that an earlier transaction
         appended, though that ended with an error."""
 
-    def history(self, table: str | None) -> list[Entry]:
-        """All charges, or a table's, oldest first."""
+    def history(self, table: str | None, after: int, through: int) -> Iterable[Entry]:
+        """The charges of these numbers, or a table's of them, oldest first. All are read when it
+        returns."""
 
     def charged_tables(self) -> dict[str, str]:
         """The tables with charges, each with the time of the first."""

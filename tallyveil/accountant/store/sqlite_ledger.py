@@ -20,7 +20,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,13 +100,15 @@ class SqliteSnapshot:
         found = self._connection.execute(query, (position.number,)).fetchone()
         return found is not None and found[0] == position.chain
 
-    def history(self, table: str | None) -> list[Entry]:
+    def history(self, table: str | None, after: int, through: int) -> Iterable[Entry]:
         fields = "id, time, analyst, table_name, sql, mechanism, cost, measure, height"
-        query = f"SELECT {fields} FROM charge WHERE ?1 IS NULL OR table_name = ?1 ORDER BY id"
-        return [
+        which = "id > ?2 AND id <= ?3 AND (?1 IS NULL OR table_name = ?1)"
+        query = f"SELECT {fields} FROM charge WHERE {which} ORDER BY id"
+        read = self._connection.execute(query, (table, after, through)).fetchall()
+        return (
             Entry(n, dt.datetime.fromisoformat(time), who, of, sql, by, from_units(cost), *more)
-            for n, time, who, of, sql, by, cost, *more in self._connection.execute(query, (table,))
-        ]
+            for n, time, who, of, sql, by, cost, *more in read
+        )
 
     def charged_tables(self) -> dict[str, str]:
         query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
