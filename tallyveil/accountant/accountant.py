@@ -168,6 +168,10 @@ class Accountant(BudgetReports):
         least = self._may_lack if least is None else least
         if not self._ledger.has_checkpoint or self._state.unsummarised < least:
             return
+        sealing = True
+        while sealing:
+            with self._lock, self._ledger.snapshot() as view:
+                sealing = self._state.seal(view)
         # Derived before the position is read, so that the summary covers all that it follows from.
         each = [(one, own, derive()) for one, (own, derive) in tuple(self._derive.items())]
         with self._lock:

@@ -2,9 +2,10 @@
 
 It is a cache, used only if it is complete, was made for the same declarations, and the chains of
 the ledger's charges and answers pass through its ends. Then every row up to there is unchanged
-since it was read, and so is what follows from it. It also stores what other rooms derived from a
-table's first releases. If it is deleted, the ledger takes longer to open once; nothing else is
-lost.
+since it was read, and so is what follows from it. To show that takes less time with seals:
+digests of many rows at a time, whose chain was whole when they were sealed. It also stores what
+other rooms derived from a table's first releases. If it is deleted, the ledger takes longer to open
+once; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tallyveil.accountant.budgets.filters import Whose
 from tallyveil.accountant.budgets.meter import CellMeter, Meter, PairMeter, Tally
 from tallyveil.accountant.readings import Readings
 from tallyveil.accountant.store.chain import Position
-from tallyveil.accountant.store.ledger_store import LedgerStore
+from tallyveil.accountant.store.ledger_store import LedgerStore, Seal
 from tallyveil.arrays import IntArray
 from tallyveil.mechanisms.losses.cell_classes import CellClasses
 from tallyveil.mechanisms.losses.loss_tensor import Tensor
@@ -34,7 +35,7 @@ from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 9  # of the file, and of what other rooms derive
+_FORMAT: Final = 10  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -45,7 +46,7 @@ _Named: TypeAlias = dict[str, npt.NDArray[Any]]
 class Summary:
     """The state after the ledger's rows up to ``charges`` and ``answers``: the filters' meters, the
     amounts recorded by table and analyst, the odometer's readings, and what other rooms derived by
-    table."""
+    table. ``seals`` are of records of a kind, by its name, after a position."""
 
     charges: Position
     answers: Position
@@ -54,6 +55,7 @@ class Summary:
     amounts: Mapping[tuple[str, str], Amount]
     readings: Readings
     derived: Mapping[str, Arrays]
+    seals: Mapping[tuple[str, Position], Seal]
 
 
 def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> Summary | None:
@@ -98,6 +100,12 @@ def read_summary(checkpoint: bytes | None, accounts: Mapping[str, Account]) -> S
             for n, (table, names) in enumerate(about["derived"])
             if table in keys
         },
+        {
+            (kind, Position(n, bytes.fromhex(chain))): Seal(
+                Position(last, bytes.fromhex(end)), bytes.fromhex(own)
+            )
+            for kind, n, chain, last, end, own in about["seals"]
+        },
     )
 
 
@@ -126,6 +134,10 @@ def write_summary(ledger: LedgerStore, accounts: Mapping[str, Account], summary:
         "every": every,
         "readings": [*readings],
         "derived": [(table, [*own]) for table, own in summary.derived.items()],
+        "seals": [
+            (kind, seen.number, seen.chain.hex(), end.number, end.chain.hex(), digest.hex())
+            for (kind, seen), (end, digest) in summary.seals.items()
+        ],
     }
     for n, own in enumerate(summary.derived.values()):
         arrays |= {f"{n}/{key}": array for key, array in own.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -26,6 +27,7 @@ from tallyveil.accountant.store.ledger_records import (
     BudgetRecord,
     ChargeRecord,
     DerivationRecord,
+    R,
     ReplacementRecord,
 )
 from tallyveil.accountant.store.ledger_store import LedgerStore, Seen, Snapshot
@@ -34,9 +36,9 @@ from tallyveil.workload.workload import Column
 __all__ = ["BATCH", "LedgerState", "Unread"]
 
 BATCH: Final = 16  # charges that are worked out while others wait, or read at a time at first
-_MANY: Final = 2_000  # covered records that are read at a time
+_MANY: Final = 2_000  # covered records that are read at a time, and sealed together
 
-_NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {})
+_NOTHING: Final = Summary(START, START, {}, {}, {}, Readings(), {}, {})
 
 
 class Unread(NamedTuple):
@@ -109,6 +111,7 @@ class LedgerState:
             == self.version(table)
         }
         """For each table what other rooms derived from its first releases, until they fetch it."""
+        self._seals = dict(summary.seals)
         self._worked_out = dict.fromkeys(self._accounts, summary.charges.number)
         self._replay()
 
@@ -209,12 +212,39 @@ class LedgerState:
         readings = self.readings.copy()
         ends, spent = (self._charges, self._answers), (self.filters.meters, self.filters.as_asked)
         amounts = dict(self.recording.amounts)
-        return Summary(*ends, *spent, amounts, readings, {**self.derived, **derived})
+        derived = {**self.derived, **derived}
+        return Summary(*ends, *spent, amounts, readings, derived, dict(self._seals))
+
+    def seal(self, view: Snapshot) -> bool:
+        """Seal some more of the records read, for the next summary; False if none is left."""
+        for kind, read in ((ChargeRecord, self._charges), (AnswerRecord, self._answers)):
+            seen = START
+            while (found := self._seals.get((kind.__name__, seen))) is not None:
+                seen = found.end
+            if read.number - seen.number >= _MANY:
+                own = view.seal(kind, seen, _MANY)
+                if own is not None:
+                    self._seals[kind.__name__, seen] = own
+                    return True
+        return False
 
     def _replay(self) -> None:
         """Read the ledger in transactions short enough for other processes to write in between."""
         for table in self._accounts:
             self.published(table)
+        # None of the many objects that are made is garbage: to look for it takes a third longer.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._replay_all()
+        finally:
+            if collecting:
+                gc.enable()
+        self.refresh()
+        for table in self._accounts:
+            self._fold(table, self._charges.number + 1)
+
+    def _replay_all(self) -> None:
         charges, answers = self._covered.charges, self._covered.answers
         for answering in (False, True):
             before = None
@@ -231,17 +261,19 @@ class LedgerState:
                         raise _OfAnother
         if self._charges.number < charges.number or self._answers.number < answers.number:
             raise _OfAnother
-        self.refresh()
-        for table in self._accounts:
-            self._fold(table, self._charges.number + 1)
 
     def unread(self, view: Snapshot, charges: int = -1, answers: int = -1) -> Unread:
         """What a view has beyond the state. ``charges`` and ``answers`` limit how many are read, if
         given: answers only once no charge is left. Derivations are read with all answers, which
         they use."""
+
+        def read(kind: type[R], seen: Position, most: int) -> list[tuple[R, Position]]:
+            seal = self._seals.get((kind.__name__, seen)) if most == _MANY else None
+            return list(view.after(kind, seen, most, seal))
+
         return Unread(
-            list(view.after(ChargeRecord, self._charges, charges)),
-            list(view.after(AnswerRecord, self._answers, answers)),
+            read(ChargeRecord, self._charges, charges),
+            read(AnswerRecord, self._answers, answers),
             list(view.after(DerivationRecord, self._derivations)) if answers < 0 else [],
             list(view.after(BudgetRecord, self._budgets)),
             list(view.after(ReplacementRecord, self._replacements)),
@@ -265,8 +297,9 @@ class LedgerState:
             self._replacements = position
         covered = self._covered
         for stored, position in unread.charges:
-            close_shared(self._accounts, stored.table, self._heads)
-            if stored.table in self._accounts:
+            if stored.table not in self._accounts:
+                close_shared(self._accounts, stored.table, self._heads)
+            else:
                 if position.number > covered.charges.number:
                     deadline.check()
                     self._work_out(position.number, stored)

@@ -134,6 +134,8 @@ class Lineage:
 
     def version(self, charge: int) -> int:
         """The version that the charge of this number is about, from 1; 0 where all rows stay."""
+        if not self.replaced:
+            return 0
         return bisect_left(self.replaced, charge, key=lambda one: one.charges)
 
     def derived_version(self, derivation: int) -> int:
@@ -195,6 +197,8 @@ class Lineage:
 
     def retired(self, charge: int) -> bool:
         """Whether the answer to the charge of this number says nothing about the present rows."""
+        if not self.migrations:
+            return False
         return any(one.retires for one in self.migrations[self._era("charge", charge) :])
 
     def forgotten(self, derivation: int) -> bool:

@@ -184,7 +184,7 @@ class _View:
         return self._store.call(asked, *arguments)
 
     def after(
-        self, kind: type[R], seen: Position = START, most: int = -1
+        self, kind: type[R], seen: Position = START, most: int = -1, seal: object = None
     ) -> Iterator[tuple[R, Position]]:
         end = max(self._ends.get(kind, 0), seen.number)
         if most >= 0:
@@ -197,6 +197,9 @@ class _View:
             if seen != position:
                 raise LedgerError("the ledger remote has lost or altered charges")
             yield record, seen
+
+    def seal(self, kind: type[Record], seen: Position, number: int) -> None:
+        """None is kept: each chain is computed again."""
 
     def end(self, kind: type[Record]) -> Position:
         number = self._ends.get(kind, 0)

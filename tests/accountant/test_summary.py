@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from tallyveil.accountant import Accountant, Charge, Ledger, Share, checkpoint
 from tallyveil.accountant.ledger_state import LedgerState
 from tallyveil.accountant.readings import Readings
+from tallyveil.accountant.store import sqlite_ledger
+from tallyveil.accountant.store.chain import linked
 from tallyveil.errors import LedgerError, LedgerMismatch
 from tests.accountant.ledgers import altered, recorded_answers
 
@@ -120,9 +122,16 @@ def release(cubes: Any) -> Callable[[int], Any]:
     return made
 
 
-@pytest.fixture
-def path(cubes: Any, release: Any, tmp_path: Path) -> Path:
-    """A ledger of twelve charges, ten of which are summarised."""
+@pytest.fixture(params=[2, 2_000])
+def path(
+    cubes: Any,
+    release: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Path:
+    """A ledger of twelve charges, ten of which are summarised, and sealed if two are together."""
+    monkeypatch.setattr("tallyveil.accountant.ledger_state._MANY", request.param)
     made = opened(cubes, tmp_path / "ledger")
     for number in range(12):
         if number == 10:
@@ -294,6 +303,33 @@ def test_altered_rows_are_noticed_beside_a_summary(cubes: Any, path: Path, chang
     altered(path, change)
     with pytest.raises(LedgerError, match="lost or altered"):
         opened(cubes, path)
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_sealed_records_are_not_chained_again_unless_they_seem_changed(
+    cubes: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chained: list[int] = []
+
+    def noted(before: bytes, *row: Any) -> bytes:
+        chained.append(row[0])
+        return linked(before, *row)
+
+    monkeypatch.setattr(sqlite_ledger, "linked", noted)
+    accountant = opened(cubes, path)
+    known = state(accountant)
+    accountant.summarise(0)
+    accountant._ledger.close()
+    chained.clear()
+    accountant = opened(cubes, path)
+    assert len(chained) < 12  # of 12 charges and 10 answers
+    assert state(accountant) == known
+    accountant._ledger.close()
+    monkeypatch.setattr(sqlite_ledger, "_sealed", lambda rows: None)
+    chained.clear()
+    accountant = opened(cubes, path)
+    assert len(chained) > 22
+    assert state(accountant) == known
 
 
 def test_a_folder_that_takes_no_summary_is_no_error(

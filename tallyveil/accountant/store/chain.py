@@ -31,14 +31,6 @@ def linked(before: bytes, *row: ChainedValue) -> bytes:
     BLAKE2b(before ‖ its values as a Python list in ASCII, with the lengths of bytes in their place
     ‖ these bytes). The list marks its own end, so no two records are encoded alike.
     """
-    found = hashlib.blake2b(before, digest_size=16)
-    plain: list[object] = list(row)
-    held: list[bytes] = []
-    for place, value in enumerate(row):
-        if isinstance(value, bytes):
-            plain[place] = (len(value),)
-            held.append(value)
-    found.update(ascii(plain).encode())
-    for value in held:
-        found.update(value)
-    return found.digest()
+    plain = ascii([(len(one),) if isinstance(one, bytes) else one for one in row]).encode()
+    held = [one for one in row if isinstance(one, bytes)]
+    return hashlib.blake2b(b"".join((before, plain, *held)), digest_size=16).digest()

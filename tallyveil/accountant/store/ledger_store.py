@@ -24,7 +24,7 @@ from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_records import R, Record
 
 __all__ = [
-    "LedgerAdvanced", "LedgerStore", "Seen", "Snapshot", "Transaction", "VersionAdvanced",
+    "LedgerAdvanced", "LedgerStore", "Seal", "Seen", "Snapshot", "Transaction", "VersionAdvanced",
 ]  # fmt: skip
 
 _Purpose: TypeAlias = Literal["data", "rows", "marks", "cubes"]
@@ -50,6 +50,14 @@ class Seen(NamedTuple):
     answers: int
 
 
+class Seal(NamedTuple):
+    """The ``digest`` of the records up to the one at ``end``, whose chain was found whole. To
+    compare it takes less time than to compute the chain again."""
+
+    end: Position
+    digest: bytes
+
+
 class Snapshot(Protocol):
     """A consistent view of all that was committed before it."""
 
@@ -58,11 +66,18 @@ class Snapshot(Protocol):
         """The `LedgerStore.version` of this view."""
 
     def after(
-        self, kind: type[R], seen: Position = START, most: int = -1
+        self, kind: type[R], seen: Position = START, most: int = -1, seal: Seal | None = None
     ) -> Iterator[tuple[R, Position]]:
         """The records of a kind after ``seen``, each with its position; at most ``most``, if given.
+        A ``seal`` is of just these records.
 
         Raises LedgerError if the chain is broken or the record at ``seen`` is missing.
+        """
+
+    def seal(self, kind: type[Record], seen: Position, number: int) -> Seal | None:
+        """The seal of so many records after ``seen``; None where a store has none.
+
+        Raises what `after` raises.
         """
 
     def end(self, kind: type[Record]) -> Position:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import hashlib
+import marshal
 import os
 import secrets
 import sqlite3
@@ -40,7 +42,7 @@ from tallyveil.accountant.store.ledger_records import (
     TableRecord,
     VersionRecord,
 )
-from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seen
+from tallyveil.accountant.store.ledger_store import LedgerAdvanced, LedgerStore, Seal, Seen
 from tallyveil.accountant.store.sqlite_file import SqliteFile, Written
 from tallyveil.errors import LedgerError
 from tallyveil.files import flush
@@ -79,21 +81,39 @@ class SqliteSnapshot:
         return self._ledger.version()
 
     def after(
-        self, kind: type[R], seen: Position = START, most: int = -1
+        self, kind: type[R], seen: Position = START, most: int = -1, seal: Seal | None = None
     ) -> Iterator[tuple[R, Position]]:
-        name, columns = _NAMES[kind], ", ".join(_COLUMNS[kind])
         if seen.number and not self.outcome(kind, seen):
             raise self._ledger.tampered()
-        query = f"SELECT id, {columns}, chain FROM {name} WHERE id > ? ORDER BY id LIMIT ?"
+        if seal is not None:
+            rows = self._rows(kind, seen, most).fetchall()
+            if _sealed(rows) == seal:
+                yield from ((kind._make(own), Position(n, chain)) for n, *own, chain in rows)
+                return
         left = most
-        for number, *values, chain in self._connection.execute(query, (seen.number, most)):
-            seen = Position(number, linked(seen.chain, number, *values))
-            if seen.chain != chain:
+        before = seen.chain
+        for number, *values, chain in self._rows(kind, seen, most):
+            before = linked(before, number, *values)
+            if before != chain:
                 raise self._ledger.tampered()
             left -= 1
-            yield kind(*values), seen
+            seen = Position(number, before)
+            yield kind._make(values), seen
         if left and seen.number != self.end(kind).number:
             raise self._ledger.tampered()
+
+    def seal(self, kind: type[Record], seen: Position, number: int) -> Seal | None:
+        rows = self._rows(kind, seen, number).fetchall()
+        for row in rows:
+            seen = Position(row[0], linked(seen.chain, *row[:-1]))
+            if seen.chain != row[-1]:
+                raise self._ledger.tampered()
+        return _sealed(rows)
+
+    def _rows(self, kind: type[Record], seen: Position, most: int) -> sqlite3.Cursor:
+        name, columns = _NAMES[kind], ", ".join(_COLUMNS[kind])
+        query = f"SELECT id, {columns}, chain FROM {name} WHERE id > ? ORDER BY id LIMIT ?"
+        return self._connection.execute(query, (seen.number, most))
 
     def outcome(self, kind: type[Record], position: Position) -> bool:
         query = f"SELECT chain FROM {_NAMES[kind]} WHERE id = ?"
@@ -111,8 +131,9 @@ class SqliteSnapshot:
         )
 
     def charged_tables(self) -> dict[str, str]:
-        query = "SELECT table_name, min(time) FROM charge GROUP BY table_name"
-        return dict(self._connection.execute(query).fetchall())
+        first = "SELECT time FROM charge WHERE table_name = name ORDER BY id LIMIT 1"
+        found = self._connection.execute(f"SELECT name, ({first}) FROM protected_table").fetchall()
+        return {name: time for name, time in found if time is not None}
 
     def end(self, kind: type[Record]) -> Position:
         """The highest number that SQLite has ever assigned to a row, with the chain of that row."""
@@ -244,6 +265,14 @@ class Ledger(SqliteFile, LedgerStore):
             f"the ledger {self.label} has lost or altered charges",
             hint="Restore it from its backup.",
         )
+
+
+def _sealed(rows: list[Any]) -> Seal | None:
+    """The seal of rows. Format 2 of marshal writes what is equal alike, and nothing else so."""
+    if not rows:
+        return None
+    written = hashlib.blake2b(marshal.dumps(rows, 2), digest_size=32)
+    return Seal(Position(rows[-1][0], rows[-1][-1]), written.digest())
 
 
 def _beside(ledger: Path) -> Path:
