@@ -7,7 +7,8 @@ both alike; times are the processor's. Targets are
 - publishing a day, against the engine's own GROUP BY of that day's file, which has LARGE rows
 - for the old table against the young one: publishing a day; a fresh count of the last day, and the
   same asked again; the year so far, added up from history
-- for a domain of ten years against one that ends with the days: the same
+- for a domain of ten years against one that ends with the days: the same, and to account for a
+  year of days of which other attributes were restricted
 - opening a ledger of RELEASES releases over all versions, what serves them, and a connection until
   its first answer, in processes of their own, once these have imported the package
 
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -37,10 +39,13 @@ from bench.ledger import _groups, _noisy, _range
 from bench.measure import report, target
 from tallyveil import load_policy
 from tallyveil.accountant import Accountant, Charge, Ledger
+from tallyveil.accountant.budgets.meter import CellMeter
 from tallyveil.cli.publishing import publish
 from tallyveil.gate import Gate
 from tallyveil.gate.gate import accounts
 from tallyveil.knowledge import Knowledge
+from tallyveil.mechanisms import Adjacency
+from tallyveil.mechanisms.losses.privacy_loss import privacy_loss
 from tallyveil.workload.workload import Column, Workload
 
 ROWS = int(os.environ.get("ROWS", 20_000))
@@ -52,6 +57,7 @@ FEW = 9
 T = TypeVar("T")
 Times = dict[str, list[float]]
 
+_RELATION = Adjacency("add_remove")
 _FIRST = dt.date(2025, 1, 1)
 _POLICY = """
 ledger = "visits.ledger"
@@ -135,6 +141,23 @@ def _compare(name: str, of: Visits, to: Visits, most: float) -> None:
             target(f"{case}, {name}", ours / theirs, most=most)
 
 
+def _losses() -> None:
+    times: Times = {}
+    meters = dict.fromkeys((366, 3652), CellMeter("epsilon"))
+    for day in range(365):
+        for days, meter in meters.items():
+            about = _range("day", days, day, day + 1), _range("ward", 200, 0, 1 + day % 200)
+            meters[days] = _worked(times, str(days), partial(_after, meter, Column(about)))
+    for days, meter in meters.items():
+        entries, ms = sum(one.values.size for one in meter.tally.groups), sum(times[str(days)])
+        report(case="losses", days=days, entries=entries, ms=round(ms / 365, 2))
+    target("losses, ten years ahead to none", sum(times["3652"]) / sum(times["366"]), most=1.3)
+
+
+def _after(meter: CellMeter, column: Column) -> CellMeter:
+    return meter.after(privacy_loss((column,), (Fraction(1),), _RELATION, "epsilon"))
+
+
 def _publishing(own: Visits) -> None:
     times: Times = {}
     for _ in range(4):
@@ -206,6 +229,7 @@ def main() -> None:
         _compare("an old table to a young one", old, _aged(folder / "young", 2, ahead), 1.2)
         near = _aged(folder / "near", 2, short)
         _compare("ten years ahead to none", _aged(folder / "far", 2, ahead), near, 1.2)
+        _losses()
         _publishing(near)
         _opening(old)
 

@@ -181,10 +181,12 @@ def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
             tallies, loss = [meter.tally], None
         case PairMeter():
             tallies, loss = [meter.from_zero, meter.from_midrange], meter.classes
-    tensors = [
-        [[t.axes, named(t.values), t.outside, t.exact, t.alike] for t in tally.groups]
-        for tally in tallies
-    ]
+
+    def written(t: Tensor) -> list[Any]:
+        codes = {name: named(own) for name, own in t.codes.items()}
+        return [t.axes, named(t.values), t.outside, t.exact, t.alike, codes]
+
+    tensors = [[written(one) for one in tally.groups] for tally in tallies]
     classes = None
     if loss is not None:
         own = loss.classes
@@ -198,8 +200,15 @@ def _meter(about: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
     tallies = [
         Tally(
             tuple(
-                Tensor(tuple(axes), arrays[values], outside, exact, alike)
-                for axes, values, outside, exact, alike in groups
+                Tensor(
+                    tuple(axes),
+                    arrays[values],
+                    outside,
+                    exact,
+                    alike,
+                    {name: arrays[own] for name, own in codes.items()},
+                )
+                for axes, values, outside, exact, alike, codes in groups
             )
         )
         for groups in about["tallies"]

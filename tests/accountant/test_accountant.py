@@ -84,7 +84,7 @@ def test_the_example_of_the_paper() -> None:
     assert accountant.balance("person").spent == Fraction("0.375")
     meter: Any = accountant._state.filters.meters["person", None]
     (group,) = meter.tally.groups
-    assert group.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
+    assert group.whole.values.tolist() == [10**11, 275 * 10**9, 25 * 10**10, 375 * 10**9]
 
 
 def test_sixty_charges_of_a_twentieth_use_up_three_exactly(cubes: Any) -> None:

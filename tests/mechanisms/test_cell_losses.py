@@ -73,7 +73,7 @@ def test_a_cell_pays_for_what_the_rows_say_of_it(
             moved(column, record, power(measure)) * rate
             for column, rate in zip(own, rates, strict=True)
         )
-        entry = tensor.values[tuple(record[axis] for axis in tensor.axes)]
+        entry = tensor.whole.values[tuple(record[axis] for axis in tensor.axes)]
         assert entry == math.ceil(exact * UNIT)
 
 
@@ -91,7 +91,7 @@ def test_many_columns_of_one_rate_cost_a_cell_their_sum(
     for place in itertools.product(*map(range, SIZES.values())):
         record = dict(zip(SIZES, place, strict=True))
         steps = sum(moved(column, record, power(measure)) for column in own)
-        entry = tensor.values[tuple(record[axis] for axis in tensor.axes)]
+        entry = tensor.whole.values[tuple(record[axis] for axis in tensor.axes)]
         assert entry == math.ceil(steps * rate * UNIT)
 
 

@@ -126,7 +126,7 @@ def charged(loss: CellLoss | PairLoss, one: int | None, other: int | None, group
         found = 0
         for tensor in loss.tensors:
             at = tuple(cell(one if other is None else other)[names.index(a)] for a in tensor.axes)
-            found += int(tensor.values[at])
+            found += int(tensor.whole.values[at])
         return found / 1e12
     assert loss.by_class is not None
     classes, matrix = loss.by_class.classes, loss.by_class.matrix
@@ -207,7 +207,7 @@ def test_what_bounds_pairs_of_too_many_groups_is_no_less(
     (tensor,) = loss.from_zero
     order = [("group", "kept", "value").index(axis) for axis in tensor.axes]
     each = {None: 0} | {
-        place: int(tensor.values[tuple((place // 3, 0, place % 3)[n] for n in order)])
+        place: int(tensor.whole.values[tuple((place // 3, 0, place % 3)[n] for n in order)])
         for place in range(6)
     }
     for one, other in itertools.combinations(each, 2):

@@ -145,7 +145,7 @@ def test_what_units_lose_is_what_their_records_lose_on_average(
     found = loss(rows, relation, measure)
     tensors = found.tensors  # type: ignore[union-attr]
     assert len(tensors) == 1
-    values = [*np.broadcast_to(tensors[0].values, CELLS).tolist(), tensors[0].outside]
+    values = [*np.broadcast_to(tensors[0].whole.values, CELLS).tolist(), tensors[0].outside]
     flat = not tensors[0].axes
 
     def pays(j: int, k: int) -> int:

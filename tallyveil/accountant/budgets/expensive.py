@@ -50,7 +50,7 @@ def most_expensive(meter: Meter, domain: Domain) -> str | None:
 def _of_tally(tally: Tally, domain: Domain) -> str:
     """The cells of the highest loss. Groups share no axis: their highest cells combine freely."""
     found: dict[str, _Indices] = {}
-    for group in tally.groups:
+    for group in (one.whole for one in tally.groups):
         highest = int(group.values.max())
         if group.outside > highest:
             return _OUTSIDE

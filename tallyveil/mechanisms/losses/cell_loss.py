@@ -60,7 +60,7 @@ class CellLoss:
     @property
     def cells(self) -> int:
         """The number of entries it holds, for caches."""
-        return sum(tensor.values.size for tensor in self.tensors)
+        return sum(t.values.size + sum(map(len, t.codes.values())) for t in self.tensors)
 
     @property
     def bound(self) -> int:
@@ -69,7 +69,7 @@ class CellLoss:
     @property
     def average(self) -> float:
         """The mean loss in units, over all cells."""
-        return float(sum(tensor.values.mean() for tensor in self.tensors))
+        return float(sum(tensor.mean for tensor in self.tensors))
 
     @property
     def exact(self) -> bool:
@@ -171,10 +171,6 @@ class _Group:
             alike.setdefault(rate, []).append(n)
         moves = [(v, rate) for rate, own in alike.items() for v in self._added(tuple(own))]
         values = loss_units([v for v, _ in moves], [rate for _, rate in moves])
-        for n, name in enumerate(self._axes):
-            if name in self._codes:
-                deadline.check()
-                values = values.take(self._codes[name], axis=n)
         outside = [np.array(w.outside, dtype=np.int64) for w in self._weights]
         return Tensor(
             self._axes,
@@ -182,6 +178,7 @@ class _Group:
             int(loss_units(outside, rates)) if any(outside) else 0,
             exact=all(w.exact for w in self._weights),
             alike=all(w.alike for w in self._weights),
+            codes={name: own for name, own in self._codes.items() if name in self._axes},
         )
 
     def _added(self, own: tuple[int, ...]) -> Iterable[IntArray]:
@@ -210,7 +207,14 @@ def _kinds(parts: Sequence[Tensor]) -> tuple[dict[str, IntArray], dict[str, IntA
             else:
                 codes[name] = own
     codes = {name: kinds for name, kinds in codes.items() if int(kinds.max()) + 1 < len(kinds)}
-    return codes, {name: np.unique(k, return_index=True)[1] for name, k in codes.items()}
+    return codes, {name: _firsts(own) for name, own in codes.items()}
+
+
+def _firsts(codes: IntArray) -> IntArray:
+    """The first place of each code."""
+    found = np.empty(int(codes.max()) + 1, dtype=np.int64)
+    found[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return found
 
 
 def _summands(
