@@ -76,8 +76,8 @@ class SealedFiles:
         unfinished = path.with_name(f"{name}.{os.getpid()}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for left in self.folder.glob(f"{name}.*"):
-                left.unlink(missing_ok=True)  # of a process that was killed
+            for left in self.names(f"{escape(name)}.*"):
+                (self.folder / left).unlink(missing_ok=True)  # of a process that was killed
             self._seal(unfinished, _packed(header, arrays))
             try:
                 unfinished.replace(path)
@@ -90,7 +90,8 @@ class SealedFiles:
 
     def names(self, pattern: str) -> list[str]:
         """The names of the files of a pattern."""
-        return [path.name for path in self.folder.glob(pattern)]
+        held = os.listdir(self.folder) if self.folder.exists() else ()
+        return fnmatch.filter(held, pattern)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there. Raises OutputError."""
@@ -98,10 +99,8 @@ class SealedFiles:
 
     def keep(self, pattern: str, names: Iterable[str]) -> None:
         """Remove all files of a pattern but these, also unfinished ones. Raises OutputError."""
-        kept = set(names)
         try:
-            held = os.listdir(self.folder) if self.folder.exists() else ()
-            for name in set(fnmatch.filter(held, pattern)) - kept:
+            for name in {*self.names(pattern)} - {*names}:
                 (self.folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(

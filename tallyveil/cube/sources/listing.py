@@ -71,8 +71,8 @@ def _plain(source: Source, files: list[str]) -> list[str]:
 
 
 def _files(folder: Path) -> list[str]:
-    within = ((place, name) for place, _, names in os.walk(folder) for name in names)
-    found = (os.path.normpath(os.path.join(*one)) for one in within)
+    within = ((os.path.normpath(place), names) for place, _, names in os.walk(folder))
+    found = (os.path.join(place, name) for place, names in within for name in names)
     return [file for file in found if os.path.isfile(file)]
 
 

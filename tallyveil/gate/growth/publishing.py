@@ -203,8 +203,12 @@ class Publishing:
         self.files.keep(f"{escape(name)}.*.slice*", map(_file, kept))
 
     def last(self, name: str) -> Version | None:
-        known = versions_of(self.known(name, VersionRecord))
-        return known[-1] if known else None
+        known = self.known(name, VersionRecord)
+        if not known:
+            return None
+        days = [one.through for one in known]
+        own = version_of(known[days.index(days[-1])])  # those after it were counted once more
+        return own._replace(number=len(set(days)))
 
     def slices(self, name: str, table: Table, last: int = 0) -> list[Slice]:
         """The slices of all days that are published, or of the ``last`` versions alone.
