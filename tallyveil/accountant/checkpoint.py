@@ -35,7 +35,7 @@ from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 10  # of the file, and of what other rooms derive
+_FORMAT: Final = 11  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]

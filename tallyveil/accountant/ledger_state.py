@@ -232,9 +232,11 @@ class LedgerState:
         """Read the ledger in transactions short enough for other processes to write in between."""
         for table in self._accounts:
             self.published(table)
-        # None of the many objects that are made is garbage: to look for it takes a third longer.
-        collecting = gc.isenabled()
-        gc.disable()
+        # None of the many objects made from a summary is garbage: to look for it takes a third
+        # longer. What is worked out anew leaves some.
+        collecting = gc.isenabled() and self._covered is not _NOTHING
+        if collecting:
+            gc.disable()
         try:
             self._replay_all()
         finally:
