@@ -11,6 +11,8 @@ import numpy as np
 
 import tallyveil
 from tallyveil.cli.publishing import publish
+from tallyveil.gate import Gate
+from tests.gate.many_sessions import PATIENCE
 
 __all__ = ["EXACT", "FIRST", "Row", "Visits", "day", "random_rows"]
 
@@ -76,7 +78,8 @@ class Visits:
         return [line for one in found for line in one.lines]
 
     def open(self, *settings: str) -> tallyveil.Connection:
-        connection = tallyveil.connect(self.folder / "policy.toml")
+        policy = tallyveil.load_policy(self.folder / "policy.toml")
+        connection = tallyveil.Connection(Gate(policy, time_limit=PATIENCE))
         for setting in settings:
             connection.execute(setting)
         return connection

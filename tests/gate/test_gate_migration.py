@@ -31,6 +31,7 @@ from tallyveil.gate.declared.migrating import Vouched, migrating
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import Policy, parse_policy
+from tests.gate.many_sessions import PATIENCE
 
 COUNT = "SELECT count(*) FROM person"
 
@@ -59,7 +60,7 @@ class World:
 
     @contextmanager
     def opened(self, policy: Policy) -> Iterator[Asked]:
-        with closing(Gate(policy, self.source, time_limit=60)) as gate:
+        with closing(Gate(policy, self.source, time_limit=PATIENCE)) as gate:
             yield Asked(gate, policy)
 
     def ask(self, policy: Policy, *questions: str, paid: Any = None) -> list[Any]:
