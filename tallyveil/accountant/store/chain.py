@@ -31,6 +31,9 @@ def linked(before: bytes, *row: ChainedValue) -> bytes:
     BLAKE2b(before ‖ its values as a Python list in ASCII, with the lengths of bytes in their place
     ‖ these bytes). The list marks its own end, so no two records are encoded alike.
     """
-    plain = ascii([(len(one),) if isinstance(one, bytes) else one for one in row]).encode()
+    plain: list[object] = [*row]
     held = [one for one in row if isinstance(one, bytes)]
-    return hashlib.blake2b(b"".join((before, plain, *held)), digest_size=16).digest()
+    if held:
+        plain = [(len(one),) if isinstance(one, bytes) else one for one in row]
+    text = ascii(plain).encode()
+    return hashlib.blake2b(b"".join((before, text, *held)), digest_size=16).digest()
