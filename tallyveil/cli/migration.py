@@ -64,7 +64,7 @@ def _lines(one: Migrated) -> Iterator[str]:
     for name in one.begins:
         yield (
             f"  records that had no cell of {name} before are counted on days that are published"
-            " from now on, never on earlier ones"
+            " from now on, never on earlier ones, of which what was answered stays known"
         )
     before, after = up(one.before.spent, 9), up(one.after.spent, 9)
     yield f"  spent: {before:g} {one.before.measure} before, {after:g} {one.after.measure} after"

@@ -249,9 +249,8 @@ class Gate(Shared):
             for name, table in policy.tables.items()
             if (own := table.privacy_unit).column
         }
-        rewriter = partial(
-            Rewriter, domains, RELATIONS, columns, policy.view_sql, policy.keys, units
-        )
+        about = columns, policy.view_sql, policy.keys, units, versions.absent
+        rewriter = partial(Rewriter, domains, RELATIONS, *about)
         self._publish(cubes, public, rewriter({}))
         tables = self.policy.tables
         decisions = Decisions(self.accountant, self._ledger, tables, self.accounts, self.published)

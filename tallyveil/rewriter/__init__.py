@@ -18,6 +18,7 @@ from tallyveil.rewriter.query_plan import (
     Projection,
     StatisticOutput,
 )
+from tallyveil.rewriter.resolve.catalog_names import Absent
 from tallyveil.rewriter.rewrite import Rewriter
 from tallyveil.rewriter.sql.named_parameters import by_number
 from tallyveil.rewriter.sql.parameters import duckdb_name, types_of
@@ -29,9 +30,9 @@ from tallyveil.rewriter.sql.time_zones import local_now
 from tallyveil.workload.workload import Column, Workload
 
 __all__ = [
-    "QUERY_WORDS", "Caution", "Claim", "Column", "Dialect", "InnerAnswer", "Item", "NoisyTable",
-    "Output", "Piece", "Pivot", "Plan", "Projection", "PublicCursor", "PublicDatabase", "Query",
-    "Rewriter", "StatisticOutput", "Workload", "by_number", "constant", "depends_on_noise",
-    "duckdb_name", "first_named", "inner_answer", "local_now", "parse_query", "query_of",
-    "read_pivot", "read_query", "relation_name", "split", "types_of", "zone_by_name",
+    "QUERY_WORDS", "Absent", "Caution", "Claim", "Column", "Dialect", "InnerAnswer", "Item",
+    "NoisyTable", "Output", "Piece", "Pivot", "Plan", "Projection", "PublicCursor",
+    "PublicDatabase", "Query", "Rewriter", "StatisticOutput", "Workload", "by_number", "constant",
+    "depends_on_noise", "duckdb_name", "first_named", "inner_answer", "local_now", "parse_query",
+    "query_of", "read_pivot", "read_query", "relation_name", "split", "types_of", "zone_by_name",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from tallyveil.rewriter.exact_counts import check_linear
 from tallyveil.rewriter.passes import PLANNING, READING, Draft, Planning
 from tallyveil.rewriter.query_plan import Plan
 from tallyveil.rewriter.resolve.bound import Bound
-from tallyveil.rewriter.resolve.catalog_names import Catalog, resolve_tables
+from tallyveil.rewriter.resolve.catalog_names import Absent, Catalog, resolve_tables
 from tallyveil.rewriter.resolve.definitions import read_views
 from tallyveil.rewriter.sql import parameters
 from tallyveil.rewriter.sql.nodes import unlink
@@ -41,7 +41,7 @@ class Rewriter:
 
     ``relations`` are the names of the public relations in schema dp, ``public`` has the public
     tables with their columns' types, ``views`` the views' SQL, ``keys`` the keyed tables' keys;
-    ``units`` and ``shown`` are as `Catalog` has them.
+    ``units``, ``absent`` and ``shown`` are as `Catalog` has them.
 
     Raises PolicyError for a view that no statement could use.
     """
@@ -54,15 +54,15 @@ class Rewriter:
         views: Mapping[str, str] = MappingProxyType({}),
         keys: Mapping[str, Key] = MappingProxyType({}),
         units: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+        absent: Mapping[str, Sequence[Absent]] = MappingProxyType({}),
         shown: Mapping[str, tuple[str, dt.date]] = MappingProxyType({}),
     ) -> None:
         names = [one.name for domain in domains.values() for one in domain.own]
         self._spelled = {name.lower(): name for name in names if name != name.lower()}
         self._parts = ComponentParts()
         self._templates = Templates(self._parts)
-        self._catalog = read_views(
-            Catalog(domains, relations, public, keys=keys, units=units, shown=shown), views
-        )
+        own = Catalog(domains, relations, public, {}, keys, units, shown, absent)
+        self._catalog = read_views(own, views)
 
     def parameter_types(
         self, sql: str, dialect: Dialect, declared: Sequence[str | None] = ()

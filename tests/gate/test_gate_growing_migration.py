@@ -525,3 +525,74 @@ def _joint(lineage: Lineage, era: int, code: int) -> int:
         return code
     axis = next(one for one in lineage.migrations[era - 1].axes if one.name == "kind")
     return code if axis.new is None else axis.new.index(code)
+
+
+ADDED = [
+    (ward("n", "s"), ward("n", "w", "s"), "kind = 'w'"),
+    ("kind = { range = [0, 1] }", "kind = { range = [0, 4] }", "kind > 1"),
+    ("kind = { bins = [0, 1, 2] }", "kind = { bins = [0, 1, 2, 5] }", "kind >= 2"),
+    (ward("n", "s"), ward("n", "s", "x", nullable="true"), "kind = 'x' OR kind IS NULL"),
+]
+TOTALS = (
+    "SELECT count(*) FROM visits WHERE day <= '2026-01-04'",
+    "SELECT day, count(*) FROM visits WHERE day <= '2026-01-04' GROUP BY day ORDER BY day",
+)
+
+
+@pytest.mark.parametrize(("before", "since", "added"), ADDED)
+def test_a_value_that_is_counted_from_now_on_takes_no_answer_from_days_before(
+    visits: Visits, before: str, since: str, added: str
+) -> None:
+    """Nobody had it on these days, so totals that mention no value are what they were, and how many
+    have it is exactly 0."""
+    visits.declare(kind=before)
+    visits.publish(3)
+    with visits.open("SET dp.epsilon = 0.5") as connection:
+        _ = [connection.sql(sql).fetchall() for sql in TOTALS]
+        known = [connection.sql(sql).fetchall() for sql in TOTALS]
+    visits.declare(kind=since)
+    carry(visits)
+    for through in (None, 5):
+        if through is not None:
+            visits.publish(through)
+        with visits.open("SET dp.source = history") as connection:
+            assert [connection.sql(sql).fetchall() for sql in TOTALS] == known
+            none = f"SELECT count(*) FROM visits WHERE ({added}) AND day <= '2026-01-04'"
+            assert connection.sql(none).fetchall() == [(0,)]
+            assert "exact, from public facts; free" in connection.notices[-1].message
+    with visits.open(EXACT) as connection:
+        found = connection.sql(f"SELECT day, count(*) FROM visits WHERE {added} GROUP BY day")
+        assert {own for own, n in found.fetchall() if n > 0} == {day(4), day(5)}
+
+
+@pytest.mark.parametrize("budget", ["epsilon = 3", "rho = 3, delta = 1e-6"])
+@pytest.mark.parametrize("by", ["[]", '["kind"]'])
+def test_a_plan_goes_on_over_values_that_are_counted_from_now_on(
+    visits: Visits, budget: str, by: str
+) -> None:
+    """What it bought before and what it buys since add up to the year so far."""
+    own = "epsilon = 2.5" if "rho" not in budget else "rho = 2.5"
+    plan = (
+        f'\n[tables.visits.plans.board]\nby = {by}\ntiles = ["day", "week", "year"]\n'
+        f"budget = {{ {own} }}\n"
+    )
+    policy = visits.folder / "policy.toml"
+    year = "SELECT count(*) FROM visits"
+    visits.declare(kind=ward("n", "s"), budget=budget)
+    policy.write_text(policy.read_text() + plan)
+    visits.publish(3)
+    with visits.open("SET dp.source = history") as connection:
+        ((before,),) = connection.sql(year).fetchall()
+        assert before is not None
+    visits.declare(kind=ward("n", "s", "w"), budget=budget)
+    policy.write_text(policy.read_text() + plan)
+    carry(visits)
+    with visits.open("SET dp.source = history") as connection:
+        assert connection.sql(year).fetchall() == [(before,)]
+    visits.publish(5)
+    with visits.open("SET dp.source = history") as connection:
+        ((since,),) = connection.sql(year).fetchall()
+        assert since is not None
+        by_day = connection.sql("SELECT day, count(*) FROM visits GROUP BY day").fetchall()
+        assert len(by_day) == 6
+        assert all(n is not None for _, n in by_day)

@@ -32,7 +32,7 @@ from tallyveil.gate.growth.publishing import (
 from tallyveil.gate.growth.replacing import read_version
 from tallyveil.gate.settings.as_of import AsOf
 from tallyveil.policy import Table
-from tallyveil.rewriter import Plan, Rewriter
+from tallyveil.rewriter import Absent, Plan, Rewriter
 
 __all__ = ["Edition", "Editions", "Followed", "Shown", "Versions"]
 
@@ -64,6 +64,7 @@ class Versions:
     tables: Mapping[str, Table]
     joint: JointSlices
     every: Mapping[str, list[Version]] = field(default_factory=dict)
+    absent: dict[str, tuple[Absent, ...]] = field(default_factory=dict)
     _records: dict[str, int] = field(default_factory=dict)
     _cubes: dict[str, Cube] = field(default_factory=dict)
 
@@ -95,6 +96,8 @@ class Versions:
                 earlier = None if whole else self._cubes.get(name)
                 slices = read_slices(self.files, fresh, table, self.joint)
                 cubes[name] = cube_of(self.joint.table(name), slices, earlier)
+                if name not in self.absent:  # which later versions do not change
+                    self.absent[name] = self.joint.absent(name, records)
                 every[name], number[name] = versions_of(records), len(records)
         return Followed(cubes, replaced, every, number)
 

@@ -13,11 +13,13 @@ table that grows always allows.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tallyveil.accountant import VersionRecord
 from tallyveil.accountant.migrations import NONE
 from tallyveil.cube import Cube, Days, Passed, Slice, count_slice
 from tallyveil.cube.joint.joint_codes import joint_codes
@@ -25,6 +27,7 @@ from tallyveil.cube.kept.slices import recoded
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate.declared.joint_tables import JointTables
 from tallyveil.policy import Domain, Policy, Table
+from tallyveil.rewriter import Absent
 
 __all__ = ["JointSlices"]
 
@@ -86,6 +89,28 @@ class JointSlices:
                 f" migrated{why}, records may be counted in other cells than they were",
                 hint="Begin with another ledger.",
             )
+
+    def absent(self, name: str, records: Sequence[VersionRecord]) -> tuple[Absent, ...]:
+        """The cells in which nothing was counted of the first days, since no value had them when
+        these were published."""
+        lineage, table = self.tables.lineages.get(name, NONE), self.policy.tables[name]
+        through = {0: "", **{one.number: one.through for one in records}}
+        found = list[Absent]()
+        for axis in self.tables.visible(name) if lineage.migrations else ():
+            if axis.name == table.days.name:
+                continue
+            every = range(table.domain[axis.name].size) if axis.new is None else axis.new
+            codes, last = np.array(every), dict[int, str]()
+            missing = {*every} - {-1}
+            for era, one in enumerate(lineage.migrations):
+                before = lineage.refinement(era).cells.get(axis.name)
+                missing -= {*(codes if before is None else codes[before >= 0]).tolist()}
+                last |= dict.fromkeys(missing, through[one.ends["version"]])
+            for day in sorted({*last.values()} - {""}):
+                cells = tuple(sorted(cell for cell, own in last.items() if own == day))
+                last_day = dt.date.fromisoformat(day)
+                found.append(Absent(axis.name, cells, table.days.name, last_day))
+        return tuple(found)
 
     def table(self, name: str) -> Table:
         """The table, with the cells of the ledger."""

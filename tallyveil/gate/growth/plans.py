@@ -11,22 +11,26 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial, reduce
 from typing import Final
 
 import numpy as np
+from scipy import sparse
 
 from tallyveil.accountant import Charge, is_plan
 from tallyveil.cube import SealedFiles
 from tallyveil.errors import TallyveilError
 from tallyveil.events import report
+from tallyveil.gate.growth.editions import Versions
 from tallyveil.gate.shared import Shared
 from tallyveil.gate.strategies.offer import Offer
 from tallyveil.inference.designs.online import Online, online_root, online_tree, tile_rows
 from tallyveil.mechanisms import mechanism
 from tallyveil.mechanisms.units import UNIT
 from tallyveil.policy import PlanDeclaration, Table
+from tallyveil.rewriter import Absent
 from tallyveil.workload.refinement import Refinement
 from tallyveil.workload.workload import Column, Factor, Workload
 
@@ -50,7 +54,7 @@ def buy_plans(gate: Shared) -> list[str]:
             known = {entry.sql for entry in every if is_plan(entry.analyst)}
             for plan in table.plans:
                 failed = dict[str, str]()
-                for offer in _offers(table, plan, version.through, files, known):
+                for offer in _offers(table, plan, version.through, gate.editions.versions, known):
                     try:
                         gate.decision.buy(offer, f"plan {plan}")
                     except TallyveilError as error:
@@ -64,7 +68,7 @@ def buy_plans(gate: Shared) -> list[str]:
 
 
 def _offers(
-    table: Table, plan: str, through: dt.date, files: SealedFiles, known: set[str]
+    table: Table, plan: str, through: dt.date, versions: Versions, known: set[str]
 ) -> Iterator[Offer]:
     """The rows that are ready and were never charged, oldest first."""
     first, last = table.day_range
@@ -74,7 +78,7 @@ def _offers(
         by = f" by {', '.join(declared.by)}" if declared.by else ""
         named = f"plan {plan} of {table.name}{by} for {', '.join(declared.tiles)}: {year}, row "
         over = (min(through, end) - start).days
-        online = _online(table, plan, start, (end - start).days + 1, files)
+        online = _online(table, plan, start, (end - start).days + 1, versions.files)
         for number in np.lexsort((-online.rows.sum(axis=1), online.ready)).tolist():
             ready = int(online.ready[number])
             days = int((online.rows[number] != 0).sum())
@@ -82,7 +86,8 @@ def _offers(
             if online.shares is not None and days > 1:
                 words = f"{named}of {days} days to day {ready + 1}"
             if ready <= over and words not in known:
-                yield _offer(table, table.plans[plan], online, number, start, words)
+                absent = versions.absent.get(table.name, ())
+                yield _offer(table, table.plans[plan], online, number, start, words, absent)
 
 
 def _online(table: Table, plan: str, start: dt.date, days: int, files: SealedFiles) -> Online:
@@ -103,19 +108,30 @@ def _online(table: Table, plan: str, start: dt.date, days: int, files: SealedFil
 
 
 def _offer(
-    table: Table, plan: PlanDeclaration, online: Online, number: int, start: dt.date, words: str
+    table: Table,
+    plan: PlanDeclaration,
+    online: Online,
+    number: int,
+    start: dt.date,
+    words: str,
+    absent: Sequence[Absent],
 ) -> Offer:
-    """The row, for each group, at the noise that is its part of the plan's budget."""
+    """The row, for each group, at the noise that is its part of the plan's budget. It leaves out
+    what is ``absent``, as questions do."""
     days = table.days
     cells = online.rows[number].nonzero()[0]
     offset = days.cells.index(start)
     zeros = np.zeros(len(cells), dtype=np.int64)
     row = Factor((days.name,), (days.size,), 1, zeros, cells + offset, online.rows[number, cells])
-    factors = [
-        row if name == days.name else _each(table, name)
+    beside = [one for one in absent if offset + int(cells[0]) <= days.cells.index(one.through)]
+    tied = {days.name, *(one.attribute for one in beside)}
+    parts = {
+        name: row if name == days.name else _part(table, name, name in plan.by)
         for name in table.domain.names
-        if name == days.name or name in plan.by
-    ]
+        if name in tied or name in plan.by
+    }
+    factors = [part for name, part in parts.items() if name not in tied]
+    factors.append(_without(table, [parts[name] for name in parts if name in tied], beside))
     joint = {name: np.array(own, dtype=np.int64) for name, own in table.domain.joint.items()}
     column = Refinement(table.domain.names, joint, {}).column(Column(tuple(factors)))
     workload = Workload(table.name, (column,))
@@ -149,6 +165,24 @@ def _noise(online: Online, number: int, plan: PlanDeclaration, table: Table) -> 
     return "gaussian", math.sqrt(most / (2 * float(rho))) * _ABOVE
 
 
-def _each(table: Table, name: str) -> Factor:
-    cells = np.arange(table.domain[name].size, dtype=np.int64)
-    return Factor((name,), (len(cells),), len(cells), cells, cells, np.ones_like(cells))
+def _part(table: Table, name: str, each: bool) -> Factor:
+    """A row for each cell of an attribute, or one for all."""
+    shape = (table.domain[name].size,)
+    return Factor.identity((name,), shape) if each else Factor.everything((name,), shape)
+
+
+def _without(table: Table, parts: Sequence[Factor], absent: Sequence[Absent]) -> Factor:
+    """The product of factors of one axis each, without the cells that are ``absent``."""
+    if len(parts) == 1:
+        return parts[0]
+    axes = tuple(axis for part in parts for axis in part.axes)
+    shape = tuple(part.size for part in parts)
+    matrix = reduce(partial(sparse.kron, format="csr"), [part.sparse() for part in parts])
+    there = np.ones(shape, dtype=np.bool_)
+    for one in absent:
+        days = np.arange(table.days.size) <= table.days.cells.index(one.through)
+        cells = np.isin(np.arange(table.domain[one.attribute].size), one.cells)
+        grid = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij", sparse=True)
+        there &= ~(days[grid[axes.index(one.days)]] & cells[grid[axes.index(one.attribute)]])
+    kept: sparse.csr_matrix = matrix.multiply(there.ravel()).tocsr().astype(np.int64)
+    return Factor.of_sparse(axes, shape, kept)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -15,10 +16,20 @@ from tallyveil.rewriter.resolve.record_queries import KIND, Kind, common_table, 
 from tallyveil.rewriter.sql.nodes import meant, position, visit
 
 __all__ = [
-    "DEFAULT_SCHEMAS", "Catalog", "forget_databases", "forget_schemas", "refuse_catalogs",
+    "DEFAULT_SCHEMAS", "Absent", "Catalog", "forget_databases", "forget_schemas", "refuse_catalogs",
     "refuse_reserved_names",
     "resolve_tables",
 ]  # fmt: skip
+
+
+class Absent(NamedTuple):
+    """No record of a day up to ``through``, by the attribute ``days``, has one of these ``cells``
+    of an attribute: the days were published before the cells were declared."""
+
+    attribute: str
+    cells: tuple[int, ...]
+    days: str
+    through: dt.date
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Catalog:
     each view to its syntax tree, which is shared: copy before changing it; ``keys`` maps each keyed
     table to its key, ``units`` those with a column of units to it and to the most rows of one, 0 if
     it is not known which rows are one's; ``shown`` maps each table that grows to its attribute of
-    days and the last one that is over."""
+    days and the last one that is over, and ``absent`` to cells without records."""
 
     domains: Mapping[str, Domain]
     relations: frozenset[str] = frozenset()
@@ -36,6 +47,7 @@ class Catalog:
     keys: Mapping[str, Key] = field(default_factory=dict)
     units: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     shown: Mapping[str, tuple[str, dt.date]] = field(default_factory=dict)
+    absent: Mapping[str, Sequence[Absent]] = field(default_factory=dict)
 
 
 DEFAULT_SCHEMAS = ("", "public", "main")

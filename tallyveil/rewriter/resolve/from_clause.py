@@ -16,6 +16,7 @@ from tallyveil.errors import (
     UndefinedColumn,
     UndefinedTable,
 )
+from tallyveil.policy.domain import Attribute
 from tallyveil.rewriter.engine.public_cursor import PublicCursor
 from tallyveil.rewriter.resolve.bound import Bound
 from tallyveil.rewriter.resolve.branches import RECORD, Branch, Field, Records, public_queries
@@ -207,15 +208,17 @@ class FromClause:
         return _named(Records(domain, fields, [branch], self._size), table)
 
     def _over(self, table: str) -> list[exp.Expr]:
-        """The condition that a record of a table that grows is of a day that is over."""
-        last = self.last_day(table)
-        if last is None:
-            return []
-        name, _ = self._catalog.shown[table]
-        day = exp.cast(exp.Literal.string(str(last)), "DATE")
-        column = exp.column(name, RECORD, quoted=True)
-        column.meta["over"] = True
-        return [exp.LTE(this=column, expression=day)]
+        """The conditions that a record of a table that grows is of a day that is over, and of a
+        cell that had records on its day."""
+        found: list[exp.Expr] = []
+        if table in self._catalog.shown:
+            found.append(exp.LTE(**_beside(*self._catalog.shown[table])))
+        attributes = {one.name: one for one in self._catalog.domains[table].attributes}
+        for absent in self._catalog.absent.get(table, ()):
+            later = exp.GT(**_beside(absent.days, absent.through))
+            within = _in_cells(attributes[absent.attribute], absent.cells)
+            found.append(exp.paren(exp.Or(this=later, expression=exp.Not(this=within))))
+        return found
 
     def _query(self, query: exp.Expr) -> Records:
         """Read a query as records. Its columns have no table's name."""
@@ -361,3 +364,30 @@ def _refuse_clauses(query: exp.Expr) -> None:
             hint="UNION ALL is answered.",
             position=position(query),
         )
+
+
+def _of_record(name: str) -> exp.Column:
+    column = exp.column(name, RECORD, quoted=True)
+    column.meta["over"] = True
+    return column
+
+
+def _beside(name: str, day: dt.date) -> dict[str, exp.Expr]:
+    """Both sides of a comparison of a record's day."""
+    return {"this": _of_record(name), "expression": exp.cast(exp.Literal.string(str(day)), "DATE")}
+
+
+def _in_cells(attribute: Attribute, cells: Sequence[int]) -> exp.Expr:
+    """The condition that a record is in one of these cells; it is never NULL."""
+    values = [attribute.cells[cell] for cell in cells]
+    listed = [
+        exp.cast(exp.Literal.string(str(value)), attribute.sql_type)
+        for value in values
+        if value is not None
+    ]
+    within = exp.In(this=_of_record(attribute.name), expressions=listed)
+    known = exp.Coalesce(this=within, expressions=[exp.false()])
+    if None not in values:
+        return known
+    missing = exp.Is(this=_of_record(attribute.name), expression=exp.Null())
+    return exp.paren(exp.Or(this=missing, expression=known) if listed else missing)
