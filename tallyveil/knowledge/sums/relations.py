@@ -77,12 +77,17 @@ def relations(
     known = np.append(values, np.full(asked.shape[0], np.nan))
     columns, data = list[IntArray](), list[IntArray]()
     totals, dependent, with_exact = list[int](), list[int](), list[int]()
-    work = _WORK
-    for part in _parts(every):
-        reduced = _dependencies(every[part], part >= first, work)
-        if reduced is None:
-            return None
-        found, work = reduced
+    work, alike = _WORK, dict[tuple[bytes, ...], list[Dependency]]()
+    for part in deadline.stoppable(_parts(every), 100):
+        own = every[part]
+        places = np.unique(own.indices, return_inverse=True)[1]
+        key = own.indptr.tobytes(), places.tobytes(), own.data.tobytes(), (part >= first).tobytes()
+        if key not in alike:  # parts are often alike, as those of groups are
+            reduced = _dependencies(own, part >= first, work)
+            if reduced is None:
+                return None
+            alike[key], work = reduced
+        found = alike[key]
         for row, parts, times, unit in deadline.stoppable(found, 100):
             if part[row] < first:
                 continue  # among exact rows
@@ -91,12 +96,12 @@ def relations(
             total = _total(times[given].tolist(), known[rows[given]])
             if total is None or max(unit, *np.abs(times).tolist(), 0) > _LARGEST:
                 return None
-            own = int(part[row]) - first
-            columns.append(np.append(rows[~given] - first, own))
+            which = int(part[row]) - first
+            columns.append(np.append(rows[~given] - first, which))
             data.append(np.append(-times[~given].astype(np.int64), unit))
             if given.any():
                 with_exact.append(len(totals))
-            dependent.append(own)
+            dependent.append(which)
             totals.append(total)
     starts = np.cumsum([0, *map(len, data)])
     entries = [np.concatenate([np.zeros(0, np.int64), *own]) for own in (data, columns)]
