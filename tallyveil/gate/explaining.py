@@ -23,6 +23,7 @@ from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.strategies.translated import reach
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
+from tallyveil.rewriter.query_plan import Moment, Quotient
 from tallyveil.workload.workload import Column
 
 __all__ = ["as_rows", "explanation", "plan_columns", "together"]
@@ -183,13 +184,20 @@ def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
 
 
 def _quotients(quotients: QuotientIntervals, bought: int) -> Iterator[str]:
-    """The intervals of averages and ratios, if all they are made of is known from history."""
+    """The intervals of averages, ratios and moments, if all they are made of is known."""
+    every = [one for table in quotients.plan.noisy for one, _ in table.quotients]
     if not bought:
         yield from quotient_text(quotients)
-    elif any(one.bottom for table in quotients.plan.noisy for one, _ in table.quotients):
+        return
+    if any(isinstance(one, Quotient) and one.bottom for one in every):
         yield (
             "averages and ratios: an interval about as wide as the numerator's, divided by the"
             " denominator; unbounded where the denominator's includes 0"
+        )
+    if any(isinstance(one, Moment) for one in every):
+        yield (
+            "variances and the like: an interval about as wide as that of the sum of squares or"
+            " products, divided by what divides it; unbounded where the interval of that includes 0"
         )
 
 

@@ -16,6 +16,7 @@ from tallyveil.gate.interface import Notice
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.knowledge import Answers, Error
 from tallyveil.rewriter import Column, Plan
+from tallyveil.rewriter.query_plan import Moment, Quotient
 
 __all__ = ["interval_text", "notice", "quotient_text", "together_text", "warnings"]
 
@@ -161,19 +162,23 @@ def together_text(request: Request) -> Iterator[str]:
 
 
 def quotient_text(quotients: QuotientIntervals) -> Iterator[str]:
-    """The range of half the widths of the intervals of averages and ratios."""
-    halves, unbounded = set[Fraction](), 0
+    """The range of half the widths of the intervals of averages and ratios, and of moments."""
+    halves, unbounded = dict[str, set[Fraction]](), dict[str, int]()
     for table in quotients.plan.noisy:
-        for quotient, _ in table.quotients:
-            if quotient.bottom:
-                found, infinite = quotients.half_widths(table, quotient)
+        for one, _ in table.quotients:
+            if isinstance(one, Moment) or one.bottom:
+                found, infinite = quotients.half_widths(table, one)
                 ends = (found.min(), found.max()) if len(found) else ()
-                halves.update(map(Fraction, ends))
-                unbounded += infinite
-    if halves or unbounded:
-        rows = f"unbounded in {unbounded} {'row' if unbounded == 1 else 'rows'}"
-        width = [_range(halves)] if halves else []
-        yield "averages and ratios " + ", ".join(width + [rows] * (unbounded > 0))
+                what = (
+                    "averages and ratios" if isinstance(one, Quotient) else "variances and the like"
+                )
+                halves.setdefault(what, set()).update(map(Fraction, ends))
+                unbounded[what] = unbounded.get(what, 0) + infinite
+    for what, own in sorted(halves.items()):
+        rows = f"unbounded in {unbounded[what]} {'row' if unbounded[what] == 1 else 'rows'}"
+        width = [_range(own)] if own else []
+        if own or unbounded[what]:
+            yield f"{what} " + ", ".join(width + [rows] * (unbounded[what] > 0))
 
 
 def _over_all_looks(

@@ -21,14 +21,16 @@ from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
+from tallyveil.gate.moment_intervals import Allowed, Joint, Point, moment_ends
 from tallyveil.inference import Fieller, outward
-from tallyveil.knowledge import Estimate, Knowledge, joint_errors, sums_with_noises
+from tallyveil.knowledge import Estimate, JointErrors, Knowledge, joint_errors, sums_with_noises
 from tallyveil.rewriter import NoisyTable, Output, Plan
-from tallyveil.rewriter.query_plan import Quotient
+from tallyveil.rewriter.query_plan import Moment, Quotient, Share
 
 __all__ = ["QuotientIntervals"]
 
 _LAWS: Final = 64
+_OF_MOMENT: Final = 4  # laws that a moment's count as
 _LONG: Final = 16  # noises that make a law count as one more
 _LARGEST: Final = 2.0**50  # steps that a float counts
 _NEARLY: Final = 1e-6  # of a step: an estimate has no more digits
@@ -47,38 +49,46 @@ class QuotientIntervals:
     confidence: Fraction
     looks: Callable[[Fraction], LookIntervals] | None = None
     nonnegative: bool = False
-    _found: dict[tuple[str, Quotient], _Ends] = field(default_factory=dict)
+    _found: dict[tuple[str, Quotient | Moment], _Ends] = field(default_factory=dict)
     _answers: dict[tuple[str, int], _Answers] = field(default_factory=dict)
     _laws: int = 0
 
-    def columns(self, table: NoisyTable, quotient: Quotient, asked: str) -> dict[str, pa.Array]:
+    def columns(
+        self, table: NoisyTable, quotient: Quotient | Moment, asked: str
+    ) -> dict[str, pa.Array]:
         """What is ``asked`` of a quotient, by the letters of its columns. Ends are NULL where the
         interval is unbounded, and all where an answer is not known."""
         found = dict[str, FloatArray]()
         if "l" in asked:
             found["l"], found["h"] = self._ends(table, quotient)
-        if "s" in asked:
+        if "s" in asked and isinstance(quotient, Quotient):
             found["s"] = self._deviations(self._terms(table, quotient))
         return {name: pa.array(own, from_pandas=True) for name, own in found.items()}
 
-    def half_widths(self, table: NoisyTable, quotient: Quotient) -> tuple[FloatArray, int]:
+    def half_widths(self, table: NoisyTable, of: Quotient | Moment) -> tuple[FloatArray, int]:
         """Half the widths of the intervals, and in how many rows it is unbounded."""
-        low, high = self._ends(table, quotient)
-        tops, bottoms = self._terms(table, quotient).sides("values")
-        unbounded = np.isnan(low) & ~np.isnan(tops + bottoms)
-        return (high - low)[~np.isnan(low)] / 2, int(unbounded.sum())
+        low, high = self._ends(table, of)
+        answers, _ = self._weighted(table, [of.shares])
+        known = ~np.isnan(sum((one.values for one in answers), np.zeros(table.height)))
+        return (high - low)[~np.isnan(low)] / 2, int((np.isnan(low) & known).sum())
 
-    def _terms(self, table: NoisyTable, quotient: Quotient) -> _Terms:
+    def _weighted(
+        self, table: NoisyTable, sides: Sequence[Sequence[Share]]
+    ) -> tuple[list[_Answers], list[list[Fraction]]]:
+        """The answers in some linear combinations, and the weights of each in these."""
         every = {table.name: table for table in self.plan.noisy}
         weights: dict[tuple[str, int], list[Fraction]] = {}
-        for side, shares in enumerate((quotient.top, quotient.bottom)):
+        for side, shares in enumerate(sides):
             for one in shares:
                 key = one.table or table.name, one.output
-                weights.setdefault(key, [Fraction(0), Fraction(0)])[side] = one.times
+                weights.setdefault(key, [Fraction(0)] * len(sides))[side] = one.times
         for name, number in weights.keys() - self._answers.keys():
             self._answers[name, number] = _Answers(every[name].outputs[number], self)
-        answers = [self._answers[key] for key in weights]
-        return _Terms(quotient, table.height, answers, [*weights.values()])
+        return [self._answers[key] for key in weights], [*weights.values()]
+
+    def _terms(self, table: NoisyTable, quotient: Quotient) -> _Terms:
+        sides = quotient.top, quotient.bottom
+        return _Terms(quotient, table.height, *self._weighted(table, sides))
 
     def _deviations(self, terms: _Terms) -> FloatArray:
         """The standard deviation of a linear combination; where the joint law of the errors is not
@@ -90,11 +100,48 @@ class QuotientIntervals:
             found[rows] = law.deviation
         return found
 
-    def _ends(self, table: NoisyTable, quotient: Quotient) -> _Ends:
-        key = table.name, quotient
+    def _ends(self, table: NoisyTable, of: Quotient | Moment) -> _Ends:
+        key = table.name, of
         if key not in self._found:
-            self._found[key] = self._computed(self._terms(table, quotient))
+            if isinstance(of, Moment):
+                self._found[key] = self._of_moment(table, of)
+            else:
+                self._found[key] = self._computed(self._terms(table, of))
         return self._found[key]
+
+    def _of_moment(self, table: NoisyTable, moment: Moment) -> _Ends:
+        answers, weights = self._weighted(table, [own for _, own, _ in moment.sums])
+        miss = (1 - self.confidence) / moment.of
+
+        def sums(each: Sequence[_Ends], end: int, constant: float = 1.0) -> dict[str, FloatArray]:
+            found = {"1": np.full(each[0][0].shape, constant)}
+            for number, (name, _, more) in enumerate(moment.sums):
+                found[name] = found["1"] * float(more)
+                for own, times in zip(each, (one[number] for one in weights), strict=True):
+                    found[name] = found[name] + float(times) * own[(times < 0) != end]
+            return found
+
+        values = sums([(one.values, one.values) for one in answers], 0)
+        low, high = np.full((2, table.height), np.nan)
+        left = ~np.isnan(sum(values.values(), np.zeros(1)))
+        for rows, errors, noises, rough in (
+            self._errors(answers, table.height, _OF_MOMENT) if self.looks is None else ()
+        ):
+            own = {name: one[rows] for name, one in values.items()}
+            law = sums([(error, error) for error in errors], 0, 0.0)
+            low[rows], high[rows] = moment_ends(moment, Joint(own, law, noises, rough), miss)
+            left[rows] = False
+        if left.any():
+            confidence = 1 - miss / len(answers)
+            looks = None if self.looks is None else self.looks(confidence)
+            ends = [one.ends(confidence, looks) for one in answers]
+            found = moment_ends(moment, Allowed(sums(ends, 0), sums(ends, 1)), miss)
+            low[left], high[left] = (own[left] for own in found)
+        each = [(one.reported, one.reported) for one in answers]
+        reported, _ = moment_ends(moment, Point(sums(each, 0)), miss)
+        some = np.isfinite(low)
+        low[some], high[some] = outward(low[some], high[some], reported[some])
+        return low, high
 
     def _computed(self, terms: _Terms) -> _Ends:
         confidence = 1 - (1 - self.confidence) / terms.quotient.of
@@ -121,20 +168,28 @@ class QuotientIntervals:
 
     def _joint_laws(self, terms: _Terms) -> Iterator[tuple[IntArray, Fieller]]:
         """The laws of the errors of numerator and denominator, by the rows that have them."""
-        answers = terms.answers
+        weights = np.array([[float(one) for one in own] for own in terms.weights])
+        for rows, errors, noises, rough in self._errors(terms.answers, terms.height):
+            top, bottom = ((own[:, None] * errors).sum(axis=0) for own in weights.T)
+            yield rows, Fieller(top, bottom, noises, rough)
+
+    def _errors(
+        self, answers: Sequence[_Answers], height: int, laws: int = 1
+    ) -> Iterator[JointErrors]:
+        """The errors of the answers together, by the rows that have the same, of which each counts
+        as some ``laws``."""
         known = [one.estimates for one in answers]
-        estimates = [own * (terms.height // len(own)) if own else [] for own in known]
+        estimates = [own * (height // len(own)) if own else [] for own in known]
         names = [one.output.table for one in answers]
         tables = [sorted({*names}).index(name) for name in names]
-        weights = np.array([[float(w * one.unit) for w in ws] for one, ws in terms.pairs])
+        units = np.array([[float(one.unit)] for one in answers])
         whole = (row for row, own in enumerate(zip(*estimates, strict=True)) if None not in own)
         for rows, errors, noises, rough in joint_errors(estimates, tables, [*whole]):
             deadline.check()
-            self._laws += 1 + len(noises) // _LONG
+            self._laws += laws * (1 + len(noises) // _LONG)
             if self._laws > _LAWS:
                 return
-            top, bottom = ((own[:, None] * errors).sum(axis=0) for own in weights.T)
-            yield rows, Fieller(top, bottom, noises, rough)
+            yield rows, units * errors, noises, rough
 
 
 class _Answers:

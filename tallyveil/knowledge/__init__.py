@@ -13,7 +13,7 @@ from tallyveil.knowledge.answers.estimate import Estimate
 from tallyveil.knowledge.answers.known import EstimatedInterval, Known, total
 from tallyveil.knowledge.answers.precision import Precision, Preview, too_complex
 from tallyveil.knowledge.found import Bought, Found, Rows
-from tallyveil.knowledge.joint_errors import joint_errors, sums_with_noises
+from tallyveil.knowledge.joint_errors import JointErrors, joint_errors, sums_with_noises
 from tallyveil.knowledge.knowledge import Knowledge
 from tallyveil.knowledge.quantiles import CountedQuantile, counted_quantiles
 from tallyveil.knowledge.statistics import DrawnStatistic, StatisticHistory
@@ -29,6 +29,7 @@ __all__ = [
     "EstimatedInterval",
     "Found",
     "IntervalEnds",
+    "JointErrors",
     "Knowledge",
     "Known",
     "Precision",

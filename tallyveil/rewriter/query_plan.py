@@ -13,8 +13,8 @@ from tallyveil.workload.histogram import Histogram
 from tallyveil.workload.workload import Column, IntArray, Summed, Workload
 
 __all__ = [
-    "STATISTIC", "Caution", "Claim", "Item", "NoiseCheck", "NoisyTable", "OrderedBy", "Output",
-    "Plan", "Projection", "Quotient", "Share", "StatisticOutput",
+    "STATISTIC", "Caution", "Claim", "Item", "Moment", "NoiseCheck", "NoisyTable", "OrderedBy",
+    "Output", "Plan", "Projection", "Quotient", "Share", "StatisticOutput",
 ]  # fmt: skip
 
 
@@ -99,6 +99,21 @@ class Quotient(NamedTuple):
         return self.top + self.bottom
 
 
+class Moment(NamedTuple):
+    """A macro of ``moment_macros``, by ``name``, of sums and ``numbers``: each is a linear
+    combination of outputs and a constant. Its interval has one ``of`` so many equal parts of the
+    error probability."""
+
+    name: str
+    sums: tuple[tuple[str, tuple[Share, ...], Fraction], ...]
+    numbers: tuple[tuple[str, Fraction], ...]
+    of: int = 1
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return tuple(share for _, own, _ in self.sums for share in own)
+
+
 @dataclass(frozen=True)
 class NoisyTable:
     """The relation that a block reads instead of the protected table.
@@ -118,7 +133,7 @@ class NoisyTable:
     outputs: tuple[Output, ...]
     deviations: tuple[int, ...] = ()
     claims: tuple[Claim, ...] = ()
-    quotients: tuple[tuple[Quotient, str], ...] = ()
+    quotients: tuple[tuple[Quotient | Moment, str], ...] = ()
     statistics: tuple[StatisticOutput, ...] = ()
 
     @property

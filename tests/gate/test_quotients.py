@@ -91,24 +91,3 @@ def test_a_half_width_is_met_by_intervals_that_hold_together(connect: Connect) -
     connection.execute("SET dp.simultaneous = off")
     assert {half for (half,) in ask(connection, sql)} < {8, 9, 10, 11}
     assert spent(connection) == together
-
-
-@pytest.mark.parametrize("aggregate", ["stddev(age)", "var_pop(age)", "regr_slope(age, age % 7)"])
-def test_what_a_variance_is_in_has_no_interval_but_bounds_of_it_have(
-    connect: Connect, aggregate: str
-) -> None:
-    connection = connect(**EPSILON)
-    for sql in (
-        f"SELECT dp_interval_low({aggregate}) FROM person",
-        f"SELECT dp_interval_high(a) FROM (SELECT state, {aggregate} AS a FROM person GROUP BY 1)",
-    ):
-        with pytest.raises(tallyveil.Error) as caught:
-            ask(connection, sql)
-        assert "A variance is at most avg((x - c) * (x - c))" in str(caught.value.hint)
-    assert spent(connection) == 0
-    [(low, high)] = ask(
-        connection,
-        "SELECT dp_interval_low(a), dp_interval_high(a)"
-        " FROM (SELECT avg((age - 39) * (age - 39)) AS a FROM person)",
-    )
-    assert high > low > 500

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from tallyveil.gate.moment_intervals import Point, moment_ends
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, StatisticOutput
+from tallyveil.rewriter.query_plan import Moment, Share
 
 __all__ = ["noiseless"]
 
@@ -44,20 +47,25 @@ def noiseless(
         arrays[f"__l{one.number}"] = arrays[f"__u{one.number}"] = arrays[f"__c{one.number}"]
         arrays[f"__s{one.number}"] = pa.array([0.0] * table.height)
     every = {one.name: one for one in plan.noisy}
-    for number, (quotient, columns) in enumerate(table.quotients):
-        sides = []
-        for shares, constant in (
-            (quotient.top, quotient.above),
-            (quotient.bottom, quotient.below),
-        ):
-            found = [constant] * table.height
-            for share in shares:
-                holder = table if share.table is None else every[share.table]
-                own = _values(plan, holder.outputs[share.output], truth)
-                own = own * (table.height // len(own))
-                found = [one + share.times * v for one, v in zip(found, own, strict=True)]
-            sides.append(found)
-        quotients = [float(a / b) if b else None for a, b in zip(*sides, strict=True)]
+
+    def linear(shares: Sequence[Share], constant: Fraction) -> list[Fraction]:
+        found = [constant] * table.height
+        for share in shares:
+            holder = table if share.table is None else every[share.table]
+            own = _values(plan, holder.outputs[share.output], truth)
+            own = own * (table.height // len(own))
+            found = [one + share.times * v for one, v in zip(found, own, strict=True)]
+        return found
+
+    for number, (asked, columns) in enumerate(table.quotients):
+        if isinstance(asked, Moment):
+            sums = {"1": np.ones(table.height)}
+            sums |= {one: np.array(linear(*own), dtype=float) for one, *own in asked.sums}
+            ends = moment_ends(asked, Point(sums), Fraction(1, 20))[0]
+            quotients = [None if math.isnan(one) else float(one) for one in ends]
+        else:
+            sides = linear(asked.top, asked.above), linear(asked.bottom, asked.below)
+            quotients = [float(a / b) if b else None for a, b in zip(*sides, strict=True)]
         for name in columns:
             own_values = [0.0] * table.height if name == "s" else quotients
             arrays[f"__q{name}{number}"] = pa.array(own_values, pa.float64())

@@ -63,6 +63,20 @@ SELECT round(avg(age), 2), dp_interval_low(avg(age)), dp_interval_high(avg(age))
 SELECT avg(age), dp_interval_low(avg(age)), dp_interval_high(avg(age)) FROM person WHERE age = 79;
  79.0 | 79.0 | 79.0
 
+--- A deviation has an interval, and EXPLAIN says how it is found.
+--@ noise = [0, 0, 0]
+
+EXPLAIN SELECT stddev(age), dp_interval_low(stddev(age)) FROM person;
+ …
+ Variances and the like: an interval about as wide as that of the sum of squares or products, divided by what divides it; unbounded where the interval of that includes 0
+ …
+SELECT round(stddev(age), 2) AS s, dp_interval_low(s) < s, dp_interval_high(s) > s, dp_interval_high(stddev(age)) - dp_interval_low(stddev(age)) < 0.3 FROM person;
+ 23.09 | true | true | true
+ NOTICE: cost epsilon 1; interval ±4.96857 for counts, ±203.699 for sums of values up to 50, ±12181.4 for sums of values up to 2500 at 95 %; variances and the like ±0.0932…; 99 of 100 remains for person
+SELECT dp_stddev(stddev(age)) FROM person;
+ ERROR 0A000: dp_stddev takes a COUNT, a SUM or a sum or difference of them in one query
+ HINT: Variances, covariances, correlations and regressions have intervals, each by itself and in sums and multiples; skewness, kurtosis and what else is computed from them have none.
+
 --- Intervals of a result hold together.
 -- Of three, each misses with 1/60: b = 1 has 4 for that, and 3 for 1/20.
 --@ noise = [0, 0, 0]

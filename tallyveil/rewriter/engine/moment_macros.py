@@ -1,19 +1,20 @@
 """Arithmetic on noisy sums, from which variances, regressions and the like follow (see `moments`).
 
 n is a count, x and s are Σ (X − c), xx and q Σ (X − c)², xy Σ (X − c)(Y − d), t and f are sums of
-third and fourth powers. ``lost`` is subtracted from n in a divisor.
+third and fourth powers. ``lost`` is subtracted from n in a divisor, ``cx`` and ``cy`` are c and d.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["MACROS"]
+__all__ = ["MACROS", "PARAMETERS"]
 
 MACROS: Final = (
-    "__variance(n, s, q, lost) AS CASE WHEN n > lost AND q - s * s / n > 0 "
-    "THEN (q - s * s / n) / (n - lost) WHEN n > lost AND q - s * s / n <= 0 THEN 0e0 END",
-    "__deviation(n, s, q, lost) AS sqrt(__variance(n, s, q, lost))",
+    "__variance(n, x, xx, lost) AS CASE WHEN n > lost AND xx - x * x / n > 0 "
+    "THEN (xx - x * x / n) / (n - lost) WHEN n > lost AND xx - x * x / n <= 0 THEN 0e0 END",
+    "__deviation(n, x, xx, lost) AS sqrt(__variance(n, x, xx, lost))",
     "__covariance(n, x, y, xy, lost) AS CASE WHEN n > lost THEN (xy - x * y / n) / (n - lost) END",
     "__within(value, low) AS CASE WHEN value > 1 THEN 1e0 WHEN value < low THEN low ELSE value END",
     "__correlation(n, x, y, xx, xy, yy) AS __within(__covariance(n, x, y, xy, 0) "
@@ -34,3 +35,9 @@ MACROS: Final = (
     "/ nullif(__variance(n, s, q, 0) ** 2, 0) - 3 * (n - 1)) END",
 )
 """Each as in CREATE MACRO. Skewness and kurtosis are DuckDB's, corrected for a sample's size."""
+
+PARAMETERS: Final[Mapping[str, list[str]]] = {
+    name: written.split(", ")
+    for name, written in (macro.partition(")")[0].split("(") for macro in MACROS)
+}
+"""The names of each macro's parameters."""

@@ -6,7 +6,8 @@ over the noisy rows: a `Quotient` of two linear combinations of outputs, as aver
 the denominator 1, differences of counts. The gate computes its interval from the joint law of their
 errors, as the columns ``__ql0 …`` and ``__qh0 …`` of the noisy table. Functions that never fall,
 such as round, are applied to the ends. The ends of a sum or difference of two quotients are sums of
-theirs, of which each holds with half of the error probability.
+theirs, of which each holds with half of the error probability. Variances, regressions and the like
+are a `Moment`, with an interval of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from tallyveil.errors import FeatureNotSupported
+from tallyveil.rewriter.engine.moment_macros import PARAMETERS
 from tallyveil.rewriter.private.block import NOISY
 from tallyveil.rewriter.private.linear import number_of
-from tallyveil.rewriter.query_plan import STATISTIC, NoisyTable, Quotient, Share
+from tallyveil.rewriter.query_plan import STATISTIC, Moment, NoisyTable, Quotient, Share
 from tallyveil.rewriter.sql.nodes import call, function_name, position
 from tallyveil.rewriter.sql.vocabulary import SUMS
 
@@ -31,6 +33,7 @@ _Linear: TypeAlias = tuple[_Terms, Fraction]
 """Σ coefficient · output + constant."""
 _Ends: TypeAlias = tuple[exp.Expr, exp.Expr]
 
+_NAMED: Final = frozenset(("n", "x", "y", "xx", "xy", "yy", "lost", "cx", "cy"))
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _NUMBERS: Final = exp.DataType.NUMERIC_TYPES
 _WHOLE: Final = exp.DataType.INTEGER_TYPES
@@ -43,10 +46,10 @@ class Quotients:
     def __init__(self, column: Callable[[str], exp.Expr], tables: Mapping[str, NoisyTable]) -> None:
         self._column = column
         self._tables = tables
-        self._asked: dict[Quotient, set[str]] = {}
+        self._asked: dict[Quotient | Moment, set[str]] = {}
 
     @property
-    def columns(self) -> tuple[tuple[Quotient, str], ...]:
+    def columns(self) -> tuple[tuple[Quotient | Moment, str], ...]:
         """The quotients, and the letters of what is asked of each."""
         return tuple((one, "".join(sorted(own))) for one, own in self._asked.items())
 
@@ -78,13 +81,13 @@ class Quotients:
             elif found.bottom:
                 self._number(found, "")
 
-    def _number(self, quotient: Quotient, columns: str) -> int:
+    def _number(self, quotient: Quotient | Moment, columns: str) -> int:
         self._asked.setdefault(quotient, set()).update(columns)
         return [*self._asked].index(quotient)
 
     def _ends(self, node: exp.Expr, of: int) -> _Ends | None:
         """The ends of an expression's interval, with one ``of`` so many parts of the error."""
-        found = self._quotient(node)
+        found = self._quotient(node) or self._moment(node)
         if found is not None:
             number = self._number(found._replace(of=of), "lh")
             low, high = (self._column(f"__q{end}{number}") for end in "lh")
@@ -143,6 +146,23 @@ class Quotients:
         )
         return (low, high) if factor > 0 else (high, low)
 
+    def _moment(self, node: exp.Expr) -> Moment | None:
+        """A variance or the like; None if it is none, or has powers beyond squares."""
+        names = PARAMETERS.get(node.name) if isinstance(node, exp.Anonymous) else None
+        if names is None or not _NAMED.issuperset(names):
+            return None
+        sums, numbers = dict[str, tuple[tuple[Share, ...], Fraction]](), dict[str, Fraction]()
+        for name, argument in zip(names, node.expressions, strict=True):
+            form = self._linear(argument)
+            if form is None:
+                return None
+            if name in ("cx", "cy", "lost"):
+                numbers[name] = form[1]
+            else:
+                sums[name] = _shares(form[0]), form[1]
+        ordered = tuple((name, *own) for name, own in sorted(sums.items()))
+        return Moment(node.name, ordered, tuple(sorted(numbers.items())))
+
     def _quotient(self, node: exp.Expr) -> Quotient | None:
         """The expression as a quotient of linear combinations; None if it is none."""
         node = _bare(node)
@@ -183,11 +203,7 @@ class Quotients:
             return None
         if not below[0]:
             above, below = _times(above, 1 / below[1]), ({}, Fraction(1))
-        parts = [
-            tuple(Share(*key, times) for key, times in sorted(terms.items(), key=str))
-            for terms, _ in (above, below)
-        ]
-        return Quotient(parts[0], above[1], parts[1], below[1])
+        return Quotient(_shares(above[0]), above[1], _shares(below[0]), below[1])
 
     def _linear(self, node: exp.Expr) -> _Linear | None:
         node = _bare(node)
@@ -239,12 +255,17 @@ def refused(function: exp.Anonymous) -> FeatureNotSupported:
         )
     elif function.find(*SUMS[2:]) is not None:
         hint = (
-            "Variances and what divides or multiplies sums have errors of no known law. A variance"
-            " is at most avg((x - c) * (x - c)), with any constant c, which has an interval."
+            "Variances, covariances, correlations and regressions have intervals, each by itself"
+            " and in sums and multiples; skewness, kurtosis and what else is computed from them"
+            " have none."
         )
     elif name == "dp_stddev":
         hint += "; an average or a quotient has dp_interval_low and dp_interval_high"
     return FeatureNotSupported(f"{name} takes {what}", hint=hint, position=position(function))
+
+
+def _shares(terms: _Terms) -> tuple[Share, ...]:
+    return tuple(Share(*key, times) for key, times in sorted(terms.items(), key=str))
 
 
 def _negative(ends: _Ends | None) -> _Ends | None:

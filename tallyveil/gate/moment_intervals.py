@@ -1,0 +1,232 @@
+"""Intervals of variances, covariances, correlations and regressions.
+
+Each is a quotient T(ν)/B(ν) of linear combinations of the sums n, x, y, xx, xy, yy (see
+`rewriter/private/moments.py`), whose weights depend on ν, a few numbers that are not known: means,
+or the slope. With the means c and d, and c′ = c for the second place that c has,
+
+    covar_pop = (xy − d x − c y + c d n) / n,    var_pop = (xx − (c + c′) x + c c′ n) / n,
+    slope = (xy − d x − c y + c d n) / (xx − (c + c′) x + c c′ n),
+
+and the intercept is (y − b (x − z n)) / n, where b is the slope and z where x − z is 0. A box holds
+ν with the error probability β, as intervals of means and slopes do. For the true ν Fieller's set
+{v : |T̂(ν) − v B̂(ν)| ≤ h(ν, v)} misses T/B with α − β, so that the sets of all ν in the box
+together miss it with α. But for the intercept, dT/dν = v dB/dν at the true ν: the box widens an
+interval by what is of second order in its width.
+
+The weights are linear in each of ν. So T̂(ν) − v B̂(ν) is, in the box, between its values at the
+corners, and h(ν, v), a norm of the weights (see `inference/fieller.py`), at most the largest of its
+values at the corners of any box around. The ends of all sets together are those for the corners.
+So that rows share laws, h is taken at the corners of boxes of a grid.
+
+A correlation is the geometric mean of the two slopes, each of which misses with α/2. Where the
+joint law of the errors is not known, each of m answers has an interval of error probability α/m,
+and the ends are those of all values that these allow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+
+from tallyveil import deadline
+from tallyveil.arrays import FloatArray, IntArray
+from tallyveil.inference import Fieller, Noises
+from tallyveil.rewriter.query_plan import Moment
+
+__all__ = ["Allowed", "Joint", "Point", "moment_ends"]
+
+_Ends: TypeAlias = tuple[FloatArray, FloatArray]
+_Weights: TypeAlias = Sequence[tuple[str, FloatArray | float]]
+"""The weights of sums, by name; "1" is a constant."""
+_Form: TypeAlias = Callable[..., tuple[_Weights, _Weights]]
+"""T and B by ν."""
+
+_BOXES: Final = (1, 8, 6, 2)  # of the grid, on each axis, by the number of axes
+_BESIDE: Final = 10  # a tenth of the error probability is for the means
+_STEP: Final = 0.25  # by which `Fieller` raises h where there is noise in B
+
+
+class _Sums(Protocol):
+    """The sums of some rows, and what is known of their errors."""
+
+    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
+        """The ends of T/B, if ν is in the boxes."""
+
+
+def moment_ends(moment: Moment, sums: _Sums, miss: Fraction) -> _Ends:
+    """The ends of the interval, NaN where it is unbounded."""
+    numbers = {name: float(number) for name, number in moment.numbers}
+    count: _Weights = [("n", 1.0), ("1", -numbers.get("lost", 0.0))]
+    match moment.name:
+        case "__mean":
+            low, high = _mean(sums, "x", miss)
+            return low + numbers["cx"], high + numbers["cx"]
+        case "__variance":
+            low, high = _product(sums, "xx", count, miss)
+            return np.maximum(low, 0.0), np.maximum(high, 0.0)
+        case "__deviation":
+            low, high = moment_ends(moment._replace(name="__variance"), sums, miss)
+            return np.sqrt(low), np.sqrt(high)
+        case "__covariance":
+            return _product(sums, "xy", count, miss)
+        case "__product":
+            return _product(sums, "xy", [("1", 1.0)], miss)
+        case "__slope":
+            return _slope(sums, "x", miss)
+        case "__intercept":
+            slope, z = _slope(sums, "x", miss / 2), -numbers["cx"]
+            low, high = sums.ends(
+                lambda b: ([("y", 1.0), ("x", -b), ("n", b * z)], [("n", 1.0)]), [slope], miss / 2
+            )
+            return low + numbers["cy"], high + numbers["cy"]
+        case "__correlation":
+            each = zip(_slope(sums, "x", miss / 2), _slope(sums, "y", miss / 2), strict=True)
+            low, high = (
+                np.where(a * b > 0, np.sign(a), 0.0) * np.sqrt(np.abs(a * b)) for a, b in each
+            )
+            return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+        case _:
+            low, high = moment_ends(moment._replace(name="__correlation"), sums, miss)
+            least = np.maximum(np.maximum(low, -high), 0.0)
+            return least**2, np.maximum(low**2, high**2)
+
+
+def _mean(sums: _Sums, letter: str, miss: Fraction) -> _Ends:
+    return sums.ends(lambda: ([(letter, 1.0)], [("n", 1.0)]), [], miss)
+
+
+def _about(powers: str, c: FloatArray, d: FloatArray) -> _Weights:
+    """Σ (X − c)(Y − d)."""
+    first, second = powers[0], powers[1]
+    return [("".join(sorted(powers)), 1.0), (first, -d), (second, -c), ("n", c * d)]
+
+
+def _product(sums: _Sums, powers: str, bottom: _Weights, miss: Fraction) -> _Ends:
+    means = _means(sums, powers, miss / _BESIDE)
+    return sums.ends(lambda c, d: (_about(powers, c, d), bottom), means, miss - miss / _BESIDE)
+
+
+def _slope(sums: _Sums, of: str, miss: Fraction) -> _Ends:
+    """C / Σ (X − c)², or with Σ (Y − d)² if it is ``of`` y."""
+    other = "y" if of == "x" else "x"
+    mean, beside = _means(sums, of + other, miss / _BESIDE)
+    return sums.ends(
+        lambda c, d, again: (_about(of + other, c, d), _about(of + of, c, again)),
+        [mean, beside, mean],
+        miss - miss / _BESIDE,
+    )
+
+
+def _means(sums: _Sums, powers: str, miss: Fraction) -> list[_Ends]:
+    found = {letter: _mean(sums, letter, miss / len({*powers})) for letter in sorted({*powers})}
+    return [found[letter] for letter in powers]
+
+
+def _total(weights: _Weights, of: Mapping[str, FloatArray]) -> FloatArray:
+    return sum((times * of[name] for name, times in weights), np.zeros(1))
+
+
+def _quotient(tops: Iterable[FloatArray], bottoms: Iterable[FloatArray]) -> list[FloatArray]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [top / bottom for top, bottom in itertools.product(tops, bottoms)]
+
+
+@dataclass(frozen=True)
+class Point:
+    """The sums as they are: T/B for ν as it follows from them."""
+
+    values: Mapping[str, FloatArray]
+
+    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
+        top, bottom = form(*(low for low, _ in boxes))
+        (found,) = _quotient([_total(top, self.values)], [_total(bottom, self.values)])
+        return found, found
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The least and the largest value of each sum."""
+
+    low: Mapping[str, FloatArray]
+    high: Mapping[str, FloatArray]
+
+    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
+        found, signs = [], []
+        for corner in itertools.product(*boxes):
+            tops, bottoms = map(self._range, form(*corner))
+            found += _quotient(tops, bottoms)
+            signs += [np.sign(one) for one in bottoms]
+        return _together(found, found, signs)
+
+    def _range(self, weights: _Weights) -> _Ends:
+        parts = [(times * self.low[name], times * self.high[name]) for name, times in weights]
+        low, high = (
+            np.sum([end(*one) for one in parts], axis=0) for end in (np.minimum, np.maximum)
+        )
+        return low, high
+
+
+def _together(low: list[FloatArray], high: list[FloatArray], signs: list[FloatArray]) -> _Ends:
+    """The outermost ends, NaN unless they are finite and all ``signs`` of B the same."""
+    first, last = np.min(low, axis=0), np.max(high, axis=0)
+    same = np.isfinite(first) & np.isfinite(last) & (np.abs(np.sum(signs, axis=0)) == len(signs))
+    return np.where(same, first, np.nan), np.where(same, last, np.nan)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The sums' estimates, and the weights of the noises in the error of each, the same in all
+    rows."""
+
+    values: Mapping[str, FloatArray]
+    weights: Mapping[str, FloatArray]
+    noises: Noises
+    rough: bool
+
+    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
+        low, high = np.full((2, len(self.values["n"])), np.nan)
+        each = np.array(boxes).reshape(len(boxes), 2, len(low))
+        rows = np.flatnonzero(np.isfinite(each).all(axis=(0, 1)))
+        if not len(rows):
+            return low, high
+        each, values = each[:, :, rows], {name: own[rows] for name, own in self.values.items()}
+        sides = [
+            [_total(side, values) for side in form(*corner)] for corner in itertools.product(*each)
+        ]
+        lows, highs = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
+        for own, law, more in deadline.stoppable(self._laws(form, each)):
+            for top, bottom in sides:
+                first, last = law.ends(top[own], bottom[own], 1 - miss)
+                beyond = more / np.abs(bottom[own])
+                lows[own] = np.minimum(lows[own], first - beyond)
+                highs[own] = np.maximum(highs[own], last + beyond)
+        low[rows], high[rows] = _together([lows], [highs], [np.sign(own) for _, own in sides])
+        return low, high
+
+    def _laws(self, form: _Form, boxes: FloatArray) -> Iterator[tuple[IntArray, Fieller, float]]:
+        """The rows whose boxes are in boxes of the grid with a corner, and Fieller's sets for ν
+        there; by how much to raise half-widths of T, where B has no noise."""
+        several = boxes.shape[2] > 1
+        axes = [
+            np.linspace(low.min(), high.max(), 1 + (_BOXES[len(boxes)] if several else 1))
+            for low, high in boxes
+        ]
+        ends = [
+            (np.searchsorted(lines[1:], low, "right"), np.searchsorted(lines[:-1], high))
+            for lines, (low, high) in zip(axes, boxes, strict=True)
+        ]
+        for corner in itertools.product(*(range(len(lines)) for lines in axes)):
+            inside = np.full(boxes.shape[2], True)
+            for n, (first, last) in zip(corner, ends, strict=True):
+                inside &= (np.minimum(first, last) <= n) & (n <= last)
+            if inside.any():
+                sides = form(*(lines[n] for n, lines in zip(corner, axes, strict=True)))
+                top, bottom = (_total(side, self.weights) for side in sides)
+                law = Fieller(top, bottom, self.noises, self.rough)
+                more = 0.0 if bottom.any() or not corner else _STEP * float(np.abs(top).max())
+                yield np.flatnonzero(inside), law, more
