@@ -301,16 +301,24 @@ class Estimator:
         # Column by column, as any process makes reported estimates again.
         estimates = []
         for number, column in enumerate(found.columns):
-            used = [every[n] for n in _within(column, others)] if wide else every
+            inside = [every[n] for n in _within(column, others)] if wide else every
             known = list[Estimate | None]()
             for start in range(0, column.height, TOGETHER):
                 rows = np.arange(start, min(start + TOGETHER, column.height), dtype=np.int64)
                 part = column.take(rows)
-                system = System.of(self._state, [part], used, ANY_WORK, thorough=True)
-                known += [None] * len(rows) if system is None else system.solved()[0]
+                own = self._made(part, inside)
+                if None in own:
+                    # With what was known before it can be too much work: then from what was bought.
+                    again = self._made(part, [n for n in inside if n in fresh])
+                    own = [a or b for a, b in zip(own, again, strict=True)]
+                known += own
             nothing = Estimates.nothing((number,), [column], seen)
             estimates.append(replace(nothing, rows=(Answers.estimated(known),)))
         return estimates
+
+    def _made(self, part: Column, used: Sequence[int]) -> list[Estimate | None]:
+        system = System.of(self._state, [part], used, ANY_WORK, thorough=True)
+        return [None] * part.height if system is None else system.solved()[0]
 
     def _after_bought(self, found: Found, joint: Estimates, bought: Bought, seen: int) -> Estimates:
         """The estimates after some of their rows, or rows of other columns, were bought."""

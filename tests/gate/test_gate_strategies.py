@@ -361,3 +361,21 @@ def test_too_many_cells_are_asked_directly(opened: Open) -> None:
         assert "by strategy" not in plan(connection, f"SELECT {counts} FROM person")
         [row] = connection.execute(f"SELECT {counts} FROM person").fetchall()
         assert None not in row
+
+
+def test_contrasts_serve_also_where_other_rows_are_known(tmp_path: Path) -> None:
+    """All rows together would be too much work: then what was bought answers alone."""
+    attributes = {name: {"range": [0, 8]} for name in "abc"}
+    record = "i % 9 AS a, i // 9 % 9 AS b, i * i % 9 AS c"
+    with on_one_ledger(tmp_path, "person", record, attributes) as opened:
+        first, other = opened(RHO), opened(RHO)
+        first.execute("SELECT avg(b) FROM person WHERE a < 4").fetchall()
+        assert "by strategy groupings" in plan(first, CUBE)
+        asked = first.execute(CUBE).fetchall()
+        cost = spent(first)
+        assert all(row[3] is not None and row[4] is not None for row in asked)
+        for connection in (first, other):
+            again = connection.execute(CUBE).fetchall()
+            assert [row[:3] for row in again] == [row[:3] for row in asked]
+            assert all(new[4] <= old[4] * (1 + 1e-9) for new, old in zip(again, asked, strict=True))
+            assert spent(connection) == cost
