@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from tallyveil.errors import FeatureNotSupported
+from tallyveil.errors import FeatureNotSupported, StatementTooComplex
 from tallyveil.gate.settings import Answers, Objective, Settings, Target
 from tallyveil.mechanisms import AUTO, BY_DESIGN, BY_INVARIANTS, EXTENDED, TOGETHER
 from tallyveil.mechanisms.units import text_down
@@ -18,6 +18,7 @@ from tallyveil.workload.workload import Summed
 __all__ = ["Request", "request_of"]
 
 _DIGITS: Final = 6  # of a probability, which is rounded down
+_LOOKS: Final = 100_000  # groups whose intervals hold over all looks: these take longer
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ def request_of(plan: Plan, settings: Settings, sql: str, analyst: str) -> Reques
             "dp.coverage = always needs independent noise on each row, but dp.mechanism is"
             f" {mechanism}",
             hint="SET dp.coverage = once, or SET dp.mechanism = imaged.",
+        )
+    height = sum(table.height for table in plan.noisy)
+    if settings.all_looks and height > _LOOKS:
+        raise StatementTooComplex(
+            f"the statement has {height} groups; with dp.coverage = always the limit is {_LOOKS}",
+            hint="SET dp.coverage = once, or ask for fewer groups.",
         )
     if mechanism in BY_INVARIANTS:
         additive, by_invariants = frozenset(workloads), mechanism

@@ -37,7 +37,7 @@ from tallyveil.workload.workload import Column, Factor
 __all__ = ["WIDE", "Evaluated", "EvaluatedOutput", "Types", "evaluate", "from_parts"]
 
 
-MAX_GROUPS: Final = 100_000
+MAX_GROUPS: Final = 300_000
 _FEW_CELLS: Final = 5_000
 
 
