@@ -33,6 +33,7 @@ _ENTRIES: Final = 4_000_000
 _SPREAD: Final = 1_000_000  # entries of what is bought, over the cells of the attributes
 _LARGEST: Final = 2**20  # coefficient
 _DESIGNS: Final[Cache[IntArray]] = Cache(64, 1 << 26, lambda _, one: one.nbytes)
+_NO_MORE: Final = 2.0**-52  # of the largest singular value, for each row: it is 0
 
 
 def ordered(asked: Asked) -> OtherRows | None:
@@ -68,7 +69,8 @@ def ordered(asked: Asked) -> OtherRows | None:
     key = design, worst, kept.shape, *(sha256(one.tobytes()).digest() for one in (kept, weights))
     bought = _DESIGNS.get(key, lambda: design(weighed, weights, worst=worst))
     new = variances(weighed, bought) * _unit(bought, asked.measure)
-    direct = _directly(weighed, asked.measure)
+    singular = np.linalg.svd(weighed * np.sqrt(weights)[:, None], compute_uv=False)
+    direct = _directly(weighed, singular, asked.measure)
     if not asked.gains(new, direct, weights):
         return None
     number_of = np.cumsum(touched) - 1
@@ -76,8 +78,7 @@ def ordered(asked: Asked) -> OtherRows | None:
     factor = _spread(bought, labels, classes)
     if factor is None:
         return None
-    nuclear = np.linalg.svd(weighed * np.sqrt(weights)[:, None], compute_uv=False).sum()
-    least = float(nuclear**2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
+    least = float(singular.sum() ** 2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
     return OtherRows((Column((*groups, factor)),), (1.0,), least / float(weights @ new))
 
 
@@ -123,12 +124,12 @@ def _unit(rows: IntArray, measure: str) -> float:
     return float((rows.astype(np.float64) ** 2).sum(axis=0).max()) / 2
 
 
-def _directly(rows: FloatArray, measure: str) -> FloatArray:
+def _directly(rows: FloatArray, singular: FloatArray, measure: str) -> FloatArray:
     """The variances of the rows bought as asked, from all their answers together."""
     whole = rows.astype(np.int64)
     unit = _unit(whole, measure)
     alone = np.full(len(rows), unit)
-    if np.linalg.matrix_rank(rows) < rows.shape[1]:
+    if (singular > singular[0] * _NO_MORE * max(rows.shape)).sum() < rows.shape[1]:
         return alone
     found: FloatArray = np.minimum(alone, variances(rows, whole) * unit)
     return found

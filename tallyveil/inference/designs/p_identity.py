@@ -55,17 +55,19 @@ def _blocks(size: int) -> FloatArray:
 def _best(gram: FloatArray, start: FloatArray) -> FloatArray:
     from scipy.optimize import minimize
 
-    shape, unit = start.shape, 1 / gram.diagonal().sum()
+    diagonal = gram.diagonal()
+    shape, unit = start.shape, 1 / diagonal.sum()
 
     def total(flat: FloatArray) -> tuple[float, FloatArray]:
         deadline.check()
         b = flat.reshape(shape)
         s = 1 + b.sum(axis=0)
         h = np.linalg.solve(np.eye(len(b)) + b @ b.T, b)
-        shared = gram * (np.eye(len(s)) - b.T @ h)
-        each = shared @ s
-        c = gram * np.outer(s, s)
-        hc = h @ c
+        gh = (
+            h * s
+        ) @ gram  # H S G, so that H C = H S G S, and (G∘M) s = diag(G) s − Σ_k B_k∘(HSG)_k
+        each = diagonal * s - (b * gh).sum(axis=0)
+        hc = gh * s
         gradient = 2 * (each[None, :] - (hc - (hc @ b.T) @ h))
         return unit * float(s @ each), (unit * gradient).ravel()
 
