@@ -76,6 +76,53 @@ def test_nested_counts_are_sums_of_disjoint_parts(connect: Connect) -> None:
     assert spent(connection) == pytest.approx(0.2)
 
 
+BESIDE = (
+    "SELECT dp_stddev(count(*)), dp_stddev(count(*) FILTER (WHERE age < 30)),"
+    " dp_stddev(count(*) FILTER (WHERE age >= 30)) FROM person"
+)
+
+
+def test_a_total_beside_all_of_its_parts_follows_from_them(connect: Connect) -> None:
+    connection = connect(attributes=AGES, defaults={"epsilon": 0.2})
+    alone = DiscreteLaplaceLaw(5.0).variance
+    expected = [math.sqrt(n * alone) for n in (2, 1, 1)]
+    assert ask(connection, BESIDE) == [pytest.approx(expected, rel=1e-6)]
+    assert spent(connection) == pytest.approx(0.2)
+
+
+def test_in_rho_each_row_as_asked_tells_as_much_of_the_others(connect: Connect) -> None:
+    assert "by strategy" not in plan(connect(attributes=AGES, **RHO), BESIDE)
+
+
+def half_width_of_two(b: float) -> int:
+    """The least h with P(|X + Y| ≤ h) ≥ 0.95 for two discrete Laplace noises of this scale."""
+    steps = np.arange(-2_000, 2_001)
+    mass = np.tanh(1 / (2 * b)) * np.exp(-np.abs(steps) / b)
+    both = np.convolve(mass, mass)[len(steps) // 2 : -(len(steps) // 2)]
+    middle = len(both) // 2
+    held = both[middle] + 2 * np.cumsum(both[middle + 1 :])
+    return int(np.flatnonzero(held >= 0.95)[0]) + 1
+
+
+@pytest.mark.parametrize("half", [7, 20, 60])
+def test_a_count_and_a_part_of_it_meet_a_half_width_at_the_least_cost(
+    connect: Connect, half: int
+) -> None:
+    connection = connect(attributes=AGES)
+    connection.execute(f"SET dp.half_width = {half}")
+    sql = (
+        "SELECT 'all', count(*) FROM person WHERE age < 40"
+        " UNION ALL SELECT 'young', count(*) FROM person WHERE age < 20"
+    )
+    found = connection.execute(sql)
+    assert f"±{half} at 95 %" in found.notices[0].message
+    rows, cost = found.fetchall(), spent(connection)
+    assert half_width_of_two(1 / cost) == half
+    assert half_width_of_two(1.01 / cost) == half + 1
+    assert ask(connection, sql) == rows
+    assert spent(connection) == cost
+
+
 @pytest.mark.parametrize("declared", [EPSILON, RHO], ids=["epsilon", "rho"])
 def test_averages_cost_what_is_asked_and_have_the_error_of_moments(
     connect: Connect, declared: dict[str, Any]
@@ -358,9 +405,8 @@ def test_its_parts_serve_later_questions(connect: Connect) -> None:
             "inference control examines rows as they are asked",
         ),
         ({"mechanism": "laplace"}, {}, None),
-        ({"half_width": 50}, {}, None),
     ],
-    ids=["coverage", "control", "named", "half_width"],
+    ids=["coverage", "control", "named"],
 )
 def test_rows_are_bought_as_asked_where_parts_cannot_serve(
     connect: Connect, settings: dict[str, Any], declared: dict[str, Any], why: str | None

@@ -14,6 +14,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
 from tallyveil.accountant import Charge
 from tallyveil.gate.deciding.noise import Noise
 from tallyveil.gate.deciding.request import Request
@@ -28,7 +30,10 @@ __all__ = ["within_half_width"]
 
 _STEPS: Final = 12
 _WITHIN: Final = 1 - 1e-6  # of the half-width: a repeated statement must not fall short of it
+_WHOLE: Final = 1e-8  # of a width, by which numerical errors widen a whole one
 _NEAR: Final = 0.998  # of it is near enough
+_CLOSE: Final = 1.004  # times scales that meet it are near enough to some that do not
+_FURTHER: Final = 1.03  # times scales that meet it, where others have the same whole width
 _DIGITS: Final = 4  # of the scales' factor, so that it does not depend on last bits
 
 
@@ -76,7 +81,10 @@ def _largest(
     """The largest scales found at which all rows of the columns are within the half-width; None if
     they do not follow from the other rows, or none were found."""
     target, choice = request.target, limits.choice
-    most = [float((target.half_width or 0) / one.multiplier) * _WITHIN for one in columns]
+    most = np.repeat(
+        [float((target.half_width or 0) / one.multiplier) * _WITHIN for one in columns],
+        [one.height for one in columns],
+    )
     rho = limits.account.measure == "rho"
     at = replace(
         target,
@@ -85,20 +93,24 @@ def _largest(
         rho=Fraction(1) if rho else None,
     )
     unit = choice.scales(noise.mechanism, other, at, like)
-    times, best = 1.0, None
+    times, best, fails = 1.0, 0.0, math.inf
     for _ in range(_STEPS):
-        scales = tuple(times * one for one in unit)
-        laws = _laws(noise, scales)
+        laws = _laws(noise, [times * one for one in unit])
         widths = limits.follow(columns, other.columns, laws, target.confidence)
         if widths is None:
             return None
-        widest = max(own.max() / one for own, one in zip(widths, most, strict=True))
-        if widest <= 1:
-            best = scales
-        if _NEAR <= widest <= 1 or not widest:
+        # A whole width is that of a law on the integers, which has no last digits.
+        each = np.concatenate(widths)
+        whole = np.abs(each - np.round(each)) <= _WHOLE * each
+        each = np.where(whole, np.round(each) * _WITHIN, each)
+        widest = float((each / most).max())
+        best, fails = (times, fails) if widest <= 1 else (best, min(times, fails))
+        if not widest or fails <= best * _CLOSE or (_NEAR <= widest <= 1 and not whole.all()):
             break
         times = _down(times / settled(widest))
-    return best and choice.at_least_cost(noise, other, best)
+        if not best < times < fails:
+            times = _down(math.sqrt(best * fails) if fails < math.inf else best * _FURTHER)
+    return choice.at_least_cost(noise, other, tuple(best * one for one in unit)) if best else None
 
 
 def _laws(noise: Noise, scales: Sequence[float]) -> list[NoiseLaw]:
