@@ -1,35 +1,27 @@
-"""Intervals of variances, covariances, correlations and regressions.
+"""Intervals of variances, covariances, correlations and regressions (docs/mathematics.md, "Moments
+and regressions").
 
 Each is a quotient T(ν)/B(ν) of linear combinations of the sums n, x, y, xx, xy, yy (see
-`rewriter/private/moments.py`), whose weights depend on ν, a few numbers that are not known: means,
-or the slope. With the means c and d, and c′ = c for the second place that c has,
+`rewriter/private/moments.py`), whose weights depend on ν: means, or for an intercept the slope.
+Where c stands twice, ν has two numbers for it, so that the weights are linear in each:
 
     covar_pop = (xy − d x − c y + c d n) / n,    var_pop = (xx − (c + c′) x + c c′ n) / n,
-    slope = (xy − d x − c y + c d n) / (xx − (c + c′) x + c c′ n),
+    slope = (xy − d x − c y + c d n) / (xx − (c + c′) x + c c′ n),    (y − b (x − z n)) / n.
 
-and the intercept is (y − b (x − z n)) / n, where b is the slope and z where x − z is 0. A box holds
-ν with the error probability β, as intervals of means and slopes do. For the true ν Fieller's set
-{v : |T̂(ν) − v B̂(ν)| ≤ h(ν, v)} misses T/B with α − β, so that the sets of all ν in the box
-together miss it with α. But for the intercept, dT/dν = v dB/dν at the true ν: the box widens an
-interval by what is of second order in its width.
-
-The weights are linear in each of ν. So T̂(ν) − v B̂(ν) is, in the box, between its values at the
-corners, and h(ν, v), a norm of the weights (see `inference/fieller.py`), at most the largest of its
-values at the corners of any box around. The ends of all sets together are those for the corners.
-So that rows share laws, h is taken at the corners of boxes of a grid.
-
-A correlation is the geometric mean of the two slopes, each of which misses with α/2. Where the
-joint law of the errors is not known, each of m answers has an interval of error probability α/m,
-and the ends are those of all values that these allow.
+A box holds ν but with the error probability β. For the true ν Fieller's set {v : |T̂ − v B̂| ≤ h(v)}
+misses T/B with α − β, so that the sets of all ν in the box together miss it with α. In the box,
+T̂ − v B̂ is between its values at the corners, and h, a norm of the weights (`inference/fieller.py`),
+at most the largest at the corners of any box around, as of a grid that rows share. So the ends are
+those of all pairs of such corners.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -38,7 +30,7 @@ from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.inference import Fieller, Noises
 from tallyveil.rewriter.query_plan import Moment
 
-__all__ = ["Allowed", "Joint", "Point", "moment_ends"]
+__all__ = ["Allowed", "Joint", "moment_ends"]
 
 _Ends: TypeAlias = tuple[FloatArray, FloatArray]
 _Weights: TypeAlias = Sequence[tuple[str, FloatArray | float]]
@@ -51,14 +43,7 @@ _BESIDE: Final = 10  # a tenth of the error probability is for the means
 _STEP: Final = 0.25  # by which `Fieller` raises h where there is noise in B
 
 
-class _Sums(Protocol):
-    """The sums of some rows, and what is known of their errors."""
-
-    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
-        """The ends of T/B, if ν is in the boxes."""
-
-
-def moment_ends(moment: Moment, sums: _Sums, miss: Fraction) -> _Ends:
+def moment_ends(moment: Moment, sums: Allowed | Joint, miss: Fraction) -> _Ends:
     """The ends of the interval, NaN where it is unbounded."""
     numbers = {name: float(number) for name, number in moment.numbers}
     count: _Weights = [("n", 1.0), ("1", -numbers.get("lost", 0.0))]
@@ -96,7 +81,7 @@ def moment_ends(moment: Moment, sums: _Sums, miss: Fraction) -> _Ends:
             return least**2, np.maximum(low**2, high**2)
 
 
-def _mean(sums: _Sums, letter: str, miss: Fraction) -> _Ends:
+def _mean(sums: Allowed | Joint, letter: str, miss: Fraction) -> _Ends:
     return sums.ends(lambda: ([(letter, 1.0)], [("n", 1.0)]), [], miss)
 
 
@@ -106,12 +91,12 @@ def _about(powers: str, c: FloatArray, d: FloatArray) -> _Weights:
     return [("".join(sorted(powers)), 1.0), (first, -d), (second, -c), ("n", c * d)]
 
 
-def _product(sums: _Sums, powers: str, bottom: _Weights, miss: Fraction) -> _Ends:
+def _product(sums: Allowed | Joint, powers: str, bottom: _Weights, miss: Fraction) -> _Ends:
     means = _means(sums, powers, miss / _BESIDE)
     return sums.ends(lambda c, d: (_about(powers, c, d), bottom), means, miss - miss / _BESIDE)
 
 
-def _slope(sums: _Sums, of: str, miss: Fraction) -> _Ends:
+def _slope(sums: Allowed | Joint, of: str, miss: Fraction) -> _Ends:
     """C / Σ (X − c)², or with Σ (Y − d)² if it is ``of`` y."""
     other = "y" if of == "x" else "x"
     mean, beside = _means(sums, of + other, miss / _BESIDE)
@@ -122,7 +107,7 @@ def _slope(sums: _Sums, of: str, miss: Fraction) -> _Ends:
     )
 
 
-def _means(sums: _Sums, powers: str, miss: Fraction) -> list[_Ends]:
+def _means(sums: Allowed | Joint, powers: str, miss: Fraction) -> list[_Ends]:
     found = {letter: _mean(sums, letter, miss / len({*powers})) for letter in sorted({*powers})}
     return [found[letter] for letter in powers]
 
@@ -131,36 +116,21 @@ def _total(weights: _Weights, of: Mapping[str, FloatArray]) -> FloatArray:
     return sum((times * of[name] for name, times in weights), np.zeros(1))
 
 
-def _quotient(tops: Iterable[FloatArray], bottoms: Iterable[FloatArray]) -> list[FloatArray]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [top / bottom for top, bottom in itertools.product(tops, bottoms)]
-
-
-@dataclass(frozen=True)
-class Point:
-    """The sums as they are: T/B for ν as it follows from them."""
-
-    values: Mapping[str, FloatArray]
-
-    def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
-        top, bottom = form(*(low for low, _ in boxes))
-        (found,) = _quotient([_total(top, self.values)], [_total(bottom, self.values)])
-        return found, found
-
-
 @dataclass(frozen=True)
 class Allowed:
-    """The least and the largest value of each sum."""
+    """The least and the largest value of each sum; both the same for T/B of values as they are."""
 
     low: Mapping[str, FloatArray]
     high: Mapping[str, FloatArray]
 
     def ends(self, form: _Form, boxes: Sequence[_Ends], miss: Fraction) -> _Ends:
-        found, signs = [], []
+        """The ends of T/B if ν is in the boxes; of `Joint`, they miss with ``miss``."""
+        found, signs = list[FloatArray](), list[FloatArray]()
         for corner in itertools.product(*boxes):
             tops, bottoms = map(self._range, form(*corner))
-            found += _quotient(tops, bottoms)
-            signs += [np.sign(one) for one in bottoms]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found += [top / bottom for top, bottom in itertools.product(tops, bottoms)]
+            signs += map(np.sign, bottoms)
         return _together(found, found, signs)
 
     def _range(self, weights: _Weights) -> _Ends:

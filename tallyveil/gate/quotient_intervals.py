@@ -21,7 +21,7 @@ from tallyveil import deadline
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import cached_property
 from tallyveil.gate.deciding.outcome import Answered, LookIntervals
-from tallyveil.gate.moment_intervals import Allowed, Joint, Point, moment_ends
+from tallyveil.gate.moment_intervals import Allowed, Joint, moment_ends
 from tallyveil.inference import Fieller, outward
 from tallyveil.knowledge import Estimate, JointErrors, Knowledge, joint_errors, sums_with_noises
 from tallyveil.rewriter import NoisyTable, Output, Plan
@@ -137,8 +137,8 @@ class QuotientIntervals:
             ends = [one.ends(confidence, looks) for one in answers]
             found = moment_ends(moment, Allowed(sums(ends, 0), sums(ends, 1)), miss)
             low[left], high[left] = (own[left] for own in found)
-        each = [(one.reported, one.reported) for one in answers]
-        reported, _ = moment_ends(moment, Point(sums(each, 0)), miss)
+        shown = sums([(one.reported, one.reported) for one in answers], 0)
+        reported, _ = moment_ends(moment, Allowed(shown, shown), miss)
         some = np.isfinite(low)
         low[some], high[some] = outward(low[some], high[some], reported[some])
         return low, high

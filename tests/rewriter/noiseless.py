@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallyveil.gate.moment_intervals import Point, moment_ends
+from tallyveil.gate.moment_intervals import Allowed, moment_ends
 from tallyveil.rewriter import Column, NoisyTable, Output, Plan, StatisticOutput
 from tallyveil.rewriter.query_plan import Moment, Share
 
@@ -61,7 +61,7 @@ def noiseless(
         if isinstance(asked, Moment):
             sums = {"1": np.ones(table.height)}
             sums |= {one: np.array(linear(*own), dtype=float) for one, *own in asked.sums}
-            ends = moment_ends(asked, Point(sums), Fraction(1, 20))[0]
+            ends = moment_ends(asked, Allowed(sums, sums), Fraction(1, 20))[0]
             quotients = [None if math.isnan(one) else float(one) for one in ends]
         else:
             sides = linear(asked.top, asked.above), linear(asked.bottom, asked.below)
