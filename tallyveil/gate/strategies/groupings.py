@@ -23,6 +23,7 @@ import numpy as np
 from tallyveil.arrays import IntArray
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows
 from tallyveil.inference.designs.lattice import Design, Lattice, Sizes
+from tallyveil.mechanisms import Measure
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["groupings"]
@@ -56,17 +57,25 @@ def groupings(asked: Asked) -> OtherRows | None:
     contrasts, targets = asked.measure == "rho", None
     if asked.objective == "auto":
         most = len(sizes) / 2 if contrasts else 2.0 * len(sizes) ** 2
-        targets = [most / asked.margin] * len(sizes)
-    if contrasts:
-        design = lattice.contrasts(asked.objective, targets)
-    else:
-        design = lattice.union(asked.measure, asked.objective, targets)
+        targets = (most / asked.margin,) * len(sizes)
+    design = _design(chains, lattice.asked, weights, asked.measure, asked.objective, targets)
     direct = lattice.directly(asked.measure, asked.bought)
     if not asked.gains(design.variances, direct, lattice.times):
         return None
     found = (_contrasts if contrasts else _union)(axes, design)
     total = float(lattice.times @ np.array(design.variances))
     return OtherRows(*found, lattice.bound(asked.measure) / total)
+
+
+@lru_cache(256)
+def _design(
+    chains: tuple[Sizes, ...], asked: tuple[Sizes, ...], weights: tuple[float, ...],
+    measure: Measure, objective: str, targets: tuple[float, ...] | None,
+) -> Design:  # fmt: skip
+    lattice = Lattice(chains, asked, weights)
+    if measure == "rho":
+        return lattice.contrasts(objective, targets)
+    return lattice.union(measure, objective, targets)
 
 
 @dataclass(frozen=True, eq=False)
