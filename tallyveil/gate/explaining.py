@@ -18,12 +18,11 @@ from tallyveil.gate.deciding.request import Request
 from tallyveil.gate.deciding.statistics import FoundStatistic
 from tallyveil.gate.growth.publishing import Version
 from tallyveil.gate.interface import ColumnType
-from tallyveil.gate.notices import interval_text, quotient_text, together_text
+from tallyveil.gate.notices import interval_text, quotient_text, together_text, what_is
 from tallyveil.gate.quotient_intervals import QuotientIntervals
 from tallyveil.gate.strategies.translated import reach
 from tallyveil.mechanisms import CountMechanism, law_of
 from tallyveil.rewriter import Plan
-from tallyveil.rewriter.query_plan import Moment, Quotient
 from tallyveil.workload.workload import Column
 
 __all__ = ["as_rows", "explanation", "plan_columns", "together"]
@@ -185,19 +184,14 @@ def _summed(table: str, request: Request, forecast: Forecast) -> Iterator[str]:
 
 def _quotients(quotients: QuotientIntervals, bought: int) -> Iterator[str]:
     """The intervals of averages, ratios and moments, if all they are made of is known."""
-    every = [one for table in quotients.plan.noisy for one, _ in table.quotients]
     if not bought:
         yield from quotient_text(quotients)
         return
-    if any(isinstance(one, Quotient) and one.bottom for one in every):
+    every = (one for table in quotients.plan.noisy for one, _ in table.quotients)
+    for what in sorted({*map(what_is, every)} - {""}):
         yield (
-            "averages and ratios: an interval about as wide as the numerator's, divided by the"
+            f"{what}: an interval about as wide as the numerator's, divided by the"
             " denominator; unbounded where the denominator's includes 0"
-        )
-    if any(isinstance(one, Moment) for one in every):
-        yield (
-            "variances and the like: an interval about as wide as that of the sum of squares or"
-            " products, divided by what divides it; unbounded where the interval of that includes 0"
         )
 
 

@@ -45,11 +45,11 @@ _STEP: Final = 0.25  # by which `Fieller` raises h where there is noise in B
 
 def moment_ends(moment: Moment, sums: Allowed | Joint, miss: Fraction) -> _Ends:
     """The ends of the interval, NaN where it is unbounded."""
-    numbers = {name: float(number) for name, number in moment.numbers}
+    numbers = {name: float(more) for name, shares, more in moment.sums if not shares}
     count: _Weights = [("n", 1.0), ("1", -numbers.get("lost", 0.0))]
     match moment.name:
         case "__mean":
-            low, high = _mean(sums, "x", miss)
+            ((low, high),) = _means(sums, "x", miss)
             return low + numbers["cx"], high + numbers["cx"]
         case "__variance":
             low, high = _product(sums, "xx", count, miss)
@@ -81,10 +81,6 @@ def moment_ends(moment: Moment, sums: Allowed | Joint, miss: Fraction) -> _Ends:
             return least**2, np.maximum(low**2, high**2)
 
 
-def _mean(sums: Allowed | Joint, letter: str, miss: Fraction) -> _Ends:
-    return sums.ends(lambda: ([(letter, 1.0)], [("n", 1.0)]), [], miss)
-
-
 def _about(powers: str, c: FloatArray, d: FloatArray) -> _Weights:
     """Σ (X − c)(Y − d)."""
     first, second = powers[0], powers[1]
@@ -108,8 +104,12 @@ def _slope(sums: Allowed | Joint, of: str, miss: Fraction) -> _Ends:
 
 
 def _means(sums: Allowed | Joint, powers: str, miss: Fraction) -> list[_Ends]:
-    found = {letter: _mean(sums, letter, miss / len({*powers})) for letter in sorted({*powers})}
-    return [found[letter] for letter in powers]
+    """Intervals of the means of these values, which together miss with ``miss``."""
+    found = {
+        one: sums.ends(lambda one=one: ([(one, 1.0)], [("n", 1.0)]), [], miss / len({*powers}))
+        for one in sorted({*powers})
+    }
+    return [found[one] for one in powers]
 
 
 def _total(weights: _Weights, of: Mapping[str, FloatArray]) -> FloatArray:

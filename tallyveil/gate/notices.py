@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from tallyveil.knowledge import Answers, Error
 from tallyveil.rewriter import Column, Plan
 from tallyveil.rewriter.query_plan import Moment, Quotient
 
-__all__ = ["interval_text", "notice", "quotient_text", "together_text", "warnings"]
+__all__ = ["interval_text", "notice", "quotient_text", "together_text", "warnings", "what_is"]
 
 
 def notice(
@@ -163,22 +164,26 @@ def together_text(request: Request) -> Iterator[str]:
 
 def quotient_text(quotients: QuotientIntervals) -> Iterator[str]:
     """The range of half the widths of the intervals of averages and ratios, and of moments."""
-    halves, unbounded = dict[str, set[Fraction]](), dict[str, int]()
+    halves, unbounded = dict[str, set[Fraction]](), Counter[str]()
     for table in quotients.plan.noisy:
         for one, _ in table.quotients:
-            if isinstance(one, Moment) or one.bottom:
+            if what := what_is(one):
                 found, infinite = quotients.half_widths(table, one)
                 ends = (found.min(), found.max()) if len(found) else ()
-                what = (
-                    "averages and ratios" if isinstance(one, Quotient) else "variances and the like"
-                )
                 halves.setdefault(what, set()).update(map(Fraction, ends))
-                unbounded[what] = unbounded.get(what, 0) + infinite
+                unbounded[what] += infinite
     for what, own in sorted(halves.items()):
         rows = f"unbounded in {unbounded[what]} {'row' if unbounded[what] == 1 else 'rows'}"
-        width = [_range(own)] if own else []
-        if own or unbounded[what]:
-            yield f"{what} " + ", ".join(width + [rows] * (unbounded[what] > 0))
+        parts = ([_range(own)] if own else []) + [rows] * bool(unbounded[what])
+        if parts:
+            yield f"{what} {', '.join(parts)}"
+
+
+def what_is(one: Quotient | Moment) -> str:
+    """What an interval is of, to an analyst; empty for a linear combination."""
+    if isinstance(one, Moment):
+        return "variances and the like"
+    return "averages and ratios" if one.bottom else ""
 
 
 def _over_all_looks(

@@ -100,13 +100,12 @@ class Quotient(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A macro of ``moment_macros``, by ``name``, of sums and ``numbers``: each is a linear
+    """A macro of ``moment_macros``, by ``name``, of ``sums`` and numbers: each is a linear
     combination of outputs and a constant. Its interval has one ``of`` so many equal parts of the
     error probability."""
 
     name: str
     sums: tuple[tuple[str, tuple[Share, ...], Fraction], ...]
-    numbers: tuple[tuple[str, Fraction], ...]
     of: int = 1
 
     @property

@@ -68,7 +68,7 @@ SELECT avg(age), dp_interval_low(avg(age)), dp_interval_high(avg(age)) FROM pers
 
 EXPLAIN SELECT stddev(age), dp_interval_low(stddev(age)) FROM person;
  …
- Variances and the like: an interval about as wide as that of the sum of squares or products, divided by what divides it; unbounded where the interval of that includes 0
+ Variances and the like: an interval about as wide as the numerator's, divided by the denominator; unbounded where the denominator's includes 0
  …
 SELECT round(stddev(age), 2) AS s, dp_interval_low(s) < s, dp_interval_high(s) > s, dp_interval_high(stddev(age)) - dp_interval_low(stddev(age)) < 0.3 FROM person;
  23.09 | true | true | true

@@ -151,17 +151,14 @@ class Quotients:
         names = PARAMETERS.get(node.name) if isinstance(node, exp.Anonymous) else None
         if names is None or not _NAMED.issuperset(names):
             return None
-        sums, numbers = dict[str, tuple[tuple[Share, ...], Fraction]](), dict[str, Fraction]()
-        for name, argument in zip(names, node.expressions, strict=True):
-            form = self._linear(argument)
-            if form is None:
-                return None
-            if name in ("cx", "cy", "lost"):
-                numbers[name] = form[1]
-            else:
-                sums[name] = _shares(form[0]), form[1]
-        ordered = tuple((name, *own) for name, own in sorted(sums.items()))
-        return Moment(node.name, ordered, tuple(sorted(numbers.items())))
+        forms = [self._linear(argument) for argument in node.expressions]
+        found = [form for form in forms if form is not None]
+        if len(found) < len(names):
+            return None
+        sums = tuple(
+            (name, _shares(of), more) for name, (of, more) in zip(names, found, strict=True)
+        )
+        return Moment(node.name, sums)
 
     def _quotient(self, node: exp.Expr) -> Quotient | None:
         """The expression as a quotient of linear combinations; None if it is none."""
