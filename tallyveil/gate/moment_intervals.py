@@ -83,8 +83,7 @@ def moment_ends(moment: Moment, sums: Allowed | Joint, miss: Fraction) -> _Ends:
 
 def _about(powers: str, c: FloatArray, d: FloatArray) -> _Weights:
     """Σ (X − c)(Y − d)."""
-    first, second = powers[0], powers[1]
-    return [("".join(sorted(powers)), 1.0), (first, -d), (second, -c), ("n", c * d)]
+    return [("".join(sorted(powers)), 1.0), (powers[0], -d), (powers[1], -c), ("n", c * d)]
 
 
 def _product(sums: Allowed | Joint, powers: str, bottom: _Weights, miss: Fraction) -> _Ends:
