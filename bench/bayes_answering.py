@@ -5,6 +5,8 @@
 Queries are multinomial over the first 40 cells of a histogram, δ = 0.2. Systems:
 
 - gate: the queries as SQL to `tallyveil.connect`, each with a half-width at 80 % (`bayes_gate`);
+- warmed: the same, after what serves a sample of 200 other queries was bought at a part of the
+  budget (WARM, 0.9), as `tallyveil warm --for` does; in the bounded setting;
 
 and beside it, computed here with noise from NumPy:
 
@@ -41,7 +43,9 @@ from tallyveil.inference import Exchangeable
 
 QUERIES = int(os.environ.get("QUERIES", "1000"))
 TRIALS = int(os.environ.get("TRIALS", "8"))
-SYSTEMS = os.environ.get("SYSTEMS", "baseline,ols,paper,gate").split(",")
+SYSTEMS = os.environ.get("SYSTEMS", "baseline,ols,paper,gate,warmed").split(",")
+WARM = os.environ.get("WARM", "0.9")
+SAMPLE = 200
 CELLS = 40
 STEP = 500
 DELTA = 0.2
@@ -196,8 +200,10 @@ def opened(name: str, x: FloatArray, setting: str, seed: int) -> Iterator[Answer
     budget = 1.0 if setting == "bounded" else math.inf
     system: System | Gate
     with tempfile.TemporaryDirectory() as folder:
-        if name == "gate":
+        if name in ("gate", "warmed"):
             system = Gate(x, budget, CONFIDENCE, Path(folder))
+            if name == "warmed":
+                system.warm([*queries(SAMPLE, np.random.default_rng([seed, 2]))], WARM)
         else:
             system = System(name, x, budget, np.random.default_rng([seed, 1]))
         if setting == "unbounded" and name != "baseline":
@@ -245,7 +251,7 @@ def answering(
 def main() -> None:
     data = histogram()
     for setting in ("bounded", "unbounded"):
-        for name in SYSTEMS:
+        for name in SYSTEMS if setting == "bounded" else [n for n in SYSTEMS if n != "warmed"]:
             answering(setting, name, data, QUERIES, range(1, TRIALS + 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -61,14 +62,20 @@ class Gate:
             self._connection.execute(f"SELECT {counts} FROM records")
         self._given += self.cost
 
+    def warm(self, sample: Sequence[FloatArray], epsilon: str) -> None:
+        """Buy what serves a sample of the workload, as `tallyveil warm --for FILE` does."""
+        session = self._connection._gate.session(dialect="duckdb")
+        texts = dict.fromkeys(map(_sql, sample))
+        asked = [session.request(one) for one in session.parse(";".join(texts))]
+        for board in session.boards(asked):
+            session.buy(board.at(Fraction(epsilon)))
+        session.close()
+
     def answer(self, q: FloatArray, half_width: float) -> tuple[float | None, bool]:
         """The answer, if there is one, and whether history had it."""
         self._connection.execute(f"SET dp.half_width = {half_width!r}")
-        cases = " ".join(f"WHEN {cell} THEN {int(q[cell])}" for cell in np.flatnonzero(q))
         try:
-            cursor = self._connection.execute(
-                f"SELECT sum(CASE cell {cases} ELSE 0 END) FROM records"
-            )
+            cursor = self._connection.execute(_sql(q))
         except tallyveil.BudgetExceeded:
             return None, False
         [(value,)] = cursor.fetchall()
@@ -77,3 +84,8 @@ class Gate:
     def close(self) -> None:
         self._connection.close()
         self._source.close()
+
+
+def _sql(q: FloatArray) -> str:
+    cases = " ".join(f"WHEN {cell} THEN {int(q[cell])}" for cell in np.flatnonzero(q))
+    return f"SELECT sum(CASE cell {cases} ELSE 0 END) FROM records"

@@ -379,3 +379,24 @@ def test_contrasts_serve_also_where_other_rows_are_known(tmp_path: Path) -> None
             assert [row[:3] for row in again] == [row[:3] for row in asked]
             assert all(new[4] <= old[4] * (1 + 1e-9) for new, old in zip(again, asked, strict=True))
             assert spent(connection) == cost
+
+
+@MEASURES
+def test_sums_with_a_common_factor_follow_from_other_rows_too(
+    opened: Open, budget: dict[str, Any]
+) -> None:
+    """Overlapping sets of values, some of whose weights have a factor in common."""
+    names = range(3, 23)
+    items = [f"sum(CASE WHEN v % {k} < 2 THEN {6 if k % 2 else 1} END) AS n{k}" for k in names]
+    sql = f"SELECT {', '.join([*items, *(f'dp_stddev(n{k})' for k in names)])} FROM person"
+    connection = opened(budget)
+    connection.execute("SET dp.objective = total")
+    assert "by strategy ordered" in plan(connection, sql)
+    ((*found,),) = connection.sql(sql).fetchall()
+    assert spent(connection) == pytest.approx(1)
+    for k, value, deviation in zip(names, found[:20], found[20:], strict=True):
+        true = (6 if k % 2 else 1) * sum(i * i % 32 % k < 2 for i in range(2000))
+        assert abs(value - true) < 12 * float(deviation)
+        assert k % 2 == 0 or value % 6 == 0
+    assert connection.sql(sql).fetchall() == [tuple(found)]
+    assert spent(connection) == pytest.approx(1)

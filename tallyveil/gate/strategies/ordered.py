@@ -85,7 +85,7 @@ def ordered(asked: Asked) -> OtherRows | None:
 def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]] | None:
     """The disjoint groups that all columns have, and each column without them; None if these share
     attributes, or are not plain."""
-    if any(column.multiplier != 1 or column.selected is not None for column in columns):
+    if any(column.selected is not None for column in columns):
         return None
     each = [{content(factor) for factor in column.factors} for column in columns]
     common = set(each[0]).intersection(*each)
