@@ -86,26 +86,30 @@ class Answering:
             return tables, ()
         own = notice(request, answered, gate.accountant, looks, quotients)
         effects = noise_effects(plan, tables, self.planner.cursor)
-        return tables, (own, *small, *effects, *self._introductions(plan))
+        introduced, absent = self._introductions(plan)
+        return tables, (*absent, own, *small, *effects, *introduced)
 
-    def _introductions(self, plan: Plan) -> tuple[Notice, ...]:
+    def _introductions(self, plan: Plan) -> tuple[list[Notice], list[Notice]]:
         """What to say with the session's first answer about a table: that not all rows of a unit
         are counted, and what is guaranteed where it has invariants, or has the records of one that
-        does; and with the first answer from a version, which days are counted."""
-        gate, said = self.planner.gate, []
+        does; and with the first answer from a version, which days are counted. Then, that a version
+        was never published, which comes before how to buy what it lacks."""
+        gate, said, absent = self.planner.gate, list[Notice](), list[Notice]()
         tables = dict.fromkeys([*plan.workloads, *plan.histograms])
         for table in (name for name in tables if name not in self.introduced):
             capped, guarantee = gate.policy.tables[table].capped, gate.guarantees[table]
             if capped is not None:
-                said.append((table, capped))
+                said.append(Notice(f"{table}: {capped}"))
             if guarantee.agreeing:
-                said.append((table, guarantee.sentence(gate.accountant.balance(table))))
-        self.introduced = self.introduced.union(table for table, _ in said)
+                sentence = guarantee.sentence(gate.accountant.balance(table))
+                said.append(Notice(f"{table}: {sentence}"))
+            if capped is not None or guarantee.agreeing:
+                self.introduced = self.introduced.union((table,))
         for table, version in self.planner.edition.versions.items():
             if table in tables and self.told.get(table) != version:
-                said.append((table, version.words))
+                (said if version.published else absent).append(Notice(f"{table}: {version.words}"))
                 self.told[table] = version
-        return tuple(Notice(f"{table}: {text}") for table, text in said)
+        return said, absent
 
     def rows(self, released: OuterInputs, begin: Receive) -> tuple[tuple[ColumnType, ...], int]:
         """Run the statement over the noisy rows: its columns, and how many rows were forwarded."""

@@ -94,7 +94,7 @@ def test_answers_are_about_their_own_version(people: People) -> None:
         for setting, words in (("version 3", "no version 3"), ("2026-01-01", "before version 1")):
             connection.execute(f"SET dp.as_of = '{setting}'")
             assert connection.sql(BY_SEX).fetchall() == [("F", None), ("M", None)]
-            assert words in connection.notices[-1].message
+            assert words in connection.notices[0].message  # before how to buy
         connection.execute("SET dp.as_of = 'version 2'")  # the last one: nothing is bought either
         assert {n for _, n in connection.sql(unknown).fetchall()} == {None}
         assert _spent(connection) == 1.0

@@ -245,6 +245,8 @@ def test_what_was_known_on_a_day_can_be_asked_again(visits: Visits) -> None:
         assert f"days through {day(5)} are counted" in plan
         connection.execute("SET dp.as_of = '2025-01-01'")
         assert connection.sql(total).fetchall() == [(0,)]
+        words = f"visits: no day is counted: dp.as_of is before the first one, {FIRST}"
+        assert connection.notices[-1].message == words
         with pytest.raises(InvalidParameterValue, match=r"dp\.as_of"):
             connection.execute("SET dp.as_of = 'soon'")
 
@@ -266,6 +268,7 @@ def test_what_was_known_at_a_moment_stays_while_days_are_published_and_bought(
         assert held.sql("SELECT count(*) FROM visits WHERE kind = 1").fetchall() == [(None,)]
         held.execute("SET dp.as_of = '2026-01-01 00:00:00'")  # before the first version
         assert held.sql(by_day).fetchall() == []
+        assert "visits: before version 1" in [one.message for one in held.notices]
 
 
 def test_a_publication_that_is_killed_leaves_the_version_before(

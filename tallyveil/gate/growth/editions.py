@@ -127,10 +127,11 @@ class Versions:
                 none = Version(then.number, None, "")
                 own = every[then.number - 1] if 0 < then.number <= len(every) else none
             if then is not None and then.moment is not None:
-                own = _published_by(every, then.moment) or every[0]._replace(through=None)
+                own = _published_by(every, then.moment) or Version(0, None, "")
             day = None if then is None else then.day
             if day is not None and (own.through or first) > day:
                 own = own._replace(through=day if day >= first else None)
+                own = own if own.through else own._replace(first=first)
             last[name] = own
             if (own.through or first - DAY) < end:
                 shown[name] = days.name, own.through or first - DAY

@@ -55,6 +55,8 @@ class Version(NamedTuple):
     ``replaced``. ``published`` is when it began to be served: how long that took to count may tell
     how many rows there are, so analysts are shown the declared time before it.
 
+    ``first`` is that of its range, given where a day before it is asked.
+
     Days that were counted once more are no other version: that would tell that somebody was taken
     out."""
 
@@ -62,6 +64,7 @@ class Version(NamedTuple):
     through: dt.date | None
     published: str
     replaced: bool = False
+    first: dt.date | None = None
 
     @property
     def words(self) -> str:
@@ -72,6 +75,8 @@ class Version(NamedTuple):
             others = "; answers about earlier versions do not apply to it"
             day = self.published[:10]
             return f"version {self.number}, published on {day}{others if self.number > 1 else ''}"
+        if self.first is not None:
+            return f"no day is counted: dp.as_of is before the first one, {self.first}"
         if self.through is None:
             return f"version {self.number} has no day yet"
         return (
