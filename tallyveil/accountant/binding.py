@@ -115,6 +115,7 @@ def _compare(ledger: LedgerStore, table: str, known: bytes, found: bytes) -> Non
         return
     with ledger.snapshot() as view:
         hint = _restore(
+            ledger,
             view,
             "data",
             "To answer from other data, name another file as ledger: it begins with the whole"
@@ -137,6 +138,7 @@ def _redeclared(
         f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
         detail="\n".join(changed) or unseen,
         hint=_restore(
+            ledger,
             view,
             "policy",
             "If the table has the same records, declared in another way, carry the ledger over:"
@@ -146,11 +148,15 @@ def _redeclared(
     )
 
 
-def _restore(view: Snapshot, what: str, otherwise: str) -> str:
+def _restore(ledger: LedgerStore, view: Snapshot, what: str, otherwise: str) -> str:
     """The hint on how to continue with a changed table or its data."""
     if view.charged_tables():
         return f"Restore the {what} the ledger was made with. {otherwise}"
-    return f"Nothing was charged yet: delete the ledger, and it is made anew for this {what}."
+    return (
+        f"Nothing was charged yet: delete the ledger, and with it what was counted: the folders"
+        f" {ledger.name}.slices and cubes of the policy, if there are any. They are made anew for"
+        f" this {what}."
+    )
 
 
 def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import multiprocessing
 import os
+import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -742,3 +743,34 @@ def test_intervals_over_versions_hold_the_truth_as_often_as_they_say(
     held = sum(low <= truth[kind] <= high for kind, low, high in found) / kinds
     slack = 4.9 * (confidence * (1 - confidence) / kinds) ** 0.5
     assert confidence - slack <= held <= confidence + slack + 0.05
+
+
+@pytest.mark.parametrize("cubes", [False, True])
+def test_a_ledger_without_charges_is_made_anew_once_what_was_counted_is_deleted_too(
+    visits: Visits, cubes: bool
+) -> None:
+    visits.fill([(0, 0, 1, 0), (1, 1, 2, 0), (1, 2, 3, 0)])
+    policy, ledger = visits.folder / "policy.toml", visits.folder / "visits.ledger"
+
+    def declare(kind: str) -> None:
+        visits.declare(kind=kind)
+        if cubes:
+            policy.write_text(f'cubes = "kept.cubes"\n{policy.read_text()}')
+
+    declare("kind = { range = [0, 2] }")
+    visits.publish(2)
+    declare("kind = { range = [0, 1] }")
+    with pytest.raises(LedgerMismatch, match="another declaration") as refused:
+        visits.open()
+    folders = [f"{ledger}.slices", *[str(visits.folder / "kept.cubes")] * cubes]
+    assert f"{ledger}.slices and cubes of the policy" in (refused.value.hint or "")
+    for left in visits.folder.glob("visits.ledger*"):
+        if left.is_file():
+            left.unlink()
+    with pytest.raises(LedgerError, match="it is an older copy, or another ledger") as older:
+        visits.open()
+    assert "with 1 version or more" in (older.value.hint or "")
+    for folder in folders:
+        shutil.rmtree(folder)
+    visits.publish(2)
+    assert visits.counts() == {(0, 0): 1, (1, 1): 1}

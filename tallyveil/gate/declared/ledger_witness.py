@@ -50,10 +50,11 @@ def check_witness(folder: Path, ledger: LedgerStore) -> None:
         raise LedgerError(f"{path} cannot be read: {error}") from None
     with ledger.snapshot() as view:
         for kind, own in zip(WITNESSED, seen, strict=False):
-            what = "charges" if kind is ChargeRecord else "versions"
+            one = "charge" if kind is ChargeRecord else "version"
+            what = one if own.number == 1 else f"{one}s"
             if own.number and not view.outcome(kind, own):
                 raise LedgerError(
-                    f"the ledger {ledger.name} lacks {what} that it had before: it is an older"
+                    f"the ledger {ledger.name} lacks {one}s that it had before: it is an older"
                     " copy, or another ledger",
                     hint=f"Put back the ledger with {own.number:,} {what} or more. If there is"
                     f" none, treat the budget as spent; then delete {path}.",
