@@ -561,6 +561,8 @@ def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
     (people.folder / "people.csv").rename(people.folder / "later.csv")
     text = policy.read_text().replace("people.csv", "later.csv")
     policy.write_text(text.replace("data =", 'from = "later"\ndata ='))
+    with pytest.raises(LedgerMismatch, match="tallyveil migrate POLICY"):
+        people.open()
     _migrated(people)
     with people.open() as connection:
         assert connection.sql(BY_SEX).fetchall() == before
@@ -572,9 +574,9 @@ def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
 @pytest.mark.parametrize(
     ("was", "now", "message"),
     [
-        ({}, {"place": "range = [0, 3]"}, "attributes has changed"),
-        ({}, {"more": 'neighbours = "replace"'}, "neighbours has changed"),
-        ({}, {"unit": PERSON}, "privacy_unit has changed"),
+        ({}, {"place": "range = [0, 3]"}, r"tables\.people\.attributes\.place\.range changed"),
+        ({}, {"more": 'neighbours = "replace"'}, r"tables\.people\.neighbours changed"),
+        ({}, {"unit": PERSON}, r"tables\.people\.privacy_unit changed"),
         ({"data": '"fixed"', "unit": PERSON}, {"data": STABLE, "unit": PERSON}, "stable is new"),
         ({"data": '"fixed"', "more": EXACT_COUNT}, {"more": EXCHANGED}, "exact counts were pub"),
         ({}, {"data": '"fixed"'}, "its data is or was not fixed"),
@@ -597,6 +599,10 @@ def test_no_other_change_of_replaced_rows_is_migrated(
     with pytest.raises(FeatureNotSupported, match=message):
         _migrated(people)
     assert (people.folder / "people.ledger").read_bytes() == before
+    with pytest.raises(LedgerMismatch) as opened:  # sends nobody to migrate in vain
+        people.open()
+    sent = "tallyveil migrate POLICY" not in (opened.value.hint or "")
+    assert sent == ("cannot be migrated" in (opened.value.hint or "")) == ("changed" in message)
 
 
 @pytest.mark.parametrize("summarised", [(True, True), (True, False), (False, True)])

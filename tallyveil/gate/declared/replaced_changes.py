@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tallyveil.accountant.changed_declaration import changes, settled_by_replacing
 from tallyveil.accountant.migrations import JointAxis, Lineage
 from tallyveil.gate.declared.growing_changes import refused
 from tallyveil.policy import Table
 
 __all__ = ["kept_axes"]
 
-_MOVED: Final = ("url", "from", "data")
+_MOVED: Final = {"url", "from", "data"}
 
 
 def kept_axes(
@@ -27,10 +28,11 @@ def kept_axes(
     has changed of ``keys``."""
     plain = ({**one, "attributes": _without_columns(one)} for one in (keys, own))
     known, now = plain
-    for key in (key for key in {**known, **now} if key not in _MOVED):
-        if known.get(key) != now.get(key):
-            why = f"its rows are replaced by each version, and {key} has changed"
-            raise refused(table.name, why, f"Put {key} back.")
+    if any(known.get(key) != now.get(key) for key in {**known, **now}.keys() - _MOVED):
+        changed = changes(lineage.declared, table.declaration())
+        names = " and ".join(settled_by_replacing(changed))
+        why = f"its rows are replaced by each version, and {names} changed"
+        raise refused(table.name, why, f"Put {names} back.")
     if "append" in keys.get("data", {}):
         raise refused(table.name, "its data grew by days", "Put data back.")
     if table.data.stable and own["data"] != keys.get("data"):
