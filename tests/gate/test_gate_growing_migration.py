@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -25,6 +26,7 @@ from tallyveil.errors import (
     InvalidParameterValue,
     LedgerError,
     LedgerMismatch,
+    SourceError,
 )
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
@@ -600,3 +602,44 @@ def test_a_plan_goes_on_over_values_that_are_counted_from_now_on(
         by_day = connection.sql("SELECT day, count(*) FROM visits GROUP BY day").fetchall()
         assert len(by_day) == 6
         assert all(n is not None for _, n in by_day)
+
+
+@pytest.mark.parametrize("file", ["visits.parquet", "visits.duckdb"])
+def test_what_a_source_writes_in_another_way_is_written_back_in_it(
+    visits: Visits, file: str
+) -> None:
+    """The labels, and the type of the units, as the hints say: in the file, or by a view in it."""
+
+    def declare(kind: str) -> None:
+        visits.declare(unit='{ column = "pid", max_rows = 8 }', kind=kind)
+        policy = visits.folder / "policy.toml"
+        policy.write_text(policy.read_text().replace("visits.parquet", file))
+
+    def write(*steps: str) -> None:
+        with duckdb.connect(visits.folder / "visits.duckdb") as source:
+            for step in steps:
+                source.execute(step)
+            if file.endswith("parquet"):
+                source.execute(f"COPY visits TO '{visits.folder / file}'")
+
+    visits.fill([(n, kind, 3 * n + kind, 0) for n in range(4) for kind in range(3)])
+    declare(ward("n", "s", other="true"))
+    write(f"CREATE TABLE visits AS FROM '{visits.folder / 'visits.parquet'}'")
+    visits.publish(1)
+    others = "SELECT * REPLACE (pid::VARCHAR AS pid, upper(ward) AS ward) FROM raw"
+    write("ALTER TABLE visits RENAME TO raw", f"CREATE TABLE visits AS {others}")
+    way = "in its file, or in a DuckDB file by a view in place of the table, under its name"
+    with pytest.raises(SourceError, match="its type has changed") as cast:
+        visits.publish(2)
+    assert f"Cast it to the former type in the source: {way}" in (cast.value.hint or "")
+    declare(ward("N", "S", other="true"))
+    for recoded in ((), ("visits.kind:n=N", "visits.kind:s=S")):
+        with pytest.raises(FeatureNotSupported) as refused:
+            carry(visits, *recoded)
+        assert f"write them in the source: {way}" in (refused.value.hint or "")
+        assert "--recoded" not in (refused.value.hint or "")
+    declare(ward("n", "s", other="true"))
+    former = "SELECT * REPLACE (pid::INTEGER AS pid, lower(ward) AS ward) FROM changed"
+    write("ALTER TABLE visits RENAME TO changed", f"CREATE VIEW visits AS {former}")
+    visits.publish(3)
+    assert counts(visits) == {(n, kind): 1 for n in range(4) for kind in ("n", "s", "other")}

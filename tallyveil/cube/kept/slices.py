@@ -124,7 +124,11 @@ def _counted(
             raise SourceError(
                 f"tables.{name}.privacy_unit.column: its type has changed since the last version"
                 " was published, and its units could not be found again",
-                hint="Cast it to the former type in a SELECT given as the table's from.",
+                hint="Cast it to the former type in the source: in its file, or in a DuckDB file"
+                " by a view in place of the table, under its name."
+                if bounded
+                else "Cast it to the former type in a SELECT given as the table's from, and carry"
+                " the ledger over: tallyveil migrate POLICY.",
             )
         found.begin()
         with counted_rows(table, found, own, False) as every:

@@ -21,7 +21,7 @@ from tallyveil.accountant.store.ledger_records import (
 )
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.declared.former import declared_keys, former, relabelled
-from tallyveil.gate.declared.growing_changes import check_keys, refused
+from tallyveil.gate.declared.growing_changes import FORMER_LABELS, check_keys, refused
 from tallyveil.gate.declared.joint_axes import joint_axes
 from tallyveil.gate.declared.replaced_changes import kept_axes
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
@@ -131,8 +131,10 @@ class ChangedTable:
             raise self._refused(
                 "labels of a table with a column of units change, by which other rows of a unit"
                 " could be chosen",
-                "Write the former labels in a SELECT given as the table's from, and migrate them as"
-                " what they are then.",
+                FORMER_LABELS
+                if self.new.grows
+                else "Write the former labels in a SELECT given as the table's from, and migrate"
+                " them as what they are then.",
             )
         for attribute, changed in labels.items():
             declared = before.get(attribute, {})

@@ -15,9 +15,13 @@ from tallyveil.errors import FeatureNotSupported
 from tallyveil.policy import Attribute, Table
 from tallyveil.policy.domain import shown
 
-__all__ = ["check_added", "check_follows", "check_keys", "refused"]
+__all__ = ["FORMER_LABELS", "check_added", "check_follows", "check_keys", "refused"]
 
 _NEVER: Final = "days that are over are never counted again"
+FORMER_LABELS: Final = (
+    "Leave the former labels in the policy, and write them in the source: in its file, or in a"
+    " DuckDB file by a view in place of the table, under its name."
+)
 _SETTLED: Final = ("data", "privacy_unit", "neighbours", "from", "url")
 
 
@@ -75,12 +79,17 @@ def check_follows(
                 f'"{shown(attribute.cells[one])}"' if one >= 0 else "what has no cell"
                 for one in (other, code)
             ]
+            recoded = (
+                "If the source writes another label now, say which:"
+                f" --recoded {table.name}.{attribute.name}:OLD=NEW."
+            )
+            if table.privacy_unit.column is not None:
+                recoded = f"If the source writes another label now: {FORMER_LABELS}"
             raise _attribute(
                 table, attribute.name,
                 f'divides the records of "{texts[old]}" among {" and ".join(named)}',
                 "Cells may be renamed, reordered, joined or dropped, and what had no cell may get"
-                " one. If the source writes another label now, say which:"
-                f" --recoded {table.name}.{attribute.name}:OLD=NEW.",
+                f" one. {recoded}",
             )  # fmt: skip
 
 
