@@ -16,7 +16,7 @@ from tallyveil.gate import Gate
 from tallyveil.gate.declared.ledger_witness import check_witness, witness_folder, write_witness
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans
-from tallyveil.gate.growth.publisher import Publisher
+from tallyveil.gate.growth.publisher import Publisher, how_to_extend
 from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.policy import Policy, load_policy
 
@@ -64,13 +64,21 @@ def publish(
             new = version != before[name]
             done = "; counted once more" if recount else "" if new else "; nothing new to publish"
             line = f"{name}: {version.words}{done}"
+            table = policy.tables[name]
+            ended = table.grows and not recount and table.data.due(now) > table.day_range[1]
             document = {
                 "table": name,
                 "version": version.number,
                 "through": None if version.through is None else str(version.through),
                 "new": new,
+                "range_ended": ended,
             }
             lines = [line]
+            if ended and day is None:
+                lines.append(
+                    f"  Its range of days ended on {table.day_range[1]}: later days are not"
+                    f" published. {how_to_extend(table)}"
+                )
             if report and (new or recount) and (version.through is not None or version.replaced):
                 counted = publisher.last_slice(name).counts.sum()
                 document["records"] = int(counted)
@@ -78,7 +86,7 @@ def publish(
             if report and version.through is not None:
                 left = unsettled_rows(policy, name, given, version.through)
                 document |= left._asdict()
-                lines += [] if lines[1:] else [_CONFIDENTIAL]
+                lines += [] if _CONFIDENTIAL in lines else [_CONFIDENTIAL]
                 lines += [
                     f"  rows in all that came too late for their day: {left.late:,}; of days that"
                     f" are not over: {left.later:,}; without a day of the range: {left.undated:,}"

@@ -61,6 +61,7 @@ def test_what_cannot_be_published_is_said(tmp_path: Path) -> None:
     visits.fill(random_rows(np.random.default_rng(2), 20))
     policy = str(tmp_path / "policy.toml")
     soon = dt.datetime.now(dt.UTC).date()
+    visits.declare(days=(soon - day(0)).days + 9)
     for arguments, message in (
         ((policy, "--through", str(soon)), "is not over for table visits"),
         ((policy, "--through", "yesterday"), "expected a day, such as 2026-11-20"),
@@ -153,3 +154,31 @@ def test_a_year_of_days_is_answered_on_one_budget(tmp_path: Path) -> None:
             "SELECT spent, (SELECT count(*) FROM dp.versions) FROM dp.budget"
         ).fetchall()
         assert (spent, versions) == (1, 365)
+
+
+def test_that_the_range_of_days_has_ended_is_said_until_it_is_extended(tmp_path: Path) -> None:
+    """A day beyond it is refused, and without one the custodian is told of the later ones."""
+    visits, policy = Visits(tmp_path), str(tmp_path / "policy.toml")
+    visits.fill([(0, 0, 1, 0), (25, 1, 2, 0)])
+    end, later = day(19), day(25)
+    how = "a later end of tables.visits.attributes.day.range in the policy, and carry the ledger"
+    beyond = CliRunner().invoke(app, ["publish", policy, "--through", str(later)])
+    assert beyond.exit_code == 1
+    assert f"{later} is after the range of days of table visits, which ends on {end}" in (
+        beyond.stderr
+    )
+    assert how in " ".join(beyond.stderr.split())
+    for _ in range(2):  # also where nothing is new
+        found = CliRunner().invoke(app, ["publish", policy])
+        assert found.exit_code == 0
+        assert f"Its range of days ended on {end}" in found.output
+        assert how in found.output
+    assert json.loads(CliRunner().invoke(app, ["publish", policy, "--json"]).output)["range_ended"]
+    with visits.open("SET dp.epsilon = 1000") as connection:
+        assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(1,)]
+    visits.declare(days=(dt.datetime.now(dt.UTC).date() - day(0)).days + 9)
+    assert CliRunner().invoke(app, ["migrate", policy, "--yes"]).exit_code == 0
+    found = CliRunner().invoke(app, ["publish", policy, "--through", str(later), "--json"])
+    assert json.loads(found.output)["range_ended"] is False
+    with visits.open("SET dp.epsilon = 1000") as connection:
+        assert connection.sql("SELECT count(*) FROM visits").fetchall() == [(2,)]

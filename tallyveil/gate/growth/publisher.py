@@ -16,13 +16,14 @@ from tallyveil.accountant import (
     publish_version,
 )
 from tallyveil.cube import Passed, SealedFiles, Slice
+from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate.declared.joint_tables import JointTables
 from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.gate.growth.publishing import Publishing, Version, version_of
 from tallyveil.gate.growth.replacing import Replacing, read_slice_of
-from tallyveil.policy import Policy
+from tallyveil.policy import Policy, Table
 
-__all__ = ["Publisher"]
+__all__ = ["Publisher", "how_to_extend"]
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,26 @@ class Publisher:
         recount: bool = False,
     ) -> dict[str, Version]:
         """Publish a version of these tables; by table the one that is the last now. ``through`` and
-        ``recount`` are for those that grow. Raises what both ways of publishing raise."""
+        ``recount`` are for those that grow. Raises what both ways of publishing raise, and
+        InvalidParameterValue for a day after the range of days."""
         tables = self.replacing.policy.tables
         grown = [name for name in only if tables[name].grows]
+        for name in grown:
+            end = tables[name].day_range[1]
+            if through is not None and through > end:
+                raise InvalidParameterValue(
+                    f"{through} is after the range of days of table {name}, which ends on {end}",
+                    hint=f"{how_to_extend(tables[name])} --table publishes some tables alone.",
+                )
         found = self.growing.publish(source, through, now, only=grown, recount=recount)
         for name in (name for name in only if not tables[name].grows and not recount):
             found[name] = version_of(self.replacing.publish(name, source))
         return found
+
+
+def how_to_extend(table: Table) -> str:
+    """How a table that grows gets days after its range."""
+    return (
+        f"To extend it, write a later end of tables.{table.name}.attributes.{table.days.name}.range"
+        " in the policy, and carry the ledger over: tallyveil migrate POLICY."
+    )
