@@ -256,6 +256,11 @@ class BudgetReports:
             asked = state.memory.asked
             return [(charge, number not in asked) for number, charge in state.going_on.items()]
 
+    def unanswered(self) -> set[int]:
+        """The numbers of charges without an answer that nobody is answering any more."""
+        with self._up_to_date() as state:
+            return {*state.memory.asked} - state.going_on.keys()
+
     def position(self) -> Hashable:
         """A value that stays equal until any process charges or records something; None if that
         cannot be known. Never waits."""

@@ -15,7 +15,7 @@ from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.ledger_witness import check_witness, witness_folder, write_witness
 from tallyveil.gate.gate import accounts, ledger_of
-from tallyveil.gate.growth.plans import buy_plans
+from tallyveil.gate.growth.plans import buy_plans, lost_answers
 from tallyveil.gate.growth.publisher import Publisher, how_to_extend
 from tallyveil.gate.growth.publishing import sealed_slices, with_versions
 from tallyveil.policy import Policy, load_policy
@@ -23,6 +23,8 @@ from tallyveil.policy import Policy, load_policy
 __all__ = ["publish"]
 
 _CONFIDENTIAL = "Exact numbers, for the custodian alone: they are not protected."
+
+_SHOWN = 5  # lost answers that a line names
 
 
 def publish(
@@ -96,6 +98,13 @@ def publish(
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
             for line in buy_plans(gate):
                 yield Output({"not_bought": line}, [line])
+            for name, lost in lost_answers(gate).items():
+                more = f"; and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
+                line = (
+                    f"{name}: answers that were charged and lost, and are not bought again:"
+                    f" {len(lost):,} ({'; '.join(lost[:_SHOWN])}{more})"
+                )
+                yield Output({"table": name, "lost": lost}, [line])
 
 
 def _chosen(policy: Policy, tables: Sequence[str], *, grown: bool) -> list[str]:

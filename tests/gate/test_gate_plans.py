@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tallyveil
+from tallyveil.cli.publishing import publish
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, PolicyError
 from tests.gate.growing_visits import Visits, day, random_rows
 
@@ -136,6 +137,12 @@ def test_a_row_whose_answer_was_lost_is_not_bought_again(
     with pytest.raises(KeyboardInterrupt):
         visits.publish(0)
     monkeypatch.setattr(Accountant, "record", record)
+    told = [*publish(visits.folder / "policy.toml", str(day(0)), report=False)]
+    lost = [f"plan board, day {day(0)}"]
+    assert told[-1].document == {"table": "visits", "lost": lost}
+    assert told[-1].lines == [
+        f"visits: answers that were charged and lost, and are not bought again: 1 ({lost[0]})"
+    ]
     visits.publish(1)
     with visits.open("SET dp.source = history") as connection:
         bought = connection.sql("SELECT sql FROM dp.history").fetchall()

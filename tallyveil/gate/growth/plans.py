@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import math
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial, reduce
@@ -34,10 +35,11 @@ from tallyveil.rewriter import Absent
 from tallyveil.workload.refinement import Refinement
 from tallyveil.workload.workload import Column, Factor, Workload
 
-__all__ = ["buy_plans"]
+__all__ = ["buy_plans", "lost_answers"]
 
 _ABOVE: Final = 1 + 1e-9  # of a scale, which is a double
 _UNIT: Final = Fraction(1, UNIT)
+_ROW: Final = re.compile(r": (\d+), row of (\d+ days to )?day (\d+)$")  # as `_offers` names it
 
 
 def buy_plans(gate: Shared) -> list[str]:
@@ -65,6 +67,25 @@ def buy_plans(gate: Shared) -> list[str]:
                     report("not bought", level=logging.ERROR, table=name, **about)
                     told.append(f"{name}: {len(failed)} rows of plan {plan} not bought: {reason}")
     return told
+
+
+def lost_answers(gate: Shared) -> dict[str, list[str]]:
+    """By table what its plans have charged and nobody will answer, such as "plan board, day
+    2026-11-03". It is not bought again: its cost is spent."""
+    found = dict[str, list[str]]()
+    with gate.editions.versions.files.locked():  # so that no other process is buying
+        unanswered = gate.accountant.unanswered()
+        tables = [name for name, one in gate.policy.tables.items() if one.grows]
+        for name in tables if unanswered else ():
+            first = gate.policy.tables[name].day_range[0]
+            for entry in gate.accountant.charges(name):
+                if entry.charge_id in unanswered and is_plan(entry.analyst):
+                    for row in _ROW.finditer(entry.sql):
+                        start = max(first, dt.date(int(row[1]), 1, 1))
+                        last = start + dt.timedelta(days=int(row[3]) - 1)
+                        words = f"{entry.analyst}, {row[2] or 'day '}{last}"
+                        found.setdefault(name, []).append(words)
+    return found
 
 
 def _offers(
