@@ -63,9 +63,8 @@ def _best(gram: FloatArray, start: FloatArray) -> FloatArray:
         b = flat.reshape(shape)
         s = 1 + b.sum(axis=0)
         h = np.linalg.solve(np.eye(len(b)) + b @ b.T, b)
-        gh = (
-            h * s
-        ) @ gram  # H S G, so that H C = H S G S, and (G∘M) s = diag(G) s − Σ_k B_k∘(HSG)_k
+        # H C = H S G S, and (G∘M) s = diag(G) s − Σ_k B_k ∘ (H S G)_k
+        gh = (h * s) @ gram
         each = diagonal * s - (b * gh).sum(axis=0)
         hc = gh * s
         gradient = 2 * (each[None, :] - (hc - (hc @ b.T) @ h))
