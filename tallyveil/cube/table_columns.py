@@ -38,7 +38,8 @@ def unit_kind(table: Table, columns: Mapping[str, str]) -> str | None:
     raise SourceError(
         f"{place}: the column {column} is {kind}, of which it is not certain on other days which"
         " values are the same unit",
-        hint="Cast it to BIGINT or VARCHAR in a SELECT given as the table's from.",
+        hint="Cast it to BIGINT or VARCHAR: before the first version is published in a SELECT given"
+        " as the table's from, later in the source.",
     )
 
 

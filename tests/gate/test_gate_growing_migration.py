@@ -571,6 +571,18 @@ def test_a_value_that_is_counted_from_now_on_takes_no_answer_from_days_before(
         assert {own for own, n in found.fetchall() if n > 0} == {day(4), day(5)}
 
 
+def test_very_many_new_values_leave_a_table_that_can_be_asked(visits: Visits) -> None:
+    """More than a statement could tell apart by day."""
+    visits.declare(kind="kind = { range = [0, 1] }", days=3_650)
+    visits.publish(3)
+    visits.declare(kind="kind = { range = [0, 1_999] }", days=3_650)
+    carry(visits)
+    visits.publish(5)
+    with visits.open(EXACT) as connection:
+        ((every,),) = connection.sql("SELECT count(*) FROM visits").fetchall()
+        assert every == sum(n for n in visits.counts(connection).values() if n > 0) > 0
+
+
 @pytest.mark.parametrize("budget", ["epsilon = 3", "rho = 3, delta = 1e-6"])
 @pytest.mark.parametrize("by", ["[]", '["kind"]'])
 def test_a_plan_goes_on_over_values_that_are_counted_from_now_on(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from tallyveil.policy import Domain, Policy, Table
 from tallyveil.rewriter import Absent
 
 __all__ = ["JointSlices"]
+
+_TIED: Final = 200_000  # cells, of the 4,000,000 that a statement may tell apart together
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,13 @@ class JointSlices:
 
     def absent(self, name: str, records: Sequence[VersionRecord]) -> tuple[Absent, ...]:
         """The cells in which nothing was counted of the first days, since no value had them when
-        these were published."""
+        these were published. A question tells them apart by day, so only attributes with few cells
+        are among them, the smallest first: a question may tell others apart besides."""
         lineage, table = self.tables.lineages.get(name, NONE), self.policy.tables[name]
         through = {0: "", **{one.number: one.through for one in records}}
-        found = list[Absent]()
-        for axis in self.tables.visible(name) if lineage.migrations else ():
+        found, tied = list[Absent](), table.days.size
+        visible = self.tables.visible(name) if lineage.migrations else ()
+        for axis in sorted(visible, key=lambda axis: table.domain[axis.name].size):
             if axis.name == table.days.name:
                 continue
             every = range(table.domain[axis.name].size) if axis.new is None else axis.new
@@ -106,7 +111,9 @@ class JointSlices:
                 before = lineage.refinement(era).cells.get(axis.name)
                 missing -= {*(codes if before is None else codes[before >= 0]).tolist()}
                 last |= dict.fromkeys(missing, through[one.ends["version"]])
-            for day in sorted({*last.values()} - {""}):
+            ends = sorted({*last.values()} - {""})
+            tied *= table.domain[axis.name].size if ends else 1
+            for day in ends if tied <= _TIED else ():
                 cells = tuple(sorted(cell for cell, own in last.items() if own == day))
                 last_day = dt.date.fromisoformat(day)
                 found.append(Absent(axis.name, cells, table.days.name, last_day))
