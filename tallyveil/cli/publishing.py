@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tallyveil.accountant import VersionLog, check_tables
 from tallyveil.accountant.store.ledger_copies import witness_of
+from tallyveil.arrays import IntArray
 from tallyveil.cli.text import Output
-from tallyveil.cube import connected, relations_read, unsettled_rows, with_values
+from tallyveil.cube import Unsettled, connected, relations_read, unsettled_rows, with_values
 from tallyveil.errors import InvalidParameterValue
 from tallyveil.gate import Gate
 from tallyveil.gate.declared.ledger_witness import check_witness, witness_folder, write_witness
@@ -18,7 +19,7 @@ from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans, lost_answers
 from tallyveil.gate.growth.publisher import Publisher, how_to_extend
 from tallyveil.gate.growth.publishing import sealed_slices, with_versions
-from tallyveil.policy import Policy, load_policy
+from tallyveil.policy import Policy, Table, load_policy
 
 __all__ = ["publish"]
 
@@ -64,47 +65,71 @@ def publish(
         write_witness(witness_folder(policy), seen)
         for name, version in found.items():
             new = version != before[name]
-            done = "; counted once more" if recount else "" if new else "; nothing new to publish"
-            line = f"{name}: {version.words}{done}"
-            table = policy.tables[name]
-            ended = table.grows and not recount and table.data.due(now) > table.day_range[1]
-            document = {
+            ended = not recount and _has_ended(policy.tables[name], now)
+            document: dict[str, object] = {
                 "table": name,
                 "version": version.number,
                 "through": None if version.through is None else str(version.through),
                 "new": new,
                 "range_ended": ended,
             }
-            lines = [line]
+            done = "; counted once more" if recount else "" if new else "; nothing new to publish"
+            lines = [f"{name}: {version.words}{done}"]
             if ended and day is None:
-                lines.append(
-                    f"  Its range of days ended on {table.day_range[1]}: later days are not"
-                    f" published. {how_to_extend(table)}"
-                )
-            if report and (new or recount) and (version.through is not None or version.replaced):
-                counted = publisher.last_slice(name).counts.sum()
-                document["records"] = int(counted)
-                lines += [_CONFIDENTIAL, f"  records that were counted for it: {counted:,}"]
-            if report and version.through is not None:
-                left = unsettled_rows(policy, name, given, version.through)
-                document |= left._asdict()
-                lines += [] if _CONFIDENTIAL in lines else [_CONFIDENTIAL]
-                lines += [
-                    f"  rows in all that came too late for their day: {left.late:,}; of days that"
-                    f" are not over: {left.later:,}; without a day of the range: {left.undated:,}"
-                ]
+                lines.append(_ended(policy.tables[name]))
+            if report:
+                last = version.through
+                left = None if last is None else unsettled_rows(policy, name, given, last)
+                some = (new or recount) and (last is not None or version.replaced)
+                counted = publisher.last_slice(name).counts if some else None
+                more, exact = _confidential(counted, left)
+                document, lines = document | more, [*lines, *exact]
             yield Output(document, lines)
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
-            for line in buy_plans(gate):
-                yield Output({"not_bought": line}, [line])
-            for name, lost in lost_answers(gate).items():
-                more = f"; and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
-                line = (
-                    f"{name}: answers that were charged and lost, and are not bought again:"
-                    f" {len(lost):,} ({'; '.join(lost[:_SHOWN])}{more})"
-                )
-                yield Output({"table": name, "lost": lost}, [line])
+            yield from _bought(gate)
+
+
+def _has_ended(table: Table, now: dt.datetime) -> bool:
+    """Whether days are over that are after a table's range of days."""
+    return table.grows and table.data.due(now) > table.day_range[1]
+
+
+def _ended(table: Table) -> str:
+    return (
+        f"  Its range of days ended on {table.day_range[1]}: later days are not published."
+        f" {how_to_extend(table)}"
+    )
+
+
+def _confidential(
+    counted: IntArray | None, left: Unsettled | None
+) -> tuple[dict[str, int], list[str]]:
+    """Exact numbers of what was ``counted`` for a version, and of what was ``left`` out."""
+    document, lines = dict[str, int](), list[str]()
+    if counted is not None:
+        document["records"] = int(counted.sum())
+        lines.append(f"  records that were counted for it: {document['records']:,}")
+    if left is not None:
+        document |= left._asdict()
+        lines.append(
+            f"  rows in all that came too late for their day: {left.late:,}; of days that are not"
+            f" over: {left.later:,}; without a day of the range: {left.undated:,}"
+        )
+    return document, [_CONFIDENTIAL, *lines] if lines else []
+
+
+def _bought(gate: Gate) -> Iterator[Output]:
+    """Buy what plans need; what could not be bought, and what was charged and lost."""
+    for line in buy_plans(gate):
+        yield Output({"not_bought": line}, [line])
+    for name, lost in lost_answers(gate).items():
+        more = f"; and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
+        line = (
+            f"{name}: answers that were charged and lost, and are not bought again:"
+            f" {len(lost):,} ({'; '.join(lost[:_SHOWN])}{more})"
+        )
+        yield Output({"table": name, "lost": lost}, [line])
 
 
 def _chosen(policy: Policy, tables: Sequence[str], *, grown: bool) -> list[str]:

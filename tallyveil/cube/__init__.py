@@ -23,7 +23,7 @@ from tallyveil.cube.cube_loading import (
 from tallyveil.cube.declared_values import with_values
 from tallyveil.cube.kept.sealed_cubes import Kept, SealedCubes
 from tallyveil.cube.kept.sealed_files import FilesInMemory, SealedFiles
-from tallyveil.cube.kept.settled_rows import unsettled_rows
+from tallyveil.cube.kept.settled_rows import Unsettled, unsettled_rows
 from tallyveil.cube.kept.slices import (
     Days,
     Slice,
@@ -55,6 +55,7 @@ __all__ = [
     "SourceColumn",
     "SourceTable",
     "Undeclared",
+    "Unsettled",
     "as_read",
     "cells_in_use",
     "check_files",
