@@ -11,11 +11,10 @@ reader of the ledger can test guesses of a small table. The digest is in no mess
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
-from tallyveil.accountant.changed_declaration import changes, settled_by_replacing
+from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.declarations import head_declared
 from tallyveil.accountant.migrations import NONE, lineages
 from tallyveil.accountant.store.ledger_records import BudgetRecord, DataRecord, TableRecord, now
@@ -45,7 +44,7 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
     for table, own in lineages(view).items():
         if table in accounts and own.fingerprint != accounts[table].fingerprint:
             changed = changes(own.declared, accounts[table].declared)
-            raise _redeclared(ledger, view, accounts[table], table, changed)
+            raise _redeclared(ledger, view, table, changed)
     charged = view.charged_tables()
     for table in (name for name in accounts if name not in charged):
         # For tables charged before it was added, the custodian has declared so already.
@@ -132,18 +131,13 @@ def _compare(ledger: LedgerStore, table: str, known: bytes, found: bytes) -> Non
 
 
 def _redeclared(
-    ledger: LedgerStore, view: Snapshot, account: Account, table: str, changed: list[str]
+    ledger: LedgerStore, view: Snapshot, table: str, changed: list[str]
 ) -> LedgerMismatch:
     unseen = "The source's url or from differs in a part that may be a secret, and is not recorded."
     carry = (
         "If the table has the same records, declared in another way, carry the ledger over:"
         " tallyveil migrate POLICY."
     )
-    declared = json.loads(account.declared or "{}").get("tables", {}).get(table, {})
-    settled = settled_by_replacing(changed) if "replace" in declared.get("data", {}) else []
-    if settled:
-        names = " and ".join(settled)
-        carry = f"Its rows are replaced by each version, so {names} cannot be migrated."
     return LedgerMismatch(
         f'the ledger {ledger.name} belongs to another declaration of table "{table}"',
         detail="\n".join(changed) or unseen,

@@ -6,18 +6,16 @@ Both are JSON with the keys of the policy (`policy.fingerprint`), and hold no pa
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tallyveil.policy.domain import duration, step_text
 
-__all__ = ["changes", "settled_by_replacing"]
+__all__ = ["changes"]
 
 _MOST: Final = 20
 _LONGEST: Final = 80
 _WHOLE: Final = 2000  # characters of a list that is shown to be restored
-_MOVED: Final = r"source[.:]|tables\.[^.:]+\.((from|data)[.:]|attributes\.[^.:]+\.column:)"
 
 
 def changes(known: str, own: str) -> list[str]:
@@ -28,12 +26,6 @@ def changes(known: str, own: str) -> list[str]:
     found = list(_differences("", json.loads(known), json.loads(own)))
     more = [f"and {len(found) - _MOST:,} keys more"] if len(found) > _MOST else []
     return [*found[:_MOST], *more]
-
-
-def settled_by_replacing(changed: Iterable[str]) -> list[str]:
-    """The keys of `changes` that no version of a table whose rows are replaced may change: all but
-    from where its rows are read, and the way in which its data changes."""
-    return [line.partition(": ")[0] for line in changed if not re.match(_MOVED, line)]
 
 
 def _differences(key: str, known: Any, own: Any) -> Iterator[str]:

@@ -55,9 +55,11 @@ def _lines(one: Migrated) -> Iterator[str]:
     yield from (f"  {line}" for line in one.changed)
     for axis in one.axes:
         cells = len(axis.shown or axis.new or axis.old or ())
-        if axis.hidden:
-            yield f"  {axis.was} is no attribute any more; its answers stay, for nobody to ask"
-        elif axis.was is None:
+        if axis.hidden and axis.was != axis.name:
+            again = any(other.was is None and other.name == axis.was for other in one.axes)
+            is_now = "is another attribute now" if again else "is no attribute any more"
+            yield f"  {axis.was} {is_now}; its answers stay, for nobody to ask"
+        elif axis.was is None and not any(other.was == axis.name for other in one.axes):
             yield f"  {axis.name} is new"
         elif cells:
             yield f"  {axis.name}: the ledger counts {cells:,} joint codes of before and now"
@@ -75,6 +77,8 @@ def _lines(one: Migrated) -> Iterator[str]:
             "  The columns that are read are others, so that other rows of a unit may be counted:"
             " what any unit has lost counts for all."
         )
+    if one.publishes:
+        yield "  A version is published when the policy is opened next, with all rows of then."
     if one.retires:
         yield f"  answers that retire: {one.answers:,}, since other rows may count from now on"
     else:

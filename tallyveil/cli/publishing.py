@@ -18,7 +18,7 @@ from tallyveil.gate.declared.ledger_witness import check_witness, witness_folder
 from tallyveil.gate.gate import accounts, ledger_of
 from tallyveil.gate.growth.plans import buy_plans, lost_answers
 from tallyveil.gate.growth.publisher import Publisher, how_to_extend
-from tallyveil.gate.growth.publishing import sealed_slices, with_versions
+from tallyveil.gate.growth.publishing import has_ended, sealed_slices, with_versions
 from tallyveil.policy import Policy, Table, load_policy
 
 __all__ = ["publish"]
@@ -65,7 +65,7 @@ def publish(
         write_witness(witness_folder(policy), seen)
         for name, version in found.items():
             new = version != before[name]
-            ended = not recount and _has_ended(policy.tables[name], now)
+            ended = not recount and has_ended(policy.tables[name], now)
             document: dict[str, object] = {
                 "table": name,
                 "version": version.number,
@@ -88,11 +88,6 @@ def publish(
     if any(table.plans for table in policy.tables.values()):
         with closing(Gate(load_policy(path), budgets="recorded")) as gate:
             yield from _bought(gate)
-
-
-def _has_ended(table: Table, now: dt.datetime) -> bool:
-    """Whether days are over that are after a table's range of days."""
-    return table.grows and table.data.due(now) > table.day_range[1]
 
 
 def _ended(table: Table) -> str:

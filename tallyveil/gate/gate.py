@@ -201,8 +201,8 @@ class Gate(Shared):
         return joint.counted(cubes), reads, keep
 
     def _published_versions(self, policy: Policy, given: Passed, counted: Counted) -> Versions:
-        """The last versions of tables, whose counts are added to those ``counted``. A table's first
-        version is published now, if none was."""
+        """The last versions of tables, whose counts are added to those ``counted``. A version is
+        published now of a table that has none, or none over the present cells."""
         files = sealed_slices(policy.ledger, self._ledger.key("cubes"))
         joint = JointSlices(JointTables.of(policy, self._ledger))
         versions = Versions(files, with_versions(policy), joint)
@@ -218,7 +218,7 @@ class Gate(Shared):
         new = [name for name in versions.tables if name not in found.every]
         if new:
             publisher = Publisher.of(policy, self._ledger, self.accounts, log, files)
-            publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new)
+            publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new, missing=True)
             found = versions.read(log.of)
         versions.serve(found)
         for name, cube in (*found.grown.items(), *found.replaced.items()):

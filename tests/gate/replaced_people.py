@@ -11,9 +11,11 @@ from pathlib import Path
 import tallyveil
 from tallyveil.cli.publishing import publish
 
-__all__ = ["EXACT", "People", "Row"]
+__all__ = ["ATTRIBUTES", "EXACT", "People", "Row"]
 
 EXACT = "SET dp.epsilon = 1000"  # noise of 0, but for a chance of e^-1000
+
+ATTRIBUTES = 'sex = { values = ["F", "M"] }\nplace = { range = [0, 2] }'
 
 Row = tuple[int, str, int]
 """A person, her sex, and her place."""
@@ -24,7 +26,8 @@ class People:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.declare()
+        if not (folder / "policy.toml").exists():
+            self.declare()
 
     def declare(
         self,
@@ -33,6 +36,7 @@ class People:
         unit: str = '"row"',
         budget: str = "epsilon = 1e6",
         more: str = "",
+        attributes: str = ATTRIBUTES,
     ) -> None:
         (self.folder / "policy.toml").write_text(
             f"""
@@ -45,8 +49,7 @@ class People:
             budget = {{ {budget} }}
             {more}
             [tables.people.attributes]
-            sex = {{ values = ["F", "M"] }}
-            place = {{ range = [0, 2] }}
+            {attributes}
             """
         )
 

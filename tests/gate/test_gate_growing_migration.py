@@ -31,7 +31,6 @@ from tallyveil.errors import (
 from tallyveil.mechanisms.noise.calibrate import rate
 from tallyveil.mechanisms.units import UNIT
 from tests.gate.growing_visits import EXACT, FIRST, Row, Visits, day
-from tests.gate.replaced_people import People
 
 ROWS: list[Row] = [(n, kind, n % 3, late) for n in range(8) for kind in range(5) for late in (0, 3)]
 WARDS = "nswxy"
@@ -218,27 +217,6 @@ def test_what_slices_do_not_tell_is_refused_and_changes_nothing(
     visits.declare(kind=KEPT)
     after = {path.name: path.read_bytes() for path in visits.folder.iterdir() if path.is_file()}
     assert after == before
-
-
-@pytest.mark.parametrize(
-    ("since", "why"),
-    [
-        (
-            '"replace"',
-            r"its rows are replaced by each version, and tables\.people\.attributes\.place\.range"
-            " changed",
-        ),
-        ('"fixed"', "its data is or was not fixed"),
-    ],
-)
-def test_tables_whose_rows_are_replaced_are_refused(tmp_path: Path, since: str, why: str) -> None:
-    people = People(tmp_path)
-    people.publish((1, "F", 0))
-    people.declare(data=since)
-    policy = tmp_path / "policy.toml"
-    policy.write_text(policy.read_text().replace("[0, 2]", "[0, 3]"))
-    with pytest.raises(FeatureNotSupported, match=why):
-        migrate(policy, False, [], yes=True)
 
 
 def test_labels_that_the_source_writes_since_are_vouched_for(visits: Visits) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import tallyveil
 from tallyveil.cli.publishing import publish
+from tallyveil.cli.serving.schedule import warn
 from tallyveil.errors import BudgetExceeded, InsufficientPrivilege, PolicyError
 from tests.gate.growing_visits import Visits, day, random_rows
 
@@ -143,6 +145,10 @@ def test_a_row_whose_answer_was_lost_is_not_bought_again(
     assert told[-1].lines == [
         f"visits: answers that were charged and lost, and are not bought again: 1 ({lost[0]})"
     ]
+    said: set[tuple[str, str]] = set()
+    with visits.open() as connection:
+        warn(connection._gate, dt.datetime(2026, 1, 2, tzinfo=dt.UTC), said)
+    assert said == {("visits", f"charged, and lost: {lost[0]}")}
     visits.publish(1)
     with visits.open("SET dp.source = history") as connection:
         bought = connection.sql("SELECT sql FROM dp.history").fetchall()

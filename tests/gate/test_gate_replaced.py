@@ -19,12 +19,10 @@ import tallyveil
 from tallyveil.accountant import ReplacementRecord
 from tallyveil.accountant.store.event_codec import decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
-from tallyveil.cli.migration import migrate
 from tallyveil.cli.publishing import publish
 from tallyveil.cli.serving.schedule import publish_due
 from tallyveil.errors import (
     BudgetExceeded,
-    FeatureNotSupported,
     InvalidParameterValue,
     LedgerMismatch,
     PolicyError,
@@ -41,7 +39,6 @@ from tests.gate.replaced_people import CELLS, EXACT, People, Row, counted
 BY_SEX = "SELECT sex, count(*) FROM people GROUP BY sex ORDER BY sex"
 STABLE = '{ replace = true, stable = ["sex"] }'
 EXCHANGED = 'neighbours = "replace"'
-EXACT_COUNT = f'{EXCHANGED}\ninvariants = [{{ sql = "SELECT count(*) FROM people" }}]'
 PERSON = '{ column = "pid", max_rows = 1 }'
 
 
@@ -516,93 +513,6 @@ def test_a_ledger_in_memory_has_its_version_too(people: People) -> None:
         connection.execute(EXACT)
         assert counted(connection) == {("F", 0): 1, ("M", 1): 1}
     assert not list(people.folder.glob("people.ledger*"))
-
-
-def _migrated(people: People) -> list[str]:
-    return list(migrate(people.folder / "policy.toml", False, [], yes=True).lines)
-
-
-def test_fixed_rows_can_become_replaced_ones(people: People) -> None:
-    """What was spent on them adds up with all versions, and what was answered stays answered."""
-    people.declare(data='"fixed"', budget="epsilon = 1")
-    people.fill([(1, "F", 0), (2, "M", 1)])
-    women = "SELECT count(*) FROM people WHERE sex = 'F'"
-    men = women.replace("'F'", "'M'")
-    with people.open("SET dp.epsilon = 0.25") as connection:
-        ((before,),) = connection.sql(women).fetchall()
-        connection.execute(men)
-        assert _spent(connection) == 0.25
-    people.declare(budget="epsilon = 1")
-    people.fill([(1, "M", 2)])
-    with pytest.raises(LedgerMismatch, match="tallyveil migrate POLICY"):
-        people.open()
-    lines = _migrated(people)
-    assert any("spent: 0.25 epsilon before, 0.25 epsilon after" in line for line in lines)
-    assert any("answers that are kept: 2" in line for line in lines)
-    with people.open("SET dp.epsilon = 0.25") as connection:
-        assert connection.sql("SELECT version FROM dp.versions").fetchall() == [(1,)]
-        connection.execute(men)
-        assert _spent(connection) == 0.5  # of women who are men now
-        connection.execute("SET dp.as_of = '2026-01-01'")
-        assert connection.sql(women).fetchall() == [(before,)]
-    people.publish((1, "F", 2))
-    with people.open("SET dp.epsilon = 0.5") as connection:
-        connection.execute(women)
-        assert _spent(connection) == 1
-        with pytest.raises(BudgetExceeded):
-            connection.execute("SELECT count(*) FROM people WHERE place = 2 AND sex = 'F'")
-
-
-def test_the_next_version_can_be_read_from_elsewhere(people: People) -> None:
-    people.publish((1, "F", 0))
-    with people.open("SET dp.epsilon = 1") as connection:
-        before = connection.sql(BY_SEX).fetchall()
-    policy = people.folder / "policy.toml"
-    (people.folder / "people.csv").rename(people.folder / "later.csv")
-    text = policy.read_text().replace("people.csv", "later.csv")
-    policy.write_text(text.replace("data =", 'from = "later"\ndata ='))
-    with pytest.raises(LedgerMismatch, match="tallyveil migrate POLICY"):
-        people.open()
-    _migrated(people)
-    with people.open() as connection:
-        assert connection.sql(BY_SEX).fetchall() == before
-    (people.folder / "later.csv").write_text("pid,sex,place\n1,M,1\n2,M,1\n")
-    people.publish()
-    assert people.counts() == {("M", 1): 2}
-
-
-@pytest.mark.parametrize(
-    ("was", "now", "message"),
-    [
-        ({}, {"place": "range = [0, 3]"}, r"tables\.people\.attributes\.place\.range changed"),
-        ({}, {"more": 'neighbours = "replace"'}, r"tables\.people\.neighbours changed"),
-        ({}, {"unit": PERSON}, r"tables\.people\.privacy_unit changed"),
-        ({"data": '"fixed"', "unit": PERSON}, {"data": STABLE, "unit": PERSON}, "stable is new"),
-        ({"data": '"fixed"', "more": EXACT_COUNT}, {"more": EXCHANGED}, "exact counts were pub"),
-        ({}, {"data": '"fixed"'}, "its data is or was not fixed"),
-    ],
-)  # fmt: skip
-def test_no_other_change_of_replaced_rows_is_migrated(
-    people: People, was: dict[str, str], now: dict[str, str], message: str
-) -> None:
-    for given in (was, now):
-        place = given.pop("place", "range = [0, 2]")
-        people.declare(**given)
-        policy = people.folder / "policy.toml"
-        text = policy.read_text().replace("range = [0, 2]", place)
-        policy.write_text(text)
-        if given is was:
-            people.fill((n, "F", 0) for n in range(20))
-            with people.open(EXACT) as connection:
-                connection.execute(BY_SEX)
-    before = (people.folder / "people.ledger").read_bytes()
-    with pytest.raises(FeatureNotSupported, match=message):
-        _migrated(people)
-    assert (people.folder / "people.ledger").read_bytes() == before
-    with pytest.raises(LedgerMismatch) as opened:  # sends nobody to migrate in vain
-        people.open()
-    sent = "tallyveil migrate POLICY" not in (opened.value.hint or "")
-    assert sent == ("cannot be migrated" in (opened.value.hint or "")) == ("changed" in message)
 
 
 @pytest.mark.parametrize("summarised", [(True, True), (True, False), (False, True)])

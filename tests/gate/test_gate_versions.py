@@ -19,7 +19,7 @@ import tallyveil
 from tallyveil.accountant.store.event_codec import decode_charge
 from tallyveil.accountant.store.ledger_records import ChargeRecord
 from tallyveil.cli.publishing import publish
-from tallyveil.cli.serving.schedule import publish_due
+from tallyveil.cli.serving.schedule import publish_due, warn
 from tallyveil.errors import (
     BudgetExceeded,
     InvalidParameterValue,
@@ -469,6 +469,20 @@ def test_a_server_publishes_at_the_time_that_is_declared(visits: Visits) -> None
             assert max(connection.sql(total).fetchall())[0] == day(last)
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
         assert connection.sql(versions).fetchall() == [(1, day(2)), (2, day(4)), (3, day(5))]
+
+
+def test_a_server_says_once_that_the_range_of_days_has_ended(
+    visits: Visits, caplog: pytest.LogCaptureFixture
+) -> None:
+    visits.fill(random_rows(np.random.default_rng(13), 20))
+    told: set[tuple[str, str]] = set()
+    with visits.open() as connection, caplog.at_level("WARNING", "tallyveil"):
+        warn(connection._gate, dt.datetime(2026, 1, 9, tzinfo=dt.UTC), told)
+        assert not caplog.records
+        for _ in range(2):
+            warn(connection._gate, dt.datetime(2026, 3, 9, tzinfo=dt.UTC), told)
+    ((table, reason),) = [tuple(vars(one)["fields"].values()) for one in caplog.records]
+    assert (table, reason) == ("visits", f"days after {day(19)} are not published")
 
 
 def test_a_table_whose_days_are_to_come_is_empty(visits: Visits) -> None:

@@ -15,12 +15,12 @@ from tallyveil.errors import TallyveilError
 from tallyveil.events import report
 from tallyveil.gate import Gate
 from tallyveil.gate.growth.editions import Edition
-from tallyveil.gate.growth.plans import buy_plans
+from tallyveil.gate.growth.plans import buy_plans, lost_answers
 from tallyveil.gate.growth.publisher import Publisher
-from tallyveil.gate.growth.publishing import Publishing, is_due
+from tallyveil.gate.growth.publishing import Publishing, has_ended, is_due
 from tallyveil.gate.growth.replacing import Replacing
 
-__all__ = ["publish_due", "publishing_on_time"]
+__all__ = ["publish_due", "publishing_on_time", "warn"]
 
 _PAUSE: Final = 20.0  # seconds: what a missed time is late at most
 
@@ -43,18 +43,36 @@ def publishing_on_time(gate: Gate) -> Iterator[None]:
 
 def _publish(gate: Gate, ended: threading.Event) -> None:
     bought: Edition | None = None
+    told: set[tuple[str, str]] = set()
     while not ended.is_set():
         try:
-            publish_due(gate, dt.datetime.now(dt.UTC))
+            now = dt.datetime.now(dt.UTC)
+            publish_due(gate, now)
             edition = gate.editions.now
             if edition is not bought:
                 buy_plans(gate)
                 bought = edition
+            warn(gate, now, told)
         except (TallyveilError, OSError, duckdb.Error, MemoryError) as error:
-            told = isinstance(error, TallyveilError | OSError)
-            reason = str(error) if told else type(error).__name__  # not what it says of rows
+            safe = isinstance(error, TallyveilError | OSError)
+            reason = str(error) if safe else type(error).__name__  # not what it says of rows
             report("not published", level=logging.ERROR, reason=reason)
         ended.wait(_PAUSE)
+
+
+def warn(gate: Gate, now: dt.datetime, told: set[tuple[str, str]]) -> None:
+    """Report tables whose range of days has ended, and answers of plans that were charged and lost,
+    but none that was ``told`` before."""
+    found = {
+        (name, f"days after {table.day_range[1]} are not published")
+        for name, table in gate.editions.versions.tables.items()
+        if has_ended(table, now)
+    }
+    lost = lost_answers(gate).items()
+    found |= {(name, f"charged, and lost: {answer}") for name, own in lost for answer in own}
+    for name, reason in sorted(found - told):
+        report("not published", level=logging.WARNING, table=name, reason=reason)
+    told |= found
 
 
 def publish_due(gate: Gate, now: dt.datetime) -> None:

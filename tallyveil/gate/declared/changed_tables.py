@@ -17,13 +17,14 @@ from tallyveil.accountant.store.ledger_records import (
     DataRecord,
     DerivationRecord,
     InvariantRecord,
+    ReplacementRecord,
     VersionRecord,
 )
 from tallyveil.errors import FeatureNotSupported, InvalidParameterValue
 from tallyveil.gate.declared.former import declared_keys, former, relabelled
 from tallyveil.gate.declared.growing_changes import FORMER_LABELS, check_keys, refused
 from tallyveil.gate.declared.joint_axes import joint_axes
-from tallyveil.gate.declared.replaced_changes import kept_axes
+from tallyveil.gate.declared.replaced_changes import needs_version, replaced_axes
 from tallyveil.mechanisms.records.sanitiser import Sanitiser
 from tallyveil.policy import Policy, Table
 
@@ -55,6 +56,8 @@ class Recorded:
             }
             self.digests = {one.table: one.digest for one, _ in view.after(DataRecord)}
             self.versions = {one.table: one.number for one, _ in view.after(VersionRecord)}
+            for one, _ in view.after(ReplacementRecord):
+                self.versions[one.table] = one.number
             charged = [(one.table, one.mechanism) for one, _ in view.after(ChargeRecord)]
             self.copied = {table for table, mechanism in charged if mechanism == Sanitiser.name}
             self.answers = [charged[one.charge_id - 1][0] for one, _ in view.after(AnswerRecord)]
@@ -74,6 +77,8 @@ class ChangedTable:
 
     before: Mapping[str, Any]
     moved: list[str]
+    anew: bool
+    """Whether a version is to be published, since no rows were counted as they are declared."""
 
     def __init__(self, policy: Policy, new: Table, recorded: Recorded, vouched: Vouched) -> None:
         self.new, self.lineage = new, recorded.lineages[new.name]
@@ -82,12 +87,17 @@ class ChangedTable:
         if new.name in recorded.copied:
             raise self._refused("sanitised copies of it were released", "Leave it as it was.")
         labels = vouched.labels.get(new.name, {})
-        self.kept: tuple[JointAxis, ...] | None = None
+        self.replaced: tuple[JointAxis, ...] | None = None
         if new.data.replace:
             if new.name in recorded.published:
                 raise self._refused("exact counts were published", "Leave it as it was.")
-            self.before, self.old, self.moved = keys["attributes"], new, []
-            self.kept = kept_axes(new, keys, own, self.lineage)
+            if labels:
+                why = "its rows are replaced by each version, and labels are those of the next"
+                raise self._refused(why, "Leave --recoded out.")
+            self.before, self.moved = keys["attributes"], []
+            self.old = former(new, policy.source, keys)
+            self.replaced = replaced_axes(self.old, new, keys, own, self.lineage)
+            self.anew = needs_version(keys, own)
             return
         self._check_units(policy, keys, own)
         self._check_neighbours(keys, recorded)
@@ -182,10 +192,11 @@ class ChangedTable:
     def migration(self, recorded: Recorded, columns: Mapping[str, str], digest: bytes) -> Migration:
         """The migration. Which rows of a unit are counted follows from the columns that are read,
         and from ``max_rows``; of a table that grows, it is settled of days that are over."""
-        if self.kept is not None:
-            ends = {**recorded.ends, "version": 0}
-            rows = self.new.privacy_unit.max_rows
-            return Migration(self.before, self.kept, ends, rows, False, False, digest)
+        version = recorded.versions.get(self.new.name, 0)
+        if self.replaced is not None:
+            ends = {**recorded.ends, "version": version if self.anew else 0}
+            rows = self.old.privacy_unit.max_rows
+            return Migration(self.before, self.replaced, ends, rows, False, False, digest)
         axes = joint_axes(self.lineage, self.before, self.old, self.new, columns)
         unit, former_unit = self.new.privacy_unit, self.old.privacy_unit
         each = [{one.lower() for one in table.source_columns} for table in (self.old, self.new)]
@@ -197,5 +208,5 @@ class ChangedTable:
                 "it has invariants, and rows that were counted would be counted no more",
                 "Give the attributes other = true, or nullable = true, so that all rows count.",
             )
-        ends = {**recorded.ends, "version": recorded.versions.get(self.new.name, 0)}
+        ends = {**recorded.ends, "version": version}
         return Migration(self.before, axes, ends, former_unit.max_rows, retires, folds, digest)

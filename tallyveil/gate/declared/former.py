@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tallyveil.policy.axes import AttributeDeclaration
 from tallyveil.policy.domain import duration, step_text
+from tallyveil.policy.growth.growth import Growth
 from tallyveil.policy.source import Source
 from tallyveil.policy.table_keys import PrivacyUnit
 from tallyveil.policy.tables import Table
@@ -47,11 +48,12 @@ def attributes_of(keys: Mapping[str, Any]) -> dict[str, AttributeDeclaration]:
 
 
 def former(table: Table, source: Source | None, keys: Mapping[str, Any]) -> Table:
-    """The table with the attributes, the privacy unit and the neighbours of these keys."""
+    """The table with the attributes, the unit, the data and the neighbours of these keys."""
     unit = keys["privacy_unit"]
     update = {
         "attributes": MappingProxyType(attributes_of(keys["attributes"])),
         "privacy_unit": PrivacyUnit.model_validate(unit),
+        "data": Growth.model_validate(keys.get("data", {})),
         "neighbours": keys["neighbours"],
     }
     found = table.model_copy(update=update).named(table.name, source)

@@ -13,7 +13,7 @@ from tallyveil.gate.declared.joint_tables import formers
 from tallyveil.policy import Table
 from tallyveil.policy.domain import shown
 
-__all__ = ["joint_axes"]
+__all__ = ["hidden", "joint_axes"]
 
 
 def joint_axes(
@@ -44,7 +44,7 @@ def joint_axes(
                            columns[column]))  # fmt: skip
     for axis in former:
         if axis.name not in matched:
-            found.append(_hidden(axis, old, number))
+            found.append(hidden(axis, old, number))
     return tuple(found)
 
 
@@ -59,9 +59,9 @@ def _was(
     for number, one in enumerate(lineage.migrations, 1):
         own = attributes_of(one.before)
         others += [
-            hidden
+            dropped
             for n in own
-            if (own[n].column or n).lower() == column and (hidden := f"{n}.{number}") in free
+            if (own[n].column or n).lower() == column and (dropped := f"{n}.{number}") in free
         ]
     return others[0] if len(others) == 1 else None
 
@@ -107,8 +107,9 @@ def _texts(axis: JointAxis, table: Table) -> list[str]:
     return [shown(cell) for cell in axis.domain_axis(attributes).cells]
 
 
-def _hidden(axis: JointAxis, table: Table, number: int) -> JointAxis:
-    """The axis of a dropped attribute: its cells, and one for what it did not count."""
+def hidden(axis: JointAxis, table: Table, number: int) -> JointAxis:
+    """The axis of an attribute that the ``table`` had before the migration of this number, from 0:
+    its cells, and one for what it did not count."""
     if axis.hidden:
         return axis._replace(was=axis.name, old=None)
     texts = _texts(axis, table)

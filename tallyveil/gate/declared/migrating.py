@@ -38,7 +38,8 @@ class Migrated:
     """What a migration does to a table: the keys that ``changed``, the axes over which the ledger
     counts since, what was spent ``before`` and is spent ``after``, and how many ``answers`` and
     records of ``estimates`` are forgotten. Answers are kept unless it ``retires`` them. ``begins``
-    are axes on which more has a cell, on days that are not published yet."""
+    are axes on which more has a cell, on days that are not published yet. ``publishes`` if the last
+    version was counted over other cells."""
 
     table: str
     changed: Sequence[str]
@@ -50,6 +51,7 @@ class Migrated:
     retires: bool
     folds: bool
     begins: Sequence[str]
+    publishes: bool
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,7 @@ def _migrated(
         one.retires,
         one.folds,
         [axis.was or axis.name for axis in grows if axis.name != table.data.append],
+        table.data.replace and one.ends["version"] > 0,
     )
 
 

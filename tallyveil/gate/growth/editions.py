@@ -78,6 +78,7 @@ class Versions:
             seen = self._records.get(name, 0)
             if not table.grows:
                 versions = known(name, ReplacementRecord)
+                seen = max(seen, self.joint.outdated(name))
                 while len(versions) > seen:
                     seen = len(versions)
                     try:

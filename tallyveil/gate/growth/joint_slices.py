@@ -77,6 +77,12 @@ class JointSlices:
             codes.append(code)
         return recoded(own, codes, axes)
 
+    def outdated(self, name: str) -> int:
+        """The last version of a table whose rows are replaced that was counted over other cells
+        than the present ones, 0 if none was."""
+        migrations = self.tables.lineages.get(name, NONE).migrations
+        return max((one.ends["version"] for one in migrations), default=0)
+
     def check_recount(self, name: str) -> None:
         """Raise InvalidParameterValue if days that are over would be counted with other records
         than they were, since a migration let more of them have a cell, or other columns be read, or

@@ -75,10 +75,12 @@ class Publisher:
         *,
         only: Collection[str],
         recount: bool = False,
+        missing: bool = False,
     ) -> dict[str, Version]:
         """Publish a version of these tables; by table the one that is the last now. ``through`` and
-        ``recount`` are for those that grow. Raises what both ways of publishing raise, and
-        InvalidParameterValue for a day after the range of days."""
+        ``recount`` are for those that grow; if ``missing``, a table whose rows are replaced is left
+        as it is where it has a version over the present cells. Raises what both ways of publishing
+        raise, and InvalidParameterValue for a day after the range of days."""
         tables = self.replacing.policy.tables
         grown = [name for name in only if tables[name].grows]
         for name in grown:
@@ -90,7 +92,8 @@ class Publisher:
                 )
         found = self.growing.publish(source, through, now, only=grown, recount=recount)
         for name in (name for name in only if not tables[name].grows and not recount):
-            found[name] = version_of(self.replacing.publish(name, source))
+            after = self.growing.joint.outdated(name) if missing else None
+            found[name] = version_of(self.replacing.publish(name, source, after))
         return found
 
 

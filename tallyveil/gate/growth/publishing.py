@@ -37,7 +37,7 @@ from tallyveil.gate.growth.joint_slices import JointSlices
 from tallyveil.policy import Policy, Table
 
 __all__ = [
-    "DAY", "Known", "Publishing", "Version", "check_numbers", "is_due", "read_slices",
+    "DAY", "Known", "Publishing", "Version", "check_numbers", "has_ended", "is_due", "read_slices",
     "sealed_slices", "since_recount", "version_of", "versions_of", "with_versions",
 ]  # fmt: skip
 
@@ -257,6 +257,11 @@ def is_due(table: Table, last: Version | None, now: dt.datetime) -> bool:
         return last is None or dt.datetime.fromisoformat(last.published) < table.data.time(now)
     days = _days(table, last, table.data.due(now), recount=False)
     return last is None or days.first <= days.last
+
+
+def has_ended(table: Table, now: dt.datetime) -> bool:
+    """Whether days are over that are after a table's range of days."""
+    return table.grows and table.data.due(now) > table.day_range[1]
 
 
 def _check_recount(name: str, table: Table) -> None:

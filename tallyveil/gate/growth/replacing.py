@@ -53,8 +53,11 @@ class Replacing:
     known: Known
     record: Record
 
-    def publish(self, name: str, source: Passed) -> ReplacementRecord:
-        """Count the rows of a table as they are now: the version that is the last one then.
+    def publish(
+        self, name: str, source: Passed, unless_after: int | None = None
+    ) -> ReplacementRecord:
+        """Count the rows of a table as they are now: the version that is the last one then; unless
+        there is one of a number above that given, which another process has published.
 
         Raises SourceError and OutputError. Then the version before it is the last one.
         """
@@ -62,6 +65,8 @@ class Replacing:
         with self.files.locked():
             known = self.known(name, ReplacementRecord)
             check_numbers(self.files, name, "rows", len(known))
+            if unless_after is not None and len(known) > unless_after:
+                return known[-1]
             before = []
             if known and table.data.stable:
                 before.append(read_slice_of(self.files, known[-1], table))
