@@ -46,14 +46,15 @@ class Bound(NamedTuple):
 
 
 def _row_hash(columns: Mapping[str, str]) -> str:
-    """The expression for SHA-256($key ‖ text), of the columns with their types.
+    """The expression for SHA-256($key ‖ text) in hexadecimal digits, which are in the order of the
+    bytes, of the columns with their types.
 
     For each column the text has its value's text after its length and a colon, or a colon alone for
     NULL. So rows have the same text only if all their columns do.
     """
     texts = (_text(name, columns[name]) for name in sorted(columns))
     parts = ", ".join(f"strlen({text}), ':', {text}" for text in texts)
-    return f"unhex(sha256($key || encode(concat({parts}))))"
+    return f"sha256($key || encode(concat({parts})))"
 
 
 def unit_number(column_type: str) -> str:
@@ -113,7 +114,7 @@ def kept_rows(coded: str, cells: Sequence[str], bound: Bound) -> str:
         )
         most, more = f"{bound.most} - before", ", before"
     copy = f"row_number() OVER (PARTITION BY unit, hash ORDER BY {', '.join(cells)})"
-    again = "unhex(sha256(hash || encode(CAST(copy AS VARCHAR))))"
+    again = "sha256(unhex(hash) || encode(CAST(copy AS VARCHAR)))"
     place = f"CASE WHEN copy = 1 THEN hash ELSE {again} END"
     first = f"row_number() OVER (PARTITION BY {of} ORDER BY {order}place) <= {most}"
     return (
