@@ -11,7 +11,7 @@ reader of the ledger can test guesses of a small table. The digest is in no mess
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tallyveil.accountant.budgets.account import Account
 from tallyveil.accountant.changed_declaration import changes
@@ -21,7 +21,7 @@ from tallyveil.accountant.store.ledger_records import BudgetRecord, DataRecord, 
 from tallyveil.accountant.store.ledger_store import LedgerStore, Snapshot, Transaction
 from tallyveil.errors import LedgerMismatch
 
-__all__ = ["bind", "check_data", "check_tables", "remember_data"]
+__all__ = ["bind", "check_data", "check_moved", "check_tables", "remember_data"]
 
 
 def bind(ledger: LedgerStore, transaction: Transaction, accounts: Mapping[str, Account]) -> None:
@@ -58,8 +58,24 @@ def check_tables(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Acc
         head = accounts[table].head or table
         alike = [name for name in alike if (accounts[name].head or name) != head]
         if alike and table not in known:
-            raise _second_name(ledger.name, table, alike)
+            new = f'table "{table}" is new to the ledger {ledger.name}, and reads'
+            raise _second_name(new, table, alike)
     return [table for table in accounts if table not in known]
+
+
+def check_moved(view: Snapshot, accounts: Mapping[str, Account], moved: Iterable[str]) -> None:
+    """Raise LedgerMismatch if a table that is read from elsewhere from now on reads a relation that
+    another charged table reads, unless the custodian declares that their budgets add up."""
+    charged = view.charged_tables().keys() & accounts.keys()
+    for table in moved:
+        own = accounts[table]
+        alike = [
+            name
+            for name in sorted(charged - {table, *own.beside})
+            if own.may_share(accounts[name]) and table not in accounts[name].beside
+        ]
+        if alike:
+            raise _second_name(f'table "{table}" has charges, and is to read', table, alike)
 
 
 def _check_shared(ledger: LedgerStore, view: Snapshot, accounts: Mapping[str, Account]) -> None:
@@ -174,12 +190,11 @@ def _renamed(ledger: str, table: str, gone: list[str]) -> LedgerMismatch:
     )
 
 
-def _second_name(ledger: str, table: str, alike: list[str]) -> LedgerMismatch:
+def _second_name(reads: str, table: str, alike: list[str]) -> LedgerMismatch:
     return LedgerMismatch(
-        f'table "{table}" is new to the ledger {ledger}, and reads the same rows of the source as'
-        f" {_listed(alike)}, which has charges",
-        detail=f'Table "{table}" would begin with a whole budget of its own: both budgets together'
-        " could be spent on a record that is in both.",
+        f"{reads} the same rows of the source as {_listed(alike)}, which has charges",
+        detail=f'Table "{table}" has a budget of its own: both budgets together could be spent on a'
+        " record that is in both.",
         hint=f"If it is only another name, use a view. If both budgets are meant, say so with"
         f" {_beside(alike, table)}.",
     )

@@ -61,7 +61,7 @@ def _lines(one: Migrated) -> Iterator[str]:
             yield f"  {axis.was} {is_now}; its answers stay, for nobody to ask"
         elif axis.was is None and not any(other.was == axis.name for other in one.axes):
             yield f"  {axis.name} is new"
-        elif cells:
+        elif cells and not axis.hidden:
             yield f"  {axis.name}: the ledger counts {cells:,} joint codes of before and now"
     for name in one.begins:
         yield (
@@ -79,6 +79,8 @@ def _lines(one: Migrated) -> Iterator[str]:
         )
     if one.publishes:
         yield "  A version is published when the policy is opened next, with all rows of then."
+    elif one.replaced:
+        yield "  The version that is served stays, until you publish the next one."
     if one.retires:
         yield f"  answers that retire: {one.answers:,}, since other rows may count from now on"
     else:

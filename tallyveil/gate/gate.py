@@ -218,7 +218,8 @@ class Gate(Shared):
         new = [name for name in versions.tables if name not in found.every]
         if new:
             publisher = Publisher.of(policy, self._ledger, self.accounts, log, files)
-            publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new, missing=True)
+            after = {name: joint.outdated(name) for name in new}
+            publisher.publish(given, None, dt.datetime.now(dt.UTC), only=new, after=after)
             found = versions.read(log.of)
         versions.serve(found)
         for name, cube in (*found.grown.items(), *found.replaced.items()):

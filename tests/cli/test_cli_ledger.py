@@ -54,6 +54,24 @@ def test_a_copy_has_the_charges_of_then_and_is_for_its_owner_alone(
     assert done("verify", policy) == later
 
 
+def test_no_copy_without_a_version_or_a_migration_is_put_back(policy: Path, tmp_path: Path) -> None:
+    """What was counted for the versions of the copy is removed, and the ledger would be refused."""
+    fixed = policy.read_text()
+    policy.write_text(fixed.replace("[tables.person]", '[tables.person]\ndata = "replace"'))
+    shell("sql", policy, COUNT.format(3))
+    first, second = tmp_path / "first", tmp_path / "second"
+    done("backup", policy, first)
+    assert shell("publish", policy).exit_code == 0
+    whole = done("verify", policy)
+    assert "has versions that the copy lacks" in refused("restore", policy, first)
+    done("backup", policy, second)
+    policy.write_text(policy.read_text().replace("[0, 115]", "[0, 120]"))
+    assert shell("migrate", policy, "--yes").exit_code == 0
+    assert "has migrations that the copy lacks" in refused("restore", policy, second)
+    assert done("verify", policy) == whole
+    assert shell("sql", policy, COUNT.format(3)).exit_code == 0
+
+
 def test_a_lost_ledger_is_put_back_and_an_older_copy_is_noticed(
     policy: Path, tmp_path: Path
 ) -> None:

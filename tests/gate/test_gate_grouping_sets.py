@@ -54,3 +54,14 @@ def test_the_same_statement_adds_up_at_every_setting(
         before = spent(connection)
         assert connection.execute(sql).fetchall() == rows
         assert spent(connection) == before
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 9}, {"rho": 9, "delta": 1e-9}])
+def test_groupings_without_a_choice_are_asked_as_they_are(
+    connect: Connect, budget: dict[str, float]
+) -> None:
+    connection = connect(budget=budget, attributes={"sex": {"values": ["F"]}})
+    for by in ("ROLLUP (sex)", "CUBE (sex)", "GROUPING SETS ((sex), ())"):
+        rows = connection.sql(f"SELECT sex, count(*) FROM person GROUP BY {by}").fetchall()
+        assert {sex for sex, _ in rows} == {"F", None}
+        assert len({count for _, count in rows}) == 1

@@ -30,6 +30,7 @@ from tallyveil.errors import (
     VersionReplaced,
 )
 from tallyveil.gate import Gate
+from tallyveil.gate.growth import replacing
 from tallyveil.policy import load_policy
 from tallyveil.policy.value_checks import LedgerFile
 from tests.dense_rows import dense_rows
@@ -433,6 +434,22 @@ def test_a_server_publishes_at_the_time_that_is_declared(people: People) -> None
         ):
             publish_due(connection._gate, moment)
             assert connection.sql(versions).fetchall() == [(number,)]
+
+
+def test_of_two_processes_one_publishes_at_the_declared_time(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people.declare(data="{ replace = true, publish = 06:00:00 }")
+    people.fill([(1, "F", 0)])
+    with people.open() as one, people.open() as other:
+        for days in (1, 2):
+            moment = _published(one).replace(hour=6) + dt.timedelta(days=days)
+            monkeypatch.setattr(replacing, "now", moment.isoformat)
+            publish_due(one._gate, moment)
+            if days == 2:  # the other does not know yet what was published
+                monkeypatch.setattr(other._gate.editions, "follow", lambda: None)
+            publish_due(other._gate, moment + dt.timedelta(seconds=10))
+        assert one.sql("SELECT count(*) FROM dp.versions").fetchall() == [(3,)]
 
 
 def _published(connection: tallyveil.Connection) -> dt.datetime:

@@ -280,6 +280,32 @@ def test_a_version_that_cannot_be_counted_leaves_the_ledger_as_it_was(people: Pe
         assert _spent(connection) == 1
 
 
+def test_no_table_is_pointed_at_the_rows_of_another_that_has_charges(people: People) -> None:
+    two = "\n[tables.town]\n" + (people.folder / "policy.toml").read_text().split("people]\n")[1]
+    two = two.split("[tables.people.attributes]")[0] + "[tables.town.attributes]\n" + ATTRIBUTES
+    policy = people.folder / "policy.toml"
+    (people.folder / "rows").mkdir()
+    for name in ("people", "town"):
+        people.fill(ROWS)
+        (people.folder / "people.csv").rename(people.folder / "rows" / f"{name}.csv")
+    whole = policy.read_text().replace("people.csv", "rows.duckdb") + two
+    with duckdb.connect(str(people.folder / "rows.duckdb")) as raw:
+        for name in ("people", "town"):
+            raw.execute(f"CREATE TABLE {name} AS FROM '{people.folder}/rows/{name}.csv'")
+    policy.write_text(whole)
+    with people.open("SET dp.epsilon = 1") as connection:
+        connection.execute(BY_SEX)
+        connection.execute(BY_SEX.replace("people", "town"))
+    policy.write_text(whole.replace("[tables.people]", '[tables.people]\nfrom = "town"'))
+    with pytest.raises(LedgerMismatch, match=r'is to read the same rows .* as table "town"') as no:
+        _migrated(people)
+    beside = 'beside = ["town"]'
+    assert beside in str(no.value.hint)
+    moved = f'[tables.people]\nfrom = "town"\n{beside}'
+    policy.write_text(whole.replace("[tables.people]", moved))
+    assert "stays, until you publish the next one" in "".join(_migrated(people))
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_of_two_that_open_at_once_one_publishes(
     people: People, first: bool, monkeypatch: pytest.MonkeyPatch
@@ -306,10 +332,10 @@ def test_of_two_that_open_at_once_one_publishes(
     ("was", "now", "message"),
     [
         ({}, {"unit": PERSON}, "and privacy_unit changed"),
-        ({"data": '"fixed"', "unit": PERSON}, {"data": STABLE, "unit": PERSON}, "stable is new"),
+        ({"data": '"fixed"', "unit": PERSON}, {"data": STABLE, "unit": PERSON}, 'stable changed'),
         ({"data": '"fixed"', "more": EXACT_COUNT}, {"more": EXCHANGED}, "exact counts were pub"),
         ({}, {"data": '"fixed"'}, "its data is or was not fixed"),
-        ({"unit": PERSON}, {"data": STABLE, "unit": PERSON}, "stable is new"),
+        ({"unit": PERSON}, {"data": STABLE, "unit": PERSON}, 'stable changed'),
     ],
 )  # fmt: skip
 def test_no_other_change_of_replaced_rows_is_migrated(

@@ -111,10 +111,12 @@ class Filters:
 
     def exact(self, table: str, analyst: str | None = None) -> bool:
         """Whether some unit has lost what `spent` says, and not only at most that. No single unit
-        need have the highest loss in two tables."""
+        need have the highest loss in two tables, nor on each of several days."""
         found = (self.meters.get((name, analyst)) for name in self.tables(table))
         lost = [meter for meter in found if meter is not None and meter.spent]
-        return len(lost) <= 1 and all(meter.exact for meter in lost)
+        window = self.account(table).window
+        alone = len(lost) <= 1 and (window is None or window.days == 1 or not lost)
+        return alone and all(meter.exact for meter in lost)
 
     @property
     def as_charged(self) -> Filters:

@@ -17,13 +17,14 @@ import sqlite3
 from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tallyveil.accountant.store.chain import START, Position
 from tallyveil.accountant.store.ledger_records import (
     AnswerRecord,
     ChargeRecord,
     DerivationRecord,
+    MigrationRecord,
     ReplacementRecord,
     VersionRecord,
 )
@@ -60,6 +61,12 @@ class Witness(NamedTuple):
 
 
 WITNESSED: Final = (ChargeRecord, VersionRecord, ReplacementRecord)
+_WORDS: Final = {
+    VersionRecord: "versions",
+    ReplacementRecord: "versions",
+    MigrationRecord: "migrations",
+    AnswerRecord: "answers",
+}
 """The kinds of records of which a witness is kept: charges, and versions of both kinds."""
 
 
@@ -130,7 +137,7 @@ def restore(copy: Path, path: Path) -> Contents:
     A ledger that is there is locked meanwhile: whoever uses it fails from then on, and gives no
     answer that the copy does not know of.
 
-    Raises LedgerError as `verify` does, of either file, and if the ledger has charges that the copy
+    Raises LedgerError as `verify` does, of either file, and if the ledger has records that the copy
     lacks.
     """
     with contextlib.closing(Ledger(copy, create=False)) as source, _reported(path, "replaced"):
@@ -150,15 +157,19 @@ def restore(copy: Path, path: Path) -> Contents:
 def _replace(path: Path, draft: Path) -> None:
     verify(path)
     with contextlib.closing(Ledger(path, create=False)) as ledger, ledger.exclusive() as now:
-        last = now.end(ChargeRecord)
-        with contextlib.closing(Ledger(draft)) as other, other.snapshot() as snapshot:
-            kept = not last.number or snapshot.outcome(ChargeRecord, last)
-        if not kept:
+        lacking = _lacking(draft, now)
+        if ChargeRecord in lacking:
             raise LedgerError(
                 f"the ledger {path} has charges that the copy lacks: to put the copy in its place"
                 " would give back what was spent",
                 hint="Keep the ledger. If it is to go all the same, move it away yourself, and"
                 " treat the budget as spent.",
+            )
+        if lacking:
+            some = next((words for kind, words in _WORDS.items() if kind in lacking), "records")
+            raise LedgerError(
+                f"the ledger {path} has {some} that the copy lacks",
+                hint="Keep the ledger. If it is to go all the same, move it away yourself.",
             )
         draft.replace(path)
 
@@ -195,8 +206,7 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
         with _draft(path) as former:
             ledger.copy_to(former)
             with ledger.exclusive() as now:
-                whole = all(_has_all(one, now) for one in (draft, former))
-                if not whole or kept.exists():
+                if _lacking(draft, now) or _lacking(former, now) or kept.exists():
                     raise LedgerError(
                         f"the ledger {path} was written to meanwhile", hint="Begin again."
                     )
@@ -208,11 +218,11 @@ def swap(path: Path, draft: Path, kept: Path) -> Contents:
     return found
 
 
-def _has_all(copy: Path, now: Snapshot) -> bool:
-    """Whether a copy has all records of a ledger."""
+def _lacking(copy: Path, now: Snapshot) -> list[type[Any]]:
+    """The kinds of records of a ledger of which a copy has not all."""
     with contextlib.closing(Ledger(copy)) as other, other.snapshot() as snapshot:
         ends = [(kind, now.end(kind)) for kind in KINDS]
-        return all(not own.number or snapshot.outcome(kind, own) for kind, own in ends)
+        return [kind for kind, own in ends if own.number and not snapshot.outcome(kind, own)]
 
 
 _BESIDE: Final = ("-journal", "-summary", "")  # what a draft may have beside it, and itself

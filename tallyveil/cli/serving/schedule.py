@@ -78,6 +78,7 @@ def warn(gate: Gate, now: dt.datetime, told: set[tuple[str, str]]) -> None:
 def publish_due(gate: Gate, now: dt.datetime) -> None:
     """Publish what is due of the tables with a time of publication, from the policy's source.
     Raises what `Publisher.publish` raises."""
+    gate.editions.follow()  # what another process has published for this time
     served, versions = gate.editions.now.versions, gate.editions.versions
     due = [
         name
@@ -91,6 +92,7 @@ def publish_due(gate: Gate, now: dt.datetime) -> None:
             Publishing(versions.joint, *about, accountant.publish_version),
             Replacing(gate.policy, *about, accountant.publish_replacement),
         )
-        publisher.publish(None, None, now, only=due)
+        after = {name: served[name].number for name in due if served[name].replaced}
+        publisher.publish(None, None, now, only=due, after=after)
         gate.witness()
     gate.editions.follow()

@@ -94,7 +94,7 @@ class ChangedTable:
             if labels:
                 why = "its rows are replaced by each version, and labels are those of the next"
                 raise self._refused(why, "Leave --recoded out.")
-            self.before, self.moved = keys["attributes"], []
+            self.before, self.moved = keys["attributes"], self._moved(keys, own)
             self.old = former(new, policy.source, keys)
             self.replaced = replaced_axes(self.old, new, keys, own, self.lineage)
             self.anew = needs_version(keys, own)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from tallyveil.accountant import Account, Accountant, Balance, Ledger
+from tallyveil.accountant import Account, Accountant, Balance, Ledger, check_tables
+from tallyveil.accountant.binding import check_moved
 from tallyveil.accountant.changed_declaration import changes
 from tallyveil.accountant.migrations import JointAxis, Migration
 from tallyveil.accountant.store.ledger_copies import drafted, remove_drafts, swap
@@ -38,8 +39,8 @@ class Migrated:
     """What a migration does to a table: the keys that ``changed``, the axes over which the ledger
     counts since, what was spent ``before`` and is spent ``after``, and how many ``answers`` and
     records of ``estimates`` are forgotten. Answers are kept unless it ``retires`` them. ``begins``
-    are axes on which more has a cell, on days that are not published yet. ``publishes`` if the last
-    version was counted over other cells."""
+    are axes on which more has a cell, on days that are not published yet. With ``replaced`` rows it
+    ``publishes`` a version, or the last one stays."""
 
     table: str
     changed: Sequence[str]
@@ -51,6 +52,7 @@ class Migrated:
     retires: bool
     folds: bool
     begins: Sequence[str]
+    replaced: bool
     publishes: bool
 
 
@@ -94,11 +96,17 @@ def migrating(
             }
             for name in vouched.labels.keys() - changed.keys():
                 raise InvalidParameterValue(f'no declaration of a table "{name}" has changed')
+            reads = relations_read(policy, source)
+            with closing(Ledger(draft)) as ledger, ledger.snapshot() as view:
+                now_declared = accounts(policy, reads)
+                if not changed:
+                    check_tables(ledger, view, now_declared)
+                elsewhere = [n for n, one in changed.items() if {"url", "from"} & {*one.moved}]
+                check_moved(view, now_declared, elsewhere)
             if not changed:
                 yield Migrating((), path, draft)
                 return
             done = _migrations(policy, changed, recorded, given)
-            reads = relations_read(policy, source)
 
             def balances(tables: Mapping[str, Table]) -> dict[str, Balance]:
                 tried = drafts.enter_context(drafted(path, of=draft))
@@ -116,8 +124,8 @@ def migrating(
             if recorded.published & changed.keys():
                 # A gate finds out whether what was published follows from what is declared.
                 last = drafts.enter_context(drafted(path, of=draft))
-                elsewhere = {"ledger_file": LedgerFile(last), "cubes": None}
-                own = _fixed(policy).model_copy(update=elsewhere)
+                update = {"ledger_file": LedgerFile(last), "cubes": None}
+                own = _fixed(policy).model_copy(update=update)
                 Gate(own, source, budgets="as given").close()
         each = [_migrated(policy, recorded, *one, before, after) for one in done.items()]
         yield Migrating(each, path, draft)
@@ -170,6 +178,7 @@ def _migrated(
         one.retires,
         one.folds,
         [axis.was or axis.name for axis in grows if axis.name != table.data.append],
+        table.data.replace and recorded.versions.get(name, 0) > 0,
         table.data.replace and one.ends["version"] > 0,
     )
 

@@ -65,8 +65,8 @@ def _check(table: Table, keys: Mapping[str, Any], own: Mapping[str, Any]) -> Non
     if "append" in keys.get("data", {}):
         raise refused(table.name, "its data grew by days", "Put data back.")
     if table.data.stable and own["data"] != keys.get("data"):
-        why = "of which units had other values before is not known, and data.stable is new"
-        raise refused(table.name, why, "Leave stable out.")
+        why = "data.stable changed, and which units had other values before is not known"
+        raise refused(table.name, why, "Put data.stable back, or leave it out.")
 
 
 def _unit(keys: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from tallyveil.accountant import (
     Account,
@@ -75,12 +76,12 @@ class Publisher:
         *,
         only: Collection[str],
         recount: bool = False,
-        missing: bool = False,
+        after: Mapping[str, int] = MappingProxyType({}),
     ) -> dict[str, Version]:
         """Publish a version of these tables; by table the one that is the last now. ``through`` and
-        ``recount`` are for those that grow; if ``missing``, a table whose rows are replaced is left
-        as it is where it has a version over the present cells. Raises what both ways of publishing
-        raise, and InvalidParameterValue for a day after the range of days."""
+        ``recount`` are for those that grow; a table whose rows are replaced is left as it is where
+        another process has published a version ``after`` that of the given number. Raises what both
+        ways of publishing raise, and InvalidParameterValue for a day after the range of days."""
         tables = self.replacing.policy.tables
         grown = [name for name in only if tables[name].grows]
         for name in grown:
@@ -92,8 +93,7 @@ class Publisher:
                 )
         found = self.growing.publish(source, through, now, only=grown, recount=recount)
         for name in (name for name in only if not tables[name].grows and not recount):
-            after = self.growing.joint.outdated(name) if missing else None
-            found[name] = version_of(self.replacing.publish(name, source, after))
+            found[name] = version_of(self.replacing.publish(name, source, after.get(name)))
         return found
 
 

@@ -42,7 +42,7 @@ def groupings(asked: Asked) -> OtherRows | None:
     if len(columns) < 2 or sum(column.height for column in columns) > _ROWS:
         return None
     axes = _axes(columns)
-    if axes is None:
+    if not axes:  # no lattice, or one without a choice
         return None
     sizes = [*zip(*(axis.sizes for axis in axes), strict=True)]
     chains = tuple(axis.chain for axis in axes)
