@@ -96,9 +96,10 @@ def refuse_enclosing(column: exp.Column, records: Records, bound: Bound) -> None
     if any((f.table == table if table else f.name.lower() == name.lower()) for f in records.fields):
         return
     own = column.parent_select
-    around = own.parent_select if own is not None else None
-    while around is not None:
-        for source in sources(around):
+    while own is not None:
+        around = own.parent_select
+        seen = () if around is None or _is_source(own) else sources(around)
+        for source in seen:
             if source.alias_or_name == table if table else name in bound.names(source):
                 raise FeatureNotSupported(
                     f'a subquery over records cannot refer to "{table or name}" of the query '
@@ -107,7 +108,19 @@ def refuse_enclosing(column: exp.Column, records: Records, bound: Bound) -> None
                     " a, count(*) AS n FROM … GROUP BY a) AS t ON t.a > r.x GROUP BY r.x.",
                     position=position(column),
                 )
-        around = around.parent_select
+        own = around
+
+
+def _is_source(select: exp.Select) -> bool:
+    """Whether it is a table of the query around it, and sees no other one of its tables."""
+    node: exp.Expr | None = select
+    while node is not None and not isinstance(node.parent, exp.Select):
+        if isinstance(node, exp.CTE) or (
+            isinstance(node.parent, exp.From | exp.Join) and node.arg_key == "this"
+        ):
+            return True
+        node = node.parent
+    return False
 
 
 def _value(node: exp.Column, records: Records) -> exp.Expr:
