@@ -35,7 +35,7 @@ from tallyveil.mechanisms.losses.pair_loss import ClassLoss
 
 __all__ = ["Arrays", "Summary", "read_summary", "write_summary"]
 
-_FORMAT: Final = 11  # of the file, and of what other rooms derive
+_FORMAT: Final = 12  # of the file, and of what other rooms derive
 _DIGEST: Final = 32
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -192,7 +192,7 @@ def _as_json(meter: Meter, arrays: _Named) -> dict[str, Any]:
         own = loss.classes
         parts = [*map(named, own.kinds)], named(own.labels), own.count, own.outside
         classes = [own.axes, *parts, named(loss.matrix)]
-    found = {"measure": meter.measure, "before": [meter.before, meter.reached]}
+    found = {"measure": meter.measure, "before": [meter.before, meter.reached, meter.apart]}
     return {**found, "tallies": tensors, "classes": classes}
 
 

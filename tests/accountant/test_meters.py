@@ -55,7 +55,7 @@ def test_the_worst_off_is_found_exactly(
 @EVERY_METER
 @EVERY_MEASURE
 @given(data=st.data())
-def test_a_bound_is_never_too_low_and_never_falls(
+def test_a_bound_is_never_too_low_never_falls_and_never_exceeds_the_sum(
     cubes: Any, neighbours: Neighbours, measure: Measure, data: st.DataObject
 ) -> None:
     relation, history = data.draw(relations(neighbours)), data.draw(cubes.histories)
@@ -64,12 +64,14 @@ def test_a_bound_is_never_too_low_and_never_falls(
         for module in (loss_tensor, cell_loss, cell_classes, pair_loss, cell_weights):
             patch.setattr(module, "CELL_LIMIT", limit)
         patch.setattr(cell_classes, "CLASS_LIMIT", limit)
-        meter, before = meter_for(relation, measure), 0
+        meter, before, alone = meter_for(relation, measure), 0, 0
         losses = [release.units(relation, measure) for release in history]
         for n, release in enumerate(history, start=1):
             meter = meter.after(LAPLACE.loss(release.workload, release.scales, relation, measure))
             exact = max(sum(loss[key] for loss in losses[:n]) for key in losses[0])
             assert meter.spent >= max(exact, before)
+            alone += metered([release], relation, measure).spent
+            assert meter.spent <= alone
             # Rounding group by group adds less than a unit for each column.
             slack = sum(len(r.columns) for r in history[:n])
             assert not meter.exact or meter.spent <= exact + slack

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.gate.asking import Connect
+import pytest
+
+from tests.gate.asking import Connect, spent
 
 
 def test_noise_makes_no_variance_negative(connect: Connect) -> None:
@@ -10,3 +12,17 @@ def test_noise_makes_no_variance_negative(connect: Connect) -> None:
     sql = "SELECT age, count(age), var_pop(2 * age) FROM person WHERE age < 90 GROUP BY age"
     for _, n, variance in connection.sql(sql).fetchall():
         assert variance is None if n <= 0 else variance >= 0
+
+
+@pytest.mark.parametrize("later", ["corr(age, income)", "regr_slope(age, income)", "avg(income)"])
+@pytest.mark.parametrize("budget", [{"epsilon": 4}, {"rho": 4, "delta": 1e-9}])
+def test_statements_cost_no_more_together_than_alone(
+    connect: Connect, budget: dict[str, float], later: str
+) -> None:
+    """Though one is bounded best from zero and the other from the middle of its range."""
+    connection = connect(budget=budget, neighbours="replace")
+    connection.execute(f"SET dp.{next(iter(budget))} = 2")
+    connection.execute("SELECT sex, avg(age) FROM person GROUP BY sex")
+    assert spent(connection) == 2
+    connection.execute(f"SELECT {later} FROM person")
+    assert spent(connection) <= 4

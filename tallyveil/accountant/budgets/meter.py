@@ -84,11 +84,13 @@ class CellMeter:
     before: int = 0
     reached: bool = True
     """Whether some unit has lost what all may have lost ``before``."""
+    apart: int = 0
+    """The sum of the releases' own bounds."""
 
     @property
     def spent(self) -> int:
         """At least the largest loss of a unit, in 10⁻¹² ε or ρ; equal to it if ``exact``."""
-        return self.before + self.tally.highest
+        return self.before + min(self.tally.highest, self.apart)
 
     @property
     def exact(self) -> bool:
@@ -100,14 +102,17 @@ class CellMeter:
         folded = [group.folded(stable) for group in self.tally.groups]
         whole = sum(int(group.values) for group in folded if not group.axes)
         kept = Tally(tuple(group for group in folded if group.axes))
-        return CellMeter(self.measure, kept, self.before + whole, self.exact)
+        if not kept.groups:
+            whole = min(whole, self.apart)
+        return CellMeter(self.measure, kept, self.before + whole, self.exact, kept.highest)
 
     def after(self, loss: Loss) -> CellMeter:
         """The meter after a loss. Raises TypeError for one of the other relation or measure."""
         if not isinstance(loss, CellLoss):
             raise TypeError("a loss per pair of cells on a meter for add/remove")
         _check(self.measure, loss)
-        return replace(self, tally=self.tally.after(loss.tensors))
+        tally = self.tally.after(loss.tensors)
+        return replace(self, tally=tally, apart=self.apart + loss.bound)
 
 
 @dataclass(frozen=True)
@@ -116,10 +121,11 @@ class PairMeter:
 
     Releases that distinguish few classes of cells are composed exactly, pair by pair, in
     ``classes``. Releases that would exceed the limit of classes are composed in the two
-    tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pair_loss`). A
-    pair's loss is the sum of both parts, so the maximum is at most
+    tallies, whose two highest entries bound every pair (proved in `mechanisms.losses.pair_loss`),
+    as does the sum of the bounds of each of them ``apart``. A pair's loss is the sum of both parts,
+    so the maximum is at most
 
-        max classes + min(two highest from zero, two highest from the midrange).
+        max classes + min(two highest from zero, two highest from the midrange, apart).
     """
 
     measure: Measure
@@ -128,12 +134,14 @@ class PairMeter:
     from_midrange: Tally = field(default_factory=Tally)
     before: int = 0
     reached: bool = True
+    apart: int = 0
 
     @property
     def spent(self) -> int:
         """As of `CellMeter`."""
         exact = self.classes.highest if self.classes is not None else 0
-        return self.before + exact + min(self.from_zero.two_highest, self.from_midrange.two_highest)
+        together = min(self.from_zero.two_highest, self.from_midrange.two_highest)
+        return self.before + exact + min(together, self.apart)
 
     @property
     def exact(self) -> bool:
@@ -158,6 +166,7 @@ class PairMeter:
             self,
             from_zero=self.from_zero.after(loss.from_zero),
             from_midrange=self.from_midrange.after(loss.from_midrange),
+            apart=self.apart + loss.bound,
         )
 
 
