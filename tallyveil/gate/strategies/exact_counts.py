@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,13 +31,22 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["ExactCounts", "Follow"]
 
-Follow: TypeAlias = Callable[
-    [Sequence[Column], Sequence[Column], Sequence[NoiseLaw], Fraction | None],
-    list[FloatArray] | None,
-]
-"""The variances of the rows of some columns, or the half-widths of their intervals at a confidence,
-as estimated from those of others, which have noise of these laws, and exact counts; None if they
-cannot be estimated."""
+
+class Follow(Protocol):
+    """The variances of the rows of some columns, or the half-widths of their intervals at a
+    confidence, as estimated from those of others, which have noise of these laws, and exact counts;
+    None if they cannot be estimated. ``errors``: what they are known to be where nothing is exact.
+    """
+
+    def __call__(
+        self,
+        columns: Sequence[Column],
+        others: Sequence[Column],
+        laws: Sequence[NoiseLaw],
+        confidence: Fraction | None,
+        errors: Sequence[FloatArray] | None = None,
+    ) -> Sequence[FloatArray] | None: ...
+
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
 

@@ -167,7 +167,8 @@ def _priced(
     scales = limits.choice.scales(mechanism, other, request.target, rows.like)
     laws = [law_of(mechanism.name, scale) for scale in scales]
     each = [law for law in laws if law is not None]
-    found = limits.follow(asked.columns, rows.columns, each, None)
+    errors = None if rows.errors is None else rows.errors([one.variance for one in each])
+    found = limits.follow(asked.columns, rows.columns, each, None, errors)
     if found is None:
         return noise, math.inf
     worst = np.array([own.max(initial=0) for own in found])

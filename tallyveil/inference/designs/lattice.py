@@ -48,7 +48,7 @@ _GONE: Final = 1e-9  # of the cost: the iteration has dropped the grouping
 _HEAVIEST: Final = 1e9  # weight of rows, where their bound cannot be met
 _LEAST: Final = 1e-4  # of the cost: a share below it is left out
 _START: Final = 0.02  # of each other grouping, where one is put first
-_BITS: Final = 12  # so that what is bought does not depend on the last digits
+_BITS: Final = 16  # so that what is bought does not depend on the last digits
 _BETTER: Final = 1 - 1e-3  # of the total of an earlier start is clearly better
 
 
@@ -163,6 +163,10 @@ class Lattice:
         own = np.array([float(size in self.asked[:number]) for size in self.levels]) / number
         w = _precision(own, 3 if measure == "epsilon" else 2)
         return tuple(self._variances(self.matrix @ w).tolist())
+
+    def by_union(self, weights: Sequence[float]) -> FloatArray:
+        """The variances of rows of each grouping asked, from a union of these weights by level."""
+        return self._variances(self.matrix @ np.array(weights))
 
     def bound(self, measure: Measure) -> float:
         """No total is less: ‖W‖_*²/(2n) in ρ, four times that in ε (Li & Miklau 2013)."""
