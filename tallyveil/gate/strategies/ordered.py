@@ -9,6 +9,7 @@ F ⊗ A is bought: it costs what A does, and row by row it has the error of A.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -125,10 +126,11 @@ def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]]
 
 def _stacked(columns: Sequence[Column]) -> Sequence[Column]:
     """The columns, or one with the rows of all, if these are over the same axes."""
-    kinds = {(column.axes, column.shape, len(column.factors)) for column in columns}
-    if len(kinds) > 1 or len(columns[0].factors) != 1:
+    kinds = {(one.axes, one.shape) for column in columns for one in column.factors}
+    if len(kinds) != 1 or max(len(column.factors) for column in columns) > 1:
         return columns
-    return [Column((stacked([column.factors[0] for column in columns]),))]
+    every = Factor.everything(*kinds.pop())
+    return [Column((stacked([*itertools.chain(*(c.factors or (every,) for c in columns))]),))]
 
 
 def _tells_all_apart(column: Column) -> bool:
