@@ -41,8 +41,9 @@ _BALANCED: Final = 1 + 5e-5  # times the least error is near enough to it
 def groupings(asked: Asked) -> OtherRows | None:
     """None if the rows are no lattice, or nothing gains."""
     columns = asked.columns
-    if len(columns) < 2 or sum(column.height for column in columns) > _ROWS:
-        return None
+    heights = [column.height for column in columns]
+    if heights.count(1) > 1 or not 1 < sum(heights) <= _ROWS or len(columns) < 2:
+        return None  # no groupings, or the same one twice
     axes = _axes(columns)
     if not axes:  # no lattice, or one without a choice
         return None

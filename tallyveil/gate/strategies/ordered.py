@@ -39,7 +39,9 @@ _NO_MORE: Final = 2.0**-52  # of the largest singular value, for each row: it is
 
 def ordered(asked: Asked) -> OtherRows | None:
     """None if the rows tell too many cells apart, or nothing gains."""
-    split = None if asked.margin > 1 else _split(asked.columns)
+    if asked.margin > 1 or sum(column.height for column in asked.shown) < _ROWS:
+        return None
+    split = _split(asked.columns)
     if split is None:
         return None
     groups, rest = split
