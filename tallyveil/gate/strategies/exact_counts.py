@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from tallyveil.accountant import Account, Accountant
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache, cached_property
-from tallyveil.inference import DiscreteGaussianLaw, NoiseLaw
+from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.invariants import (
     Design,
     Hierarchy,
@@ -31,21 +30,10 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["ExactCounts", "Follow"]
 
-
-class Follow(Protocol):
-    """The variances of the rows of some columns, or the half-widths of their intervals at a
-    confidence, as estimated from those of others, which have noise of these laws, and exact counts;
-    None if they cannot be estimated. ``errors``: what they are known to be where nothing is exact.
-    """
-
-    def __call__(
-        self,
-        columns: Sequence[Column],
-        others: Sequence[Column],
-        laws: Sequence[NoiseLaw],
-        confidence: Fraction | None,
-        errors: Sequence[FloatArray] | None = None,
-    ) -> Sequence[FloatArray] | None: ...
+Follow: TypeAlias = Callable[..., Sequence[FloatArray] | None]
+"""`Knowledge.follow`: the variances of the rows of some columns, or the half-widths of their
+intervals at a confidence, as estimated from those of others, which have noise of some laws, and
+exact counts; None if they cannot be estimated."""
 
 
 _Kept: TypeAlias = tuple[Workload, Design | None]

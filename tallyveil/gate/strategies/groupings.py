@@ -220,9 +220,8 @@ def _contrasts(
     blocks = [{size: axis.chain[-1] // size for size in axis.chain} for axis in axes]
     bought = [[*map(operator.getitem, blocks, sizes)] for sizes in design.precisions]
     # Σ max r_j² over the rows of a level, ∏ n ℓ²/2 at most for n blocks, is to be accounted for.
-    powers = [(math.prod(own), sum(n > 1 for n in own)) for own in bought]
-    longest = min((_POWER / n) ** (0.5 / max(1, k)) * math.sqrt(2) for n, k in powers)
-    longest = min(_LONG, int(longest))
+    powers = [(math.prod(own), max(1, sum(n > 1 for n in own))) for own in bought]
+    longest = min(_LONG, *(int((_POWER / n) ** (0.5 / k) * math.sqrt(2)) for n, k in powers))
     made = [{size: axis.contrasts(size, longest) for size in axis.chain} for axis in axes]
     columns, like = [], []
     for sizes, precision in design.precisions.items():
@@ -242,15 +241,12 @@ def _contrasts(
         return found
 
     def errors(variances: Sequence[float]) -> list[FloatArray]:
-        return [
-            sum(
-                variance * share(column, group, level)
-                for level, variance in zip(design.precisions, variances, strict=True)
-                if all(map(operator.le, group, level))  # others are orthogonal to it
-            )
-            + np.zeros(column.height)
-            for column, group in zip(asked, groups, strict=True)
-        ]
+        found = [np.zeros(column.height) for column in asked]
+        for level, variance in zip(design.precisions, variances, strict=True):
+            for own, column, group in zip(found, asked, groups, strict=True):
+                if all(map(operator.le, group, level)):  # others are orthogonal to the level
+                    own += variance * share(column, group, level)
+        return found
 
     return OtherRows(tuple(columns), tuple(like), errors=errors)
 
