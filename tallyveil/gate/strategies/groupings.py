@@ -274,13 +274,16 @@ def _haar(number: int, longest: int) -> tuple[IntArray, FloatArray]:
     kinds, kind = np.unique(squares, return_inverse=True)
     loads = np.zeros((len(kinds), number))
     np.add.at(loads, kind, every**2)
+    loads, place = np.unique(loads, axis=1, return_inverse=True)
     least = math.ceil(math.sqrt(kinds[-1]))
     lengths = np.arange(max(_SHORT, least), max(_SHORT, longest, least) + 1)
     times = np.maximum(1, np.rint(lengths[:, None] / np.sqrt(kinds)))
     # The highest cost of a value and its largest variance, less than which no lengths make both.
-    cost = (times**2 @ loads).max(axis=1) / (1 - 1 / number)
-    loads /= kinds[:, None] ** 2
-    variance = (times**-2.0 @ loads).max(axis=1) / (1 - 1 / number)
+    each = [(times[:, [n]] ** 2, own, kinds[n] ** 2) for n, own in enumerate(loads)]
+    # Added up one by one, so that all processors choose alike.
+    cost = np.add.reduce([t * own for t, own, _ in each]).max(axis=1) / (1 - 1 / number)
+    shares = np.add.reduce([own / square / t for t, own, square in each])
+    variance = shares.max(axis=1) / (1 - 1 / number)
     near = np.flatnonzero(cost * variance < _BALANCED)
     best = int(near[0] if len(near) else np.argmin(cost * variance))
-    return times[best, kind].astype(np.int64)[:, None] * every, times[best] ** -2.0 @ loads
+    return times[best, kind].astype(np.int64)[:, None] * every, shares[best][place.ravel()]
