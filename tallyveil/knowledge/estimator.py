@@ -136,11 +136,15 @@ class Estimator:
         others: Sequence[Column],
         laws: Sequence[NoiseLaw],
         confidence: Fraction | None,
-    ) -> list[FloatArray] | None:
+        errors: Sequence[FloatArray] | None = None,
+    ) -> Sequence[FloatArray] | None:
         """The variances of all rows of the columns, or half-widths at a ``confidence``, as a
         statement that asks these estimates them from answers to ``others``, of these laws, and
         exact rows. None if they do not determine a row, or are more work than a statement may take,
-        or than making reported estimates again; of half-widths, if they are estimated in parts."""
+        or than making reported estimates again; of half-widths, if they are estimated in parts.
+
+        Where it is certain that all rows follow, with these ``errors`` if nothing is exact, only
+        the work is examined, with the first and the last row of each column."""
         height, work = sum(column.height for column in columns), WRITTEN_OUT
         if len(columns) > _REMADE:  # reported estimates are made again column by column
             work = self._more * min(_WORK, _EACH * height)
@@ -150,18 +154,20 @@ class Estimator:
             if height > _ROWS or len(columns) > _COLUMNS:
                 return None
             return System.errors(self._state, others, laws, columns, _WORK, confidence)
+        ends = errors is not None and not self._state.exact
         if not self._are_wide((*columns, *others)):
-            return System.errors(self._state, others, laws, columns, work)
+            every = System.errors(self._state, others, laws, columns, work, ends=ends)
+            return errors if ends and every is not None else every
         found = list[FloatArray]()
         for column in columns:
             deadline.check()
             own = _within(column, others)
             some = [others[n] for n in own], [laws[n] for n in own]
-            one = System.errors(self._state, *some, [column], work) if own else None
+            one = System.errors(self._state, *some, [column], work, ends=ends) if own else None
             if one is None:
                 return None
             found += one
-        return found
+        return errors if ends else found
 
     def _are_wide(self, columns: Sequence[Column]) -> bool:
         """Whether the columns distinguish too many cells to be related to each other. Then each is

@@ -104,10 +104,12 @@ class System:
         columns: Sequence[Column],
         work: int,
         confidence: Fraction | None = None,
+        ends: bool = False,
     ) -> list[FloatArray] | None:
         """The variances of all rows of the columns, or half-widths at a ``confidence``, as
         estimated from noisy rows of ``others``, with noise of these laws, and the exact rows. None
-        if these do not determine a row, or do not fit in ``work`` entries."""
+        if these do not determine a row, or do not fit in ``work`` entries. Of the ``ends`` of each
+        column alone, those of its first and last row."""
         exact = [-1 - n for n in range(len(state.exact))]
         history = [*(state.answer(n).column for n in exact), *others]
         numbers = (*exact, *range(len(others)))
@@ -120,8 +122,14 @@ class System:
         noises = Noises.concatenated(each).take(heights)
         noises = Noises.concatenated([state.all_noises(exact), noises])
         variances = noises.variances
-        errors = list[float]()
-        every = best_combinations(found.history, noises, found.question, thorough=True)
+        errors, question = list[float](), found.question
+        lengths = np.array([column.height for column in columns])
+        if ends:
+            last = np.cumsum(lengths) - 1
+            rows = np.unique(np.concatenate([last - lengths + 1, last]))
+            question, lengths = question[rows], np.minimum(lengths, 2)
+        times = found.question.shape[0] / question.shape[0]
+        every = best_combinations(found.history, noises, question, thorough=True, times=times)
         known = list[Estimate | None]()
         if confidence is not None:
             names = np.concatenate([*map(state.noise_numbers, exact), np.arange(len(heights))])
@@ -138,8 +146,7 @@ class System:
             alone = NoiseWeights(one.weights, noises.take(one.places))
             error = alone if estimate is None else estimate.weights
             errors.append(error.half_width(confidence) if error.variance else 0.0)
-        ends = np.cumsum([column.height for column in columns])[:-1]
-        return np.split(np.array(errors), ends)
+        return np.split(np.array(errors), np.cumsum(lengths)[:-1])
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -13,7 +12,7 @@ import numpy as np
 from tallyveil.accountant import Account, Accountant
 from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.cache import Cache, cached_property
-from tallyveil.inference import DiscreteGaussianLaw, NoiseLaw
+from tallyveil.inference import DiscreteGaussianLaw
 from tallyveil.invariants import (
     Design,
     Hierarchy,
@@ -31,13 +30,11 @@ from tallyveil.workload.workload import Column, Workload
 
 __all__ = ["ExactCounts", "Follow"]
 
-Follow: TypeAlias = Callable[
-    [Sequence[Column], Sequence[Column], Sequence[NoiseLaw], Fraction | None],
-    list[FloatArray] | None,
-]
-"""The variances of the rows of some columns, or the half-widths of their intervals at a confidence,
-as estimated from those of others, which have noise of these laws, and exact counts; None if they
-cannot be estimated."""
+Follow: TypeAlias = Callable[..., Sequence[FloatArray] | None]
+"""`Knowledge.follow`: the variances of the rows of some columns, or the half-widths of their
+intervals at a confidence, as estimated from those of others, which have noise of some laws, and
+exact counts; None if they cannot be estimated."""
+
 
 _Kept: TypeAlias = tuple[Workload, Design | None]
 

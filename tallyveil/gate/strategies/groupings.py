@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows
 from tallyveil.inference.designs.lattice import Design, Lattice, Sizes
 from tallyveil.mechanisms import Measure
@@ -32,15 +33,17 @@ _LEVELS: Final = {"epsilon": 256, "rho": 1024}
 _CELLS: Final = 100_000  # of a union of groupings
 _BLOCKS: Final = 2_048  # of one axis
 _ROWS: Final = 3_000
-_SHORT, _LONG = 16, 256  # lengths of contrasts to choose from
-_BALANCED: Final = 1e-3  # lengths² that differ by less are one
+_SHORT, _LONG = 16, 1024  # lengths of contrasts to choose from,
+_POWER: Final = 2.0**59  # the largest sum of squares of what is bought
+_BALANCED: Final = 1 + 5e-5  # times the least error is near enough to it
 
 
 def groupings(asked: Asked) -> OtherRows | None:
     """None if the rows are no lattice, or nothing gains."""
     columns = asked.columns
-    if len(columns) < 2 or sum(column.height for column in columns) > _ROWS:
-        return None
+    heights = [column.height for column in columns]
+    if heights.count(1) > 1 or not 1 < sum(heights) <= _ROWS or len(columns) < 2:
+        return None  # no groupings, or the same one twice
     axes = _axes(columns)
     if not axes:  # no lattice, or one without a choice
         return None
@@ -62,9 +65,10 @@ def groupings(asked: Asked) -> OtherRows | None:
     direct = lattice.directly(asked.measure, asked.bought)
     if not asked.gains(design.variances, direct, lattice.times):
         return None
-    found = (_contrasts if contrasts else _union)(axes, design)
-    total = float(lattice.times @ np.array(design.variances))
-    return OtherRows(*found, lattice.bound(asked.measure) / total)
+    bound = lattice.bound(asked.measure) / float(lattice.times @ np.array(design.variances))
+    if contrasts:
+        return _contrasts(axes, design, columns, sizes)._replace(bound=bound)
+    return _union(axes, design, lattice)._replace(bound=bound)
 
 
 @lru_cache(256)
@@ -103,13 +107,13 @@ class _Axis:
         rows, ones = labels[cells], np.ones(len(cells), dtype=np.int64)
         return Factor(self.names, self.shape, int(rows[-1]) + 1, rows, cells, ones)
 
-    def contrasts(self, size: int) -> tuple[Factor | None, float]:
-        """The contrasts between blocks of this size within those of the next larger, and the square
-        of their length in finest blocks; of the largest size its one block."""
+    def contrasts(self, size: int, longest: int) -> _Contrasts:
+        """The contrasts between blocks of this size within those of the next larger; of the largest
+        size its one block."""
         if size == self.chain[-1]:
-            return self.factor(size), float(size)
+            return _Contrasts(self.factor(size), float(size), np.array([size**-2.0]))
         after = self.chain[self.chain.index(size) + 1]
-        rows, square = _haar(after // size)
+        rows, own_shares = _haar(after // size, longest)
         labels, cells = self.labels[size], np.flatnonzero(self.labels[size] >= 0)
         _, first = np.unique(labels[cells], return_index=True)
         parents = self.labels[after][cells[first]]
@@ -120,7 +124,19 @@ class _Axis:
         spread = whole[:, labels[cells]]
         at, place = np.nonzero(spread)
         entries = at.astype(np.int64), cells[place].astype(np.int64), spread[at, place]
-        return Factor(self.names, self.shape, len(spread), *entries), square * size
+        shares = np.empty(blocks.size)
+        shares[blocks] = own_shares / size**2
+        square = size * (1 - size / after) / float(own_shares.max())
+        return _Contrasts(Factor(self.names, self.shape, len(spread), *entries), square, shares)
+
+
+class _Contrasts(NamedTuple):
+    """The rows r of one axis and level; None for one that has all cells. ``square`` is about ‖r‖²
+    in finest blocks, and ``shares`` are Σ r_j²/‖r‖⁴ of any cell j of each block."""
+
+    factor: Factor | None
+    square: float
+    shares: FloatArray
 
 
 def _axes(columns: Sequence[Column]) -> list[_Axis] | None:
@@ -181,32 +197,65 @@ def _axis(names: tuple[str, ...], shape: tuple[int, ...], each: Sequence[IntArra
     return _Axis(names, shape, labels, tuple(finest // (int(own.max()) + 1) for own in each))
 
 
-_Bought = tuple[tuple[Column, ...], tuple[float, ...]]
-
-
-def _union(axes: Sequence[_Axis], design: Design) -> _Bought:
+def _union(axes: Sequence[_Axis], design: Design, lattice: Lattice) -> OtherRows:
     """A column for each grouping, of variance 1/w."""
-    columns = []
+    made, columns = [{size: axis.factor(size) for size in axis.chain} for axis in axes], []
     for sizes in design.precisions:
-        factors = (axis.factor(size) for axis, size in zip(axes, sizes, strict=True))
+        factors = (own[size] for own, size in zip(made, sizes, strict=True))
         columns.append(Column(tuple(one for one in factors if one is not None)))
-    return tuple(columns), tuple(1 / math.sqrt(w) for w in design.precisions.values())
+
+    def errors(variances: Sequence[float]) -> list[FloatArray]:
+        each = dict(zip(design.precisions, variances, strict=True))
+        own = lattice.by_union([1 / each[size] if size in each else 0.0 for size in lattice.levels])
+        return [np.full(int(n), one) for n, one in zip(lattice.heights, own, strict=True)]
+
+    like = tuple(1 / math.sqrt(w) for w in design.precisions.values())
+    return OtherRows(tuple(columns), like, errors=errors)
 
 
-def _contrasts(axes: Sequence[_Axis], design: Design) -> _Bought:
+def _contrasts(
+    axes: Sequence[_Axis], design: Design, asked: Sequence[Column], groups: Sequence[Sizes]
+) -> OtherRows:
     """A column for each level, of variance ‖r‖²/λ."""
+    blocks = [{size: axis.chain[-1] // size for size in axis.chain} for axis in axes]
+    bought = [[*map(operator.getitem, blocks, sizes)] for sizes in design.precisions]
+    # Σ max r_j² over the rows of a level, ∏ n ℓ²/2 at most for n blocks, is to be accounted for.
+    powers = [(math.prod(own), max(1, sum(n > 1 for n in own))) for own in bought]
+    longest = min(_LONG, *(int((_POWER / n) ** (0.5 / k) * math.sqrt(2)) for n, k in powers))
+    made = [{size: axis.contrasts(size, longest) for size in axis.chain} for axis in axes]
     columns, like = [], []
     for sizes, precision in design.precisions.items():
-        each = [axis.contrasts(size) for axis, size in zip(axes, sizes, strict=True)]
-        columns.append(Column(tuple(factor for factor, _ in each if factor is not None)))
-        like.append(math.sqrt(math.prod(square for _, square in each) / precision))
-    return tuple(columns), tuple(like)
+        each = [own[size] for own, size in zip(made, sizes, strict=True)]
+        columns.append(Column(tuple(one.factor for one in each if one.factor is not None)))
+        like.append(math.sqrt(math.prod(one.square for one in each) / precision))
+    place = {axis.names: n for n, axis in enumerate(axes)}
+
+    def share(column: Column, group: Sizes, level: Sizes) -> FloatArray:
+        """Σ (q·r)²/‖r‖⁴ of the rows q of a column, over the rows r of a level."""
+        found = np.ones(1)
+        for factor in column.factors:
+            n = place[factor.axes]
+            blocks = axes[n].labels[level[n]][factor.cells[factor.starts]]
+            rows: FloatArray = group[n] ** 2 * made[n][level[n]].shares[blocks]
+            found = (found[:, None] * rows).ravel()
+        return found
+
+    def errors(variances: Sequence[float]) -> list[FloatArray]:
+        found = [np.zeros(column.height) for column in asked]
+        for level, variance in zip(design.precisions, variances, strict=True):
+            for own, column, group in zip(found, asked, groups, strict=True):
+                if all(map(operator.le, group, level)):  # others are orthogonal to the level
+                    own += variance * share(column, group, level)
+        return found
+
+    return OtherRows(tuple(columns), tuple(like), errors=errors)
 
 
 @lru_cache(maxsize=256)
-def _haar(number: int) -> tuple[IntArray, float]:
-    """Orthogonal contrasts of so many values that are nearly equally long, and their length²:
-    first half against second half, and so on in each half."""
+def _haar(number: int, longest: int) -> tuple[IntArray, FloatArray]:
+    """Orthogonal contrasts r of so many values j that are nearly equally long, and Σ r_j²/‖r‖⁴:
+    first half against second half, and so on in each half. Their length is ``longest`` at most, or
+    that of the longest of them without a multiplier."""
     rows = list[IntArray]()
 
     def split(low: int, high: int) -> None:
@@ -220,15 +269,21 @@ def _haar(number: int) -> tuple[IntArray, float]:
         split(middle, high)
 
     split(0, number)
-    squares = np.array([float(row @ row) for row in rows])
-
-    def times(length: int) -> IntArray:
-        found: IntArray = np.maximum(1, np.rint(length / np.sqrt(squares))).astype(np.int64)
-        return found
-
-    def error(length: int) -> float:
-        return float(np.abs(times(length) ** 2 * squares / length**2 - 1).max())
-
-    lengths = [length for length in range(_SHORT, _LONG) if error(length) < _BALANCED]
-    length = lengths[0] if lengths else min(range(_SHORT, _LONG), key=lambda one: (error(one), one))
-    return times(length)[:, None] * np.array(rows), float(length**2)
+    every = np.array(rows)
+    squares = (every**2).sum(axis=1).astype(np.float64)
+    kinds, kind = np.unique(squares, return_inverse=True)
+    loads = np.zeros((len(kinds), number))
+    np.add.at(loads, kind, every**2)
+    loads, place = np.unique(loads, axis=1, return_inverse=True)
+    least = math.ceil(math.sqrt(kinds[-1]))
+    lengths = np.arange(max(_SHORT, least), max(_SHORT, longest, least) + 1)
+    times = np.maximum(1, np.rint(lengths[:, None] / np.sqrt(kinds)))
+    # The highest cost of a value and its largest variance, less than which no lengths make both.
+    each = [(times[:, [n]] ** 2, own, kinds[n] ** 2) for n, own in enumerate(loads)]
+    # Added up one by one, so that all processors choose alike.
+    cost = np.add.reduce([t * own for t, own, _ in each]).max(axis=1) / (1 - 1 / number)
+    shares = np.add.reduce([own / square / t for t, own, square in each])
+    variance = shares.max(axis=1) / (1 - 1 / number)
+    near = np.flatnonzero(cost * variance < _BALANCED)
+    best = int(near[0] if len(near) else np.argmin(cost * variance))
+    return times[best, kind].astype(np.int64)[:, None] * every, shares[best][place.ravel()]

@@ -163,28 +163,37 @@ def _priced(
     """The noise with these rows instead, if they gain, and the worst row's share of its variance as
     asked: ``most``, if all columns asked were bought, and ``before``, as the rows would be."""
     mechanism = noise.mechanism
+    largest = np.array([own.max(initial=0) for own in before])
+    # Errors of different aggregates compare by those asked directly, or by the rows' sizes.
+    units = np.isfinite(most) if asked.objective == "relative" else 1 / most
+    times = [asked.weights(c) * unit for c, unit in zip(asked.columns, units, strict=True)]
+
+    def gains(found: Sequence[FloatArray]) -> tuple[float, FloatArray, float]:
+        """The share of the error, the largest variances, and their largest share."""
+        worst = np.array([own.max(initial=0) for own in found])
+        far = float((worst / most).max())
+        if asked.objective == "worst":
+            return far / float((largest / most).max()), worst, far
+        new, old = (sum(map(np.dot, own, times)) for own in (found, before))
+        return float(new / old), worst, far
+
+    least = _least(rows, asked.measure, request)
+    certain = rows.errors if limits.exact is None else None
+    if certain and least and gains(certain([mechanism.worst_error(b) for b in least]))[0] > GAIN:
+        return noise, math.inf
     other = Workload(table, rows.columns)
     scales = limits.choice.scales(mechanism, other, request.target, rows.like)
     laws = [law_of(mechanism.name, scale) for scale in scales]
     each = [law for law in laws if law is not None]
-    found = limits.follow(asked.columns, rows.columns, each, None)
+    errors = certain and certain([one.variance for one in each])
+    found = errors or limits.follow(asked.columns, rows.columns, each, None)
     if found is None:
         return noise, math.inf
-    worst = np.array([own.max(initial=0) for own in found])
-    far = float((worst / most).max())
-    if asked.objective == "auto" and far > WORSE:
+    gain, worst, far = gains(found)
+    if (asked.objective == "auto" and far > WORSE) or not gain <= GAIN:
         return noise, far
-    largest = np.array([own.max(initial=0) for own in before])
-    if asked.objective == "worst":
-        gain = far / float((largest / most).max())
-    else:
-        # Errors of different aggregates compare by those asked directly, or by the rows' sizes.
-        units = np.isfinite(most) if asked.objective == "relative" else 1 / most
-        times = [asked.weights(c) * unit for c, unit in zip(asked.columns, units, strict=True)]
-        new, old = (sum(map(np.dot, own, times)) for own in (found, before))
-        gain = float(new / old)
-    if not gain <= GAIN:
-        return noise, far
+    if errors and limits.follow(asked.columns, rows.columns, each, None, errors) is None:
+        return noise, math.inf
     shares = worst[: asked.bought] / largest[: asked.bought]
     # The answer to a row that is bought itself is reported where its interval is no wider.
     most_reported = 1 if asked.measure == "rho" else _LAPLACE
@@ -200,3 +209,16 @@ def _priced(
         bound=None if rows.bound is None else settled(rows.bound * gain),
     )
     return priced, far
+
+
+def _least(rows: OtherRows, measure: Measure, request: Request) -> list[float] | None:
+    """Scales than which those of the rows are not less: a record that changes any of them by their
+    largest coefficient costs no more than the target. None for targets of another kind."""
+    cost, like = request.target.epsilon, rows.like or (1.0,) * len(rows.columns)
+    if measure == "rho":
+        cost = request.target.rho
+    if not cost:
+        return None
+    unit = 1 / float(cost) if measure == "epsilon" else math.sqrt(1 / (2 * float(cost)))
+    least = max(c.largest / one for c, one in zip(rows.columns, like, strict=True)) * unit
+    return [least * one for one in like]

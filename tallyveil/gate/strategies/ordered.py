@@ -9,6 +9,7 @@ F ⊗ A is bought: it costs what A does, and row by row it has the error of A.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -22,7 +23,7 @@ from tallyveil.cache import Cache
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
 from tallyveil.inference.designs.p_identity import p_identity
 from tallyveil.inference.designs.root import root, variances
-from tallyveil.workload.classes import Classes
+from tallyveil.workload.classes import Classes, stacked
 from tallyveil.workload.workload import Column, Factor
 
 __all__ = ["ordered"]
@@ -38,28 +39,42 @@ _NO_MORE: Final = 2.0**-52  # of the largest singular value, for each row: it is
 
 def ordered(asked: Asked) -> OtherRows | None:
     """None if the rows tell too many cells apart, or nothing gains."""
-    split = _split(asked.shown)
-    if split is None or asked.margin > 1:
+    if asked.margin > 1 or sum(column.height for column in asked.shown) < _ROWS:
+        return None
+    split = _split(asked.columns)
+    if split is None:
         return None
     groups, rest = split
-    found = Classes.of(rest)
+    heights = [column.height for column in rest]
+    shown = np.repeat([n not in asked.hidden for n in range(len(rest))], heights)
+    number = int(shown.sum())
+    if number < _ROWS:
+        return None
+    stack = _stacked(rest)
+    found = Classes.of(stack)
     axes = [axis for axis in asked.axes if axis in found.labels]  # in the table's order
     classes = Classes(*({a: of[a] for a in axes} for of in (found.labels, found.firsts)))
-    weights = np.concatenate([asked.weights(column) for column in rest])
-    number = len(weights)
-    if not _ROWS <= number <= _ENTRIES // max(1, classes.size):
+    most = min(_CELLS[asked.measure], 2 * number)
+    if len(shown) > _ENTRIES // max(1, classes.size):
         return None
-    every = np.concatenate([_dense(classes.column(column), classes) for column in rest])
-    _, first, place = np.unique(scrambled(*every), return_index=True, return_inverse=True)
+    if classes.size > most and all(map(_tells_all_apart, stack)):
+        return None
+    every = np.concatenate([_dense(classes.column(column), classes) for column in stack])
+    told = every[shown]
+    _, first, place = np.unique(scrambled(*told), return_index=True, return_inverse=True)
     if (every != every[:, first[place]]).any():
-        return None  # different cells with one hash
+        return None  # what is hidden tells more cells apart, or different cells have one hash
     rank = np.argsort(np.argsort(first))  # cells in their own order, which blocks follow
     rows, place = every[:, np.sort(first)], rank[place.ravel()]
-    touched = np.asarray(rows.any(axis=0))
+    touched = np.asarray(rows[shown].any(axis=0))
     size = int(touched.sum())
-    if not 2 <= size <= min(_CELLS[asked.measure], 2 * number) or np.abs(rows).max() > _LARGEST:
+    if not 2 <= size <= most or np.abs(rows).max() > _LARGEST or rows[:, ~touched].any():
         return None
-    kept = rows[:, touched]
+    weights = np.concatenate(
+        [asked.weights(rest[n]) for n in range(len(rest)) if n not in asked.hidden]
+    )
+    whole = rows[:, touched]
+    kept = whole[shown]
     common = np.maximum(1, np.gcd.reduce(kept, axis=1, keepdims=True))
     if ((np.unique(kept // common, axis=0) != 0).sum(axis=0) <= 1).all():
         return None  # disjoint but for multiples: nothing is better than the rows themselves
@@ -68,7 +83,8 @@ def ordered(asked: Asked) -> OtherRows | None:
     design = p_identity if asked.measure == "epsilon" else root
     key = design, worst, kept.shape, *(sha256(one.tobytes()).digest() for one in (kept, weights))
     bought = _DESIGNS.get(key, lambda: design(weighed, weights, worst=worst))
-    new = variances(weighed, bought) * _unit(bought, asked.measure)
+    alone = variances(whole.astype(np.float64), bought)
+    new = alone[shown] * _unit(bought, asked.measure)
     singular = np.linalg.svd(weighed * np.sqrt(weights)[:, None], compute_uv=False)
     direct = _directly(weighed, singular, asked.measure)
     if not asked.gains(new, direct, weights):
@@ -79,7 +95,14 @@ def ordered(asked: Asked) -> OtherRows | None:
     if factor is None:
         return None
     least = float(singular.sum() ** 2) / (2 * size) * (4 if asked.measure == "epsilon" else 1)
-    return OtherRows((Column((*groups, factor)),), (1.0,), least / float(weights @ new))
+    each = [*zip(asked.columns, np.split(alone, np.cumsum(heights)[:-1]), strict=True)]
+
+    def errors(noise: Sequence[float]) -> list[FloatArray]:
+        return [noise[0] * own[_places(column, groups)] for column, own in each]
+
+    columns = (Column((*groups, factor)),)
+    certain = None if not whole.any(axis=1).all() else errors
+    return OtherRows(columns, (1.0,), least / float(weights @ new), certain)
 
 
 def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]] | None:
@@ -101,6 +124,31 @@ def _split(columns: Sequence[Column]) -> tuple[tuple[Factor, ...], list[Column]]
     if any(not grouped.isdisjoint(column.axes) for column in rest):
         return None
     return tuple(groups), rest
+
+
+def _stacked(columns: Sequence[Column]) -> Sequence[Column]:
+    """The columns, or one with the rows of all, if these are over the same axes."""
+    kinds = {(one.axes, one.shape) for column in columns for one in column.factors}
+    if len(kinds) != 1 or max(len(column.factors) for column in columns) > 1:
+        return columns
+    every = Factor.everything(*kinds.pop())
+    return [Column((stacked([*itertools.chain(*(c.factors or (every,) for c in columns))]),))]
+
+
+def _tells_all_apart(column: Column) -> bool:
+    """Whether no two values of an axis that its rows distinguish are alike beside any others."""
+    return all(
+        len(one.axes) == 1 and one.disjoint and len(one.cells) == one.size for one in column.factors
+    )
+
+
+def _places(column: Column, groups: Sequence[Factor]) -> IntArray:
+    """The row of each of the column's without the groups."""
+    own, found = {content(one) for one in groups}, np.zeros(column.height, dtype=np.int64)
+    for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
+        if content(factor) not in own:
+            found = found * factor.height + rows
+    return found
 
 
 def _dense(column: Column, classes: Classes) -> IntArray:

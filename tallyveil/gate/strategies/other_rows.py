@@ -22,11 +22,14 @@ WORSE: Final = 1.01  # of the variance as asked is no loss: variances of discret
 
 class OtherRows(NamedTuple):
     """``columns`` with noise whose deviations are in proportion to ``like``, if given. ``bound``:
-    the share of their total error that no unbiased linear estimates get below, if known."""
+    the share of their total error that no unbiased linear estimates get below, if known.
+    ``errors``: if all rows asked follow from these for certain, the variances of the rows of each
+    column asked, by those of the noise on each of these."""
 
     columns: tuple[Column, ...]
     like: tuple[float, ...] | None = None
     bound: float | None = None
+    errors: Callable[[Sequence[float]], list[FloatArray]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

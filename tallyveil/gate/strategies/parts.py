@@ -19,11 +19,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from tallyveil.arrays import IntArray
+from tallyveil.alike import coded
+from tallyveil.arrays import FloatArray, IntArray
 from tallyveil.gate.strategies.moments import families
 from tallyveil.gate.strategies.other_rows import Asked, OtherRows, content
 from tallyveil.mechanisms import Measure
@@ -41,16 +42,29 @@ _LARGEST: Final = 2**31  # coefficient
 def parts(asked: Asked) -> OtherRows | None:
     """None if there is no more to be bought than each column by itself, or they are too many."""
     columns = asked.columns[: asked.bought]
-    if len(columns) > _COLUMNS:
+    if len(columns) > _COLUMNS or asked.margin > 1:
         return None
     found = _parts(columns, asked.axes, asked.measure)
     if found is None or len(found) > _PARTS:
         return None
-    return OtherRows(tuple(own for own, _ in found), tuple(step for _, step in found))
+    within = [[p for p, part in enumerate(found) if n in part.of] for n in range(len(columns))]
+
+    def errors(noise: Sequence[float]) -> list[FloatArray]:
+        each = [sum(noise[part] for part in own) for own in within]
+        return [np.full(c.height, one) for c, one in zip(columns, each, strict=True)]
+
+    certain = asked.bought == len(asked.columns) and all(part.of for part in found)
+    like = tuple(part.size for part in found)
+    return OtherRows(tuple(one.column for one in found), like, errors=errors if certain else None)
 
 
-_Part: TypeAlias = tuple[Column, float]
-"""A column that is bought, and what its noise is in proportion to."""
+class _Part(NamedTuple):
+    """A ``column`` that is bought, with noise in proportion to ``size``. It is disjoint from the
+    other parts, with which it adds up to the columns numbered in ``of``; empty for other parts."""
+
+    column: Column
+    size: float
+    of: frozenset[int] = frozenset()
 
 
 def _parts(columns: Sequence[Column], axes: Sequence[str], measure: Measure) -> list[_Part] | None:
@@ -70,7 +84,7 @@ def _parts(columns: Sequence[Column], axes: Sequence[str], measure: Measure) -> 
         found += own
         # In ρ, all rows as asked say together as much of each other as fewer of them would.
         fewer = measure == "epsilon" and len(own) < len(numbers)
-        divided |= fewer or any(one not in columns for one, _ in own)
+        divided |= fewer or any(one.column not in columns for one in own)
     return found if divided else None
 
 
@@ -142,10 +156,13 @@ class Cells(NamedTuple):
     def column(self, vector: IntArray, multiplier: Fraction) -> Column:
         """The column whose rows count these numbers of the cells."""
         cells = np.flatnonzero(vector).astype(np.int64)
-        cells = cells[np.argsort(self.rows[cells], kind="stable")]
-        those, rows = np.unique(self.rows[cells], return_inverse=True)
-        shape = tuple(self.sizes), tuple(self.sizes.values()), len(those)
-        own = Factor(*shape, rows.ravel().astype(np.int64), cells, vector[cells])
+        rows, height = np.zeros_like(cells), 1
+        if self.keyed:
+            cells = cells[np.argsort(self.rows[cells], kind="stable")]
+            rows, those = coded(self.rows[cells])
+            height = len(those)
+        shape = tuple(self.sizes), tuple(self.sizes.values()), height
+        own = Factor(*shape, rows, cells, vector[cells])
         return Column((*self.groups, own) if self.sizes else self.groups, multiplier, self.selected)
 
 
@@ -170,8 +187,11 @@ def _of_group(
     beyond = [n for n in different if vectors[n, labels == 0].any()]
     sums = [n for n in different if n not in beyond]
     bought = [one for n in beyond for one in _by_size(columns[numbers[n]])]
+    added = not sums and not beyond
     found: dict[tuple[int, Fraction, float, int], IntArray] = {}
-    pairs = np.unique(np.array([labels, cells.rows])[:, labels != 0], axis=1).T.tolist()
+    wide = int(cells.rows.max()) + 1
+    pairs = [divmod(one, wide) for one in coded(labels * wide + cells.rows)[1].tolist()]
+    pairs = [one for one in pairs if one[0]]
     if cells.keyed and len(pairs) * labels.size > _WORK:
         return None
     for label, group in pairs:
@@ -186,10 +206,13 @@ def _of_group(
         for place, (values, unit, step) in enumerate(rows or [(ones, Fraction(1), 1)]):
             key = label, unit, float(step), place if rows else -1
             found.setdefault(key, np.zeros_like(labels))[inside] = values
-    for (_, unit, size, place), values in found.items():
+    for (label, unit, size, place), values in found.items():
         whole = [n for n in counts if place < 0 and units[n] == 1 and (vectors[n] == values).all()]
         count = columns[numbers[whole[0]]] if whole else None
-        bought.append((count or cells.column(values, unit), size))
+        of = frozenset(numbers[n] for bit, n in enumerate(counts) if label >> bit & 1)
+        bought.append(
+            _Part(count or cells.column(values, unit), size, of if added else frozenset())
+        )
     return bought
 
 
@@ -202,9 +225,9 @@ def _by_size(column: Column) -> list[_Part]:
         largest *= own[rows]
     sizes = np.unique(largest[largest > 0]).tolist() if column.disjoint else []
     if not 0 < len(sizes) <= _PARTS:
-        return [(column, float(column.largest))]
+        return [_Part(column, float(column.largest))]
     each = ((np.flatnonzero(largest == size).astype(np.int64), size) for size in sizes)
-    return [(column.take(rows), size) for rows, size in each]
+    return [_Part(column.take(rows), size) for rows, size in each]
 
 
 def _rows_of(factors: Sequence[Factor], sizes: dict[str, int]) -> IntArray:

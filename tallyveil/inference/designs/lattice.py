@@ -44,11 +44,12 @@ _STEPS: Final = 400
 _ROUNDS: Final = 100  # updates of the weights of rows
 _MET: Final = 1.002  # times a bound is still met
 _NOTHING: Final = 1e-12  # of the largest load: rounding
+_STILL: Final = 1e-12  # changes of all shares: no more will follow
 _GONE: Final = 1e-9  # of the cost: the iteration has dropped the grouping
 _HEAVIEST: Final = 1e9  # weight of rows, where their bound cannot be met
 _LEAST: Final = 1e-4  # of the cost: a share below it is left out
 _START: Final = 0.02  # of each other grouping, where one is put first
-_BITS: Final = 12  # so that what is bought does not depend on the last digits
+_BITS: Final = 16  # so that what is bought does not depend on the last digits
 _BETTER: Final = 1 - 1e-3  # of the total of an earlier start is clearly better
 
 
@@ -141,9 +142,11 @@ class Lattice:
             w = _precision(shares, power)
             inverse = _inverse(w @ self.matrix.T)
             errors = (w**2 * ((self._load(weights) * inverse**2) @ self.matrix)) ** (1 / power)
-            shares = errors / errors.sum(axis=1, keepdims=True)
+            before, shares = shares, errors / errors.sum(axis=1, keepdims=True)
             shares = np.where(shares < _GONE, 0.0, shares)
             weights = self._weighed(weights, inverse @ self.loads.T, objective, targets)
+            if np.abs(shares - before).max() < _STILL:
+                break
         shares = np.where(shares < _LEAST, 0.0, shares)
         shares = np.array([_rounded(own / own.sum()) for own in shares])
         shares /= shares.sum(axis=1, keepdims=True)
@@ -163,6 +166,10 @@ class Lattice:
         own = np.array([float(size in self.asked[:number]) for size in self.levels]) / number
         w = _precision(own, 3 if measure == "epsilon" else 2)
         return tuple(self._variances(self.matrix @ w).tolist())
+
+    def by_union(self, weights: Sequence[float]) -> FloatArray:
+        """The variances of rows of each grouping asked, from a union of these weights by level."""
+        return self._variances(self.matrix @ np.array(weights))
 
     def bound(self, measure: Measure) -> float:
         """No total is less: ‖W‖_*²/(2n) in ρ, four times that in ε (Li & Miklau 2013)."""

@@ -53,7 +53,7 @@ def _blocks(size: int) -> FloatArray:
 
 
 def _best(gram: FloatArray, start: FloatArray) -> FloatArray:
-    from scipy.optimize import minimize
+    from scipy.optimize import fmin_l_bfgs_b
 
     diagonal = gram.diagonal()
     shape, unit = start.shape, 1 / diagonal.sum()
@@ -70,15 +70,9 @@ def _best(gram: FloatArray, start: FloatArray) -> FloatArray:
         gradient = 2 * (each[None, :] - (hc - (hc @ b.T) @ h))
         return unit * float(s @ each), (unit * gradient).ravel()
 
-    found = minimize(
-        total,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * start.size,
-        options={"maxiter": _STEPS, "maxcor": _MEMORY},
-    )
-    best: FloatArray = found.x.reshape(shape)
+    bounds = [(0, None)] * start.size
+    found, *_ = fmin_l_bfgs_b(total, start.ravel(), bounds=bounds, m=_MEMORY, maxiter=_STEPS)
+    best: FloatArray = found.reshape(shape)
     return best
 
 

@@ -21,6 +21,7 @@ every interval valid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -70,14 +71,15 @@ def best_combinations(
     question: sparse.csr_matrix,
     *,
     thorough: bool = False,
+    times: float = 1,
 ) -> list[Combination | None]:
     """For each row of ``question`` (k×n) the best combination of the rows of ``history`` (m×n), or
     None where these do not determine it, or finding out would take too much work.
 
     Entries are integers below 2⁵³, none of those stored is zero; a row of ``question`` without
-    entries gives None.
+    entries gives None. Limits are those of a question of so many ``times`` as many rows.
     """
-    return solved(history, noises, question, thorough=thorough).combinations
+    return solved(history, noises, question, thorough=thorough, times=times).combinations
 
 
 def solved(
@@ -86,6 +88,7 @@ def solved(
     question: sparse.csr_matrix,
     *,
     thorough: bool = False,
+    times: float = 1,
 ) -> Solved:
     """As `best_combinations`. If ``thorough``, a history that is known to determine the question
     may take more work (`conjugate`)."""
@@ -100,7 +103,7 @@ def solved(
         return Solved(result)
     blocks = Blocks(history[rows], noises.take(rows))
     parts = Parts(question[asked], blocks)
-    solutions = _Solutions(blocks, parts, thorough)
+    solutions = _Solutions(blocks, parts, thorough, times)
     kinds: dict[tuple[int, bytes], tuple[int, FloatArray]] = {}  # by the weights of the parts
     sorts, of_part = np.unique(parts.sorts, return_inverse=True)
     found = [solutions.found[sort] for sort in sorts.tolist()]
@@ -178,8 +181,8 @@ class _Solutions:
     combinations of all rows of the block, with their errors on its distinguishable cells. ``work``
     is the amount used; ``too_large`` if it was not enough for everything."""
 
-    def __init__(self, blocks: Blocks, parts: Parts, thorough: bool) -> None:
-        self.blocks, self.parts, self._thorough = blocks, parts, thorough
+    def __init__(self, blocks: Blocks, parts: Parts, thorough: bool, times: float) -> None:
+        self.blocks, self.parts, self._thorough, self._times = blocks, parts, thorough, times
         self.found: dict[int, _Solution] = {}
         self.nearest: dict[int, tuple[FloatArray, FloatArray, tuple[int, int]]] = {}
         self.work, self.too_large, self.given_up = 0.0, True, False
@@ -201,7 +204,7 @@ class _Solutions:
         matrix = self.blocks.matrix(block)
         noises = self.blocks.noises.take(self.blocks.rows.of(block))
         cells = matrix.shape[1]
-        if len(own) * cells >= WORK:
+        if len(own) * self._times * cells >= WORK:
             self.work += len(own) * _ALONE
             self.given_up = True
             self.found |= dict.fromkeys(own)
@@ -231,15 +234,15 @@ class _Solutions:
         own: Sequence[int],
     ) -> Sequence[FloatArray | None]:
         """The weights for each query of one block; None for all if that takes too much work."""
-        number, variances = queries.shape[0], noises.variances
-        together = Together.of(matrix, queries)
+        number, variances = math.ceil(queries.shape[0] * self._times), noises.variances
+        together = Together.of(matrix, queries, number)
         if together is not None and self.work + together.work <= WORK:
             nearest = together.solve(variances)
             if nearest is not None:
                 self.work += together.work
                 return self._noted(own, nearest)
         if self._thorough and self.work + number * (_ALONE + 100 * matrix.nnz) > WORK:
-            quickly = by_conjugate_gradients(matrix, variances, queries)
+            quickly = by_conjugate_gradients(matrix, variances, queries, number)
             if quickly is not None:
                 self.too_large = False
                 return quickly
@@ -247,7 +250,7 @@ class _Solutions:
         self.work += number * (_ALONE + 100 * matrix.nnz)
         if self.work > WORK or history.too_large:
             self.given_up = True
-            return [None] * number
+            return [None] * queries.shape[0]
         asked = queries.toarray()
         nearest = history.nearest(asked)
         if nearest is not None:

@@ -28,17 +28,18 @@ _TOGETHER: Final = 256  # queries
 
 
 def by_conjugate_gradients(
-    matrix: sparse.csr_matrix, variances: FloatArray, queries: sparse.csr_matrix
+    matrix: sparse.csr_matrix, variances: FloatArray, queries: sparse.csr_matrix, number: int
 ) -> list[FloatArray] | None:
-    """The weights for each query; None for all if one has none, or they take too much work."""
-    number, (rows, cells) = queries.shape[0], matrix.shape
+    """The weights for each query; None for all if one has none, or this ``number`` of them takes
+    too much work."""
+    rows, cells = matrix.shape
     step = (2 * matrix.nnz + 6 * cells) * number
     if not variances.all() or number * rows > _WEIGHTS or step > _WORK:
         return None
     scaled = sparse.diags(1 / np.sqrt(variances)) @ matrix.astype(np.float64)
     across = scaled.T.tocsr()
     found = list[FloatArray]()
-    for start in range(0, number, _TOGETHER):
+    for start in range(0, queries.shape[0], _TOGETHER):
         deadline.check()
         some = queries[start : start + _TOGETHER].toarray().astype(np.float64).T
         solution = _solved(scaled, across, some)

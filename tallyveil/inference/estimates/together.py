@@ -44,11 +44,13 @@ class Together:
     queries: FloatArray
 
     @classmethod
-    def of(cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix) -> Together | None:
-        """The problem of a small block; None if that takes too much work even by products of
-        rows."""
+    def of(
+        cls, matrix: sparse.csr_matrix, queries: sparse.csr_matrix, number: int
+    ) -> Together | None:
+        """The problem of a small block; None if that takes too much work even by products of rows,
+        for this ``number`` of queries."""
         rows, cells = matrix.shape
-        if not is_small(rows, cells, queries.shape[0]):
+        if not is_small(rows, cells, number):
             return None
         return cls(_dense(matrix), _dense(queries))
 
