@@ -221,7 +221,10 @@ class InvalidParameterValue(StatementError, DataError, sqlstate="22023"): ...
 
 
 class BinCut(InvalidParameterValue):
-    """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp."""
+    """A predicate cuts through a cell of its attribute: a bin, or the day of a timestamp. ``step``
+    is that of the numbers between which it cuts, as SQL writes it."""
+
+    step: str = ""
 
 
 class InvalidLimit(StatementError, DataError, sqlstate="2201W"): ...

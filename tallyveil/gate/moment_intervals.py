@@ -171,7 +171,8 @@ class Joint:
         for own, law, more in deadline.stoppable(self._laws(form, each)):
             for top, bottom in sides:
                 first, last = law.ends(top[own], bottom[own], 1 - miss)
-                beyond = more / np.abs(bottom[own])
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    beyond = more / np.abs(bottom[own])
                 lows[own] = np.minimum(lows[own], first - beyond)
                 highs[own] = np.maximum(highs[own], last + beyond)
         low[rows], high[rows] = _together([lows], [highs], [np.sign(own) for _, own in sides])

@@ -19,16 +19,18 @@ from tallyveil.knowledge import Answers, CountedQuantile, IntervalEnds, interval
 from tallyveil.mechanisms import STATISTICS
 from tallyveil.rewriter import Item, NoisyTable, Output, Plan, Projection, StatisticOutput
 
-__all__ = ["empty_tables", "example_tables", "forward", "noisy_tables", "projected"]
+__all__ = ["EXAMPLES", "empty_tables", "example_tables", "forward", "noisy_tables", "projected"]
 
 _PORTION: Final = 2_048  # rows that are forwarded between two checks of the deadline
 
 # For each output: its value, and the lower and the upper end of its interval.
 _KINDS: Final = ("c", "l", "u")
 
-# Of the example: how many records there are, and by how many steps each moves a sum.
-_RECORDS: Final = 1_000_003
+# Of the examples: how many records there are, and by how many steps each moves a sum.
+_RECORDS: Final = (1_000_003, 1_009, 211, 10_007, 100_003, 2_003, 401)
 _MOVED: Final = 0.123457
+
+EXAMPLES: Final = len(_RECORDS)
 
 
 def noisy_tables(
@@ -202,15 +204,16 @@ def empty_tables(plan: Plan) -> dict[str, pa.Table]:
     return tables
 
 
-def example_tables(plan: Plan) -> dict[str, pa.Table]:
-    """The noisy tables if there were _RECORDS records, spread evenly over the domain: exact, but
+def example_tables(plan: Plan, number: int = 0) -> dict[str, pa.Table]:
+    """The noisy tables if there were so many _RECORDS, spread evenly over the domain: exact, but
     sums are moved by so little that averages are no steps, as those of records practically never
-    are."""
+    are. Each further ``number`` has other counts, from few on, and other averages."""
+    counted, moved = _RECORDS[number], _MOVED * (1 + 3 * number)
     tables = {}
     for table in plan.noisy:
         schema = empty_tables(plan)[table.name].schema
         arrays = {name: table.keys.column(name) for name in table.keys.column_names}
-        values = {n: _example(output, plan) for n, output in enumerate(table.outputs)}
+        values = {n: _example(one, plan, counted, moved) for n, one in enumerate(table.outputs)}
         values |= {one.number: _example_statistic(one, plan) for one in table.statistics}
         arrays |= {f"__{kind}{number}": own for number, own in values.items() for kind in _KINDS}
         for name in schema.names:
@@ -221,16 +224,16 @@ def example_tables(plan: Plan) -> dict[str, pa.Table]:
     return tables
 
 
-def _example(output: Output, plan: Plan) -> pa.Array:
+def _example(output: Output, plan: Plan, records: int, moved: float) -> pa.Array:
     column = plan.column(output)
-    steps, counted = np.full((2, column.height), float(_RECORDS))
+    steps, counted = np.full((2, column.height), float(records))
     for factor, rows in zip(column.factors, column.factor_rows(column.numbers), strict=True):
         sums = np.bincount(factor.rows, factor.coefficients, factor.height)
         cells = np.bincount(factor.rows, factor.coefficients != 0, factor.height)
         steps *= sums[rows] / math.prod(factor.shape)
         counted *= cells[rows] / math.prod(factor.shape)
     if column.largest > 1 or not column.counts_up:
-        steps += _MOVED * counted
+        steps += moved * counted
     known = steps if output.rows is None else steps[output.rows]
     return answer_array([round(one) for one in known.tolist()], column.multiplier, output.type)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from tallyveil.errors import (
 from tallyveil.gate.answering import Answering
 from tallyveil.gate.interface import Notice
 from tallyveil.gate.notices import warnings
-from tallyveil.gate.rows import example_tables
+from tallyveil.gate.rows import EXAMPLES, example_tables
 from tallyveil.rewriter import (
     Dialect,
     InnerAnswer,
@@ -53,10 +54,7 @@ __all__ = ["Given", "Stage", "Staging", "announced"]
 Given: TypeAlias = tuple[Sequence[Any], Sequence[str | None]]
 """A statement's parameters, and the types they were declared with."""
 
-_ROUND: Final = (
-    "The subquery's answer is hardly ever one of them: round it there, as in (SELECT round(avg(a),"
-    " 2) FROM …)."
-)
+_ROUND: Final = "The subquery's answer is not always one of them: round it there"
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,12 @@ class Staging:
     answering: Answering
 
     def rehearsed(self, query: Query, given: Given) -> list[Stage]:
-        """The stages with examples of the answers: free of charge."""
-        return self._run(query, given, self._example)
+        """The stages with examples of the answers: free of charge. What could not be planned with
+        other answers is refused: one that is a step of an attribute may be so by chance."""
+        found = self._run(query, given, partial(self._example, number=0))
+        for number in range(1, EXAMPLES if len(found) > 1 else 1):
+            self._run(query, given, partial(self._example, number=number))
+        return found
 
     def answered(
         self, query: Query, given: Given, after: ExitStack
@@ -100,13 +102,13 @@ class Staging:
         self._refuse_costs(self.rehearsed(query, given))
         return self._run(query, given, released)[-1], tuple(notices)
 
-    def _examples(self, plan: Plan) -> dict[str, pa.Table]:
-        return example_tables(plan) | self.answering.planner.relations(plan)
+    def _examples(self, plan: Plan, number: int = 0) -> dict[str, pa.Table]:
+        return example_tables(plan, number) | self.answering.planner.relations(plan)
 
-    def _example(self, stage: Stage) -> list[Any]:
-        """Values that a stage may answer, with which a condition can hold: those of the example.
-        If these are none, or NULL, keys of the domain, or 0."""
-        found = self._values(stage, self._examples(stage.plan))
+    def _example(self, stage: Stage, number: int) -> list[Any]:
+        """Values that a stage may answer, with which a condition can hold: those of the example of
+        this number. If these are none, or NULL, keys of the domain, or 0."""
+        found = self._values(stage, self._examples(stage.plan, number))
         if found.null_count < len(found):
             return list(found.to_pylist())
         keys = (key for table in stage.plan.noisy for key in table.keys.columns)
@@ -178,7 +180,8 @@ class Staging:
                 return (yield from self._stages(outer, needed(outer), around))
             except BinCut as error:
                 if inner.start < (error.position or 0) <= inner.start + len(constants):
-                    error.hint = _ROUND
+                    step = f", as in (SELECT round(avg(a) / {error.step}) * {error.step} FROM …)"
+                    error.hint = f"{_ROUND}{step if error.step else ''}."
                 raise
 
     def _unpivoted(self, pivot: Pivot, dialect: Dialect, needed: Callable[[Query], Given]) -> Query:

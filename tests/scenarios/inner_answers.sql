@@ -140,6 +140,19 @@ SET dp.half_width = 100;
 SELECT median(age) FROM person WHERE age > (SELECT avg(age) FROM person);
  ERROR 0A000: dp.half_width is for counts and sums: a quantile has no such interval
 
+--- An answer that may lie between two steps is refused before it is bought, also if it need not.
+--@ records = "SELECT i % 80 AS age, 'F' AS sex, 'AL' AS state, (i % 60) / 4 AS price FROM range(4002) t(i)"
+--@ attributes.price = { range = [0, 1000], step = 0.25 }
+--@ budget.epsilon = 100
+
+SELECT count(*) FROM person WHERE price > (SELECT round(avg(price), 1) FROM person);
+                                          ^
+ ERROR 22023: the predicate cuts between two steps of price
+ HINT: The subquery's answer is not always one of them: round it there, as in (SELECT round(avg(a) / 0.25) * 0.25 FROM …).
+SELECT count(*) FROM person WHERE price > (SELECT count(*) / 8.0 FROM person WHERE price < 1);
+                                          ^
+ ERROR 22023: the predicate cuts between two steps of price
+
 --- Of an attribute with steps, an average is rounded to a step before it is compared.
 --@ records = "SELECT i % 80 AS age, 'F' AS sex, 'AL' AS state, CAST(i % 2001 / 100 AS DECIMAL(5, 2)) AS price FROM range(4002) t(i)"
 --@ attributes.price = { range = [0, 20], step = 0.01 }
@@ -148,8 +161,10 @@ SELECT median(age) FROM person WHERE age > (SELECT avg(age) FROM person);
 SELECT count(*) FROM person WHERE price > (SELECT avg(price) FROM person);
                                           ^
  ERROR 22023: the predicate cuts between two steps of price
- HINT: The subquery's answer is hardly ever one of them: round it there, as in (SELECT round(avg(a), 2) FROM …).
+ HINT: The subquery's answer is not always one of them: round it there, as in (SELECT round(avg(a) / 0.01) * 0.01 FROM …).
 SELECT count(*) FROM person WHERE price > (SELECT round(avg(price), 2) FROM person);
+ 2000
+SELECT count(*) FROM person WHERE price > (SELECT round(avg(price) / 0.01) * 0.01 FROM person);
  2000
 SELECT count(*) FROM person WHERE price = (SELECT median(price) FROM person);
  2

@@ -88,7 +88,7 @@ def _centred(
     the sum and ``variance`` on the count, and its largest coefficient as a share of the sum's; None
     if these are no such pair, or nothing gains."""
     cells = Cells.of(pair, axes) if same_groups(*pair) else None
-    if cells is None:
+    if cells is None or not alone:  # noise so small that its variance is no number
         return None
     values, count = cells.vectors
     number, inside = int(cells.rows.max()) + 1, count == 1

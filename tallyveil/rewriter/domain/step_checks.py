@@ -80,12 +80,14 @@ def _check_step(attribute: Attribute, other: exp.Expr, value: Any, zone: str) ->
         if isinstance(attribute.step, Decimal)
         else ("a time at the one before it")
     )
-    raise BinCut(
+    cut = BinCut(
         f"the predicate cuts between two steps of {name}",
         detail=f"{where}, {how}.",
         hint=f"The nearest steps are {below} and {above}: compare it with one of them.",
         position=position(other),
     )
+    cut.step = attribute.step_text if isinstance(attribute.step, Decimal) else ""
+    raise cut
 
 
 def _check_length(attribute: Attribute, other: exp.Expr, text: str) -> None:

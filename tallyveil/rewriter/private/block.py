@@ -146,9 +146,7 @@ def _check_aggregate(node: exp.AggFunc, from_clause: FromClause, records: Record
     if type(node) not in known.AGGREGATES:
         raise FeatureNotSupported(
             f"{name} over records is not answered",
-            hint=known.REFUSED_AGGREGATES.get(
-                type(node), "COUNT, SUM, AVG, VARIANCE and STDDEV over records are answered."
-            ),
+            hint=known.REFUSED_AGGREGATES.get(type(node), known.ANSWERED),
         )
     argument = node.this
     distinct = isinstance(argument, exp.Distinct)

@@ -355,7 +355,7 @@ def _hint(node: exp.Expr) -> str | None:
     """What to write instead of this node, where that depends on more than its class."""
     match node:
         case exp.AggFunc():
-            return "Over records COUNT, SUM, AVG, VARIANCE and STDDEV are answered."
+            return known.ANSWERED
         case exp.Pad() if node.args.get("is_left"):
             return (
                 "Write CASE WHEN length(a) < 3 THEN right('   ' || a, 3) ELSE left(a, 3) END "

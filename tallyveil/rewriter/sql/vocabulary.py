@@ -16,10 +16,15 @@ from tallyveil.rewriter.sql import types
 from tallyveil.rewriter.sql.types import ResultType, TypeOf
 
 __all__ = [
-    "ABOUT_ANSWERS", "AGGREGATES", "ANY_NUMBER", "ARGUMENTS", "FUNCTIONS", "NAMED_FUNCTIONS",
-    "NAMES", "NOW", "POSTGRES_FUNCTIONS", "QUANTILES", "REFUSED_AGGREGATES",
+    "ABOUT_ANSWERS", "AGGREGATES", "ANSWERED", "ANY_NUMBER", "ARGUMENTS", "FUNCTIONS",
+    "NAMED_FUNCTIONS", "NAMES", "NOW", "POSTGRES_FUNCTIONS", "QUANTILES", "REFUSED_AGGREGATES",
     "SESSION_FUNCTIONS", "SUMS", "SYNTAX", "TYPES", "WINDOW_FUNCTIONS", "static_type",
 ]  # fmt: skip
+
+ANSWERED: Final = (
+    "Over records COUNT, SUM, AVG, VARIANCE, STDDEV, CORR, COVAR_…, REGR_…, quantiles, MODE,"
+    " BOOL_AND and BOOL_OR are answered."
+)
 
 ArgumentNames: TypeAlias = Mapping[type[exp.Expr], frozenset[str]]
 """The supported arguments of a node: a statement that sets any other is refused."""
