@@ -185,7 +185,9 @@ def _over_all_looks(output: Output, looks: LookIntervals) -> IntervalEnds:
 
 
 def _doubles(values: Iterable[float | None]) -> pa.Array:
-    return pa.array(list(values), pa.float64())
+    """To ten digits: the last ones depend on the order in which a process has learnt answers."""
+    digits = [None if one is None else float(f"{one:.10g}") for one in values]
+    return pa.array(digits, pa.float64())
 
 
 def empty_tables(plan: Plan) -> dict[str, pa.Table]:

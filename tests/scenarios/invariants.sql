@@ -209,7 +209,7 @@ EXPLAIN SELECT count(*) FROM person WHERE sex = 'F' AND age < 40;
  Saved by invariants of person: epsilon 0.05, by SELECT sex, count(*) FROM person WHERE sex <> 'other' GROUP BY sex
  Cost: epsilon 0.05 of person's budget; 1 remains, 0.95 after
 SELECT count(*) AS n, dp_stddev(n) FROM person WHERE sex = 'F' AND age < 40;
- 760 | 14.136244785430444
+ 760 | 14.13624479
  SPENT 0.05
 \restart
 SELECT count(*) AS n, dp_stddev(n) FROM person WHERE sex = 'F' AND age < 40;

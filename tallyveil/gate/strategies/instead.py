@@ -175,7 +175,8 @@ def _priced(
         if asked.objective == "worst":
             return far / float((largest / most).max()), worst, far
         new, old = (sum(map(np.dot, own, times)) for own in (found, before))
-        return float(new / old), worst, far
+        with np.errstate(all="ignore"):  # noise so small that its variance is hardly a number
+            return float(np.divide(new, old)), worst, far
 
     least = _least(rows, asked.measure, request)
     certain = rows.errors if limits.exact is None else None
