@@ -400,3 +400,44 @@ def test_sums_with_a_common_factor_follow_from_other_rows_too(
         assert k % 2 == 0 or value % 6 == 0
     assert connection.sql(sql).fetchall() == [tuple(found)]
     assert spent(connection) == pytest.approx(1)
+
+
+@MEASURES
+@pytest.mark.parametrize(
+    ("prior", "sql", "at"),
+    [
+        ("SELECT count(*) FROM person WHERE v <= 3", PREFIXES, 2),
+        ("SELECT count(*) FROM person WHERE a = 1 AND b = 2 AND c = 3", THREE_WAY, 6),
+    ],
+    ids=["prefixes", "three_way"],
+)
+def test_a_known_row_does_not_keep_other_rows_from_being_bought(
+    opened: Open, budget: dict[str, Any], prior: str, sql: str, at: int
+) -> None:
+    connection = opened(budget)
+    connection.execute(prior)
+    assert "by strategy" in plan(connection, sql)
+    found = connection.execute(sql).fetchall()
+    assert spent(connection) <= 2
+    cost = spent(connection)
+    for again in (connection, opened(budget)):
+        assert again.execute(sql).fetchall() == found
+    assert spent(connection) == cost
+    connection.execute("SET dp.source = fresh")
+    alone = connection.execute(sql).fetchall()
+    assert error(found, at) <= error(alone, at) * (1 + 1e-9)
+
+
+@MEASURES
+def test_a_single_row_that_is_not_known_is_bought_as_asked(
+    opened: Open, budget: dict[str, Any]
+) -> None:
+    connection = opened(budget)
+    connection.execute("SET dp.strategy = direct")
+    connection.execute("SELECT v, count(*) FROM person WHERE v < 31 GROUP BY v")
+    before = spent(connection)
+    connection.execute("SET dp.strategy = auto")
+    connection.execute(PREFIXES)
+    last = connection.execute(PREFIXES.replace("ORDER BY k", "ORDER BY k DESC LIMIT 1")).fetchall()
+    assert spent(connection) <= before + 1
+    assert last[0][2] < 2

@@ -10,6 +10,7 @@ cost is the accountant's to say.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -51,18 +52,37 @@ _UP: Final = 1 + 1e-6  # keeps a repeated statement from falling short of its ow
 
 
 def instead(request: Request, information: Information, limits: Limits) -> Iterator[Offer]:
-    """The other rows of the whole statement, if none of its rows is known."""
+    """The other rows of the whole statement. If some of its rows are known, the others are compared
+    with the largest errors of their columns, as if nothing were."""
     noise, asked = information.noise, information.asked
     if noise.instead is None:
         return
-    whole = noise.all_bought(request.workloads[asked.table])
+    gain, whole = noise.gain, noise.all_bought(request.workloads[asked.table])
     if whole.columns != asked.columns or not all(map(np.array_equal, whole.rows, asked.rows)):
-        return
+        gain = _gain_of_some(request, noise, asked)
+        if not gain <= GAIN:
+            return
     charge = replace(noise.instead, sql=request.sql)
     cheaper = noise.share is not None
-    offer = replace(asked.charged_as(charge), gain=noise.gain, cheaper=cheaper)
+    offer = replace(asked.charged_as(charge), gain=gain, cheaper=cheaper)
     yield offer
     yield from translated(request, information._replace(asked=offer), limits)
+
+
+def _gain_of_some(request: Request, noise: Noise, asked: Offer) -> float:
+    """At least the share of their variances as asked that rows get, of which some are known; 1 if
+    one gets worse, or a half-width is asked, which what is known may meet in part."""
+    if request.target.half_width is not None or not noise.deviations:
+        return 1
+    each = [noise.mechanism.worst_error(scale) for scale in asked.charge.scales]
+    other = [noise.deviations[n] ** 2 for n in asked.columns]
+    worse = any(b > a * WORSE for a, b in zip(each, other, strict=True))
+    if not all(each) or (worse and request.objective == "auto"):
+        return 1
+    if request.objective == "worst":
+        return settled(max(other) / max(each))
+    times = [*map(len, asked.rows)]
+    return settled(sum(map(operator.mul, other, times)) / sum(map(operator.mul, each, times)))
 
 
 _KEPT: Final[Recent[Workload, Noise]] = Recent(8)
