@@ -133,6 +133,15 @@ def _designs_of_this_run() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _public_databases_used_again() -> Iterator[None]:
+    from tests.public_databases import shared_engine  # the package looks whether to check locks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tallyveil.rewriter.engine.public_database._shared_engine", shared_engine)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _commands_laid_out_once() -> Iterator[None]:
     """Typer reads every command's signature anew for each command that is run in this process."""
     with pytest.MonkeyPatch.context() as patch:

@@ -100,7 +100,7 @@ class Asked:
         self._connection.execute(f"SET dp.source = '{source}'")
         if paid:
             self._connection.execute(f"SET dp.{self._unit} = {paid}")
-        return [self._connection.sql(one).fetchall() for one in questions]
+        return [self._connection.execute(one).fetchall() for one in questions]
 
     @property
     def spent(self) -> Fraction:

@@ -161,12 +161,18 @@ def test_gates_over_other_domains_or_public_tables_share_nothing() -> None:
 SLOW = "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range = 7"
 
 
-def test_the_watchdog_ends_what_runs_too_long() -> None:
+def test_the_watchdog_ends_what_runs_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also once its thread has ended, since there was no statement for a while."""
+    monkeypatch.setattr("tallyveil.rewriter.engine.watchdog._IDLE", 2)
     public = PublicDatabase([DOMAIN], time_limit=0.2)
     cursor = public.cursor()
-    with pytest.raises(StatementTooComplex, match="time limit"):
-        cursor.rows(SLOW)
-    assert cursor.rows("SELECT 1")[1] == [(1,)]
+    for _ in range(2):
+        with pytest.raises(StatementTooComplex, match="time limit"):
+            cursor.rows(SLOW)
+        if (thread := public._watchdog._thread) is not None:
+            thread.join(60)
+        assert public._watchdog._thread is None
+        assert cursor.rows("SELECT 1")[1] == [(1,)]
     cursor.close()
     public.close()
 

@@ -16,6 +16,9 @@ __all__ = ["LOOK", "Watchdog"]
 LOOK: Final = 0.05
 """Seconds between two checks of the deadlines."""
 
+_IDLE: Final = 20
+"""Checks without a statement after which the thread ends; the next statement starts another."""
+
 
 class Watchdog:
     """One thread that interrupts the connections whose statement's deadline is over.
@@ -43,8 +46,13 @@ class Watchdog:
             self._busy.pop(id(connection), None)
 
     def _watch(self) -> None:
+        idle = 0
         while not self._closed.wait(min(LOOK, self.limit / 4)):
             with self._lock:
+                idle = 0 if self._busy else idle + 1
+                if idle == _IDLE:
+                    self._thread = None
+                    return
                 for statement, connection in self._busy.values():
                     if statement.over():
                         with contextlib.suppress(duckdb.ConnectionException):  # closed meanwhile
@@ -52,5 +60,5 @@ class Watchdog:
 
     def close(self) -> None:
         self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
+        if (thread := self._thread) is not None:
+            thread.join()
