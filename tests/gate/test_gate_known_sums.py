@@ -247,13 +247,14 @@ def test_sums_that_are_public_are_exact(exact: Callable[[], tallyveil.Connection
     connection.close()
 
 
-GROUPS, WORLDS = 400, 3
+GROUPS, WORLDS = 100, 12
 CONFIDENCES = (0.5, 0.8, 0.95, 0.99)
 DEVIATIONS = 5.2  # of the normal law, beyond which is less than 10⁻⁶
 
 
 def test_intervals_hold_the_true_totals_as_often_as_they_say(tmp_path: Path) -> None:
-    """Of totals known by themselves and by their parts: 1,200 groups, each a history of its own."""
+    """Of totals known by themselves and by their parts: 600 groups at each confidence, each a
+    history of its own."""
     held = dict.fromkeys(CONFIDENCES, 0)
     with duckdb.connect() as source:
         source.execute(
@@ -272,9 +273,10 @@ def test_intervals_hold_the_true_totals_as_often_as_they_say(tmp_path: Path) -> 
                 {"tables": {"person": table}, "defaults": {"epsilon": 0.3}}, base=base
             )
             with tallyveil.connect(policy, source=source) as connection:
+                set_to(connection, strategy="direct")
                 connection.execute("SELECT g, count(*) FROM person GROUP BY g")
                 set_to(connection, epsilon=0.5)
-                for confidence in CONFIDENCES:
+                for confidence in CONFIDENCES[number % 2 :: 2]:
                     set_to(connection, confidence=confidence)
                     rows = connection.execute(
                         "SELECT l, h FROM (SELECT g, grouping(g) AS x, grouping(a) AS y, count(*)"
@@ -283,7 +285,7 @@ def test_intervals_hold_the_true_totals_as_often_as_they_say(tmp_path: Path) -> 
                     ).fetchall()
                     low, high = np.array(rows).T
                     held[confidence] += int(((low <= truth) & (truth <= high)).sum())
-    total = WORLDS * GROUPS
+    total = WORLDS // 2 * GROUPS
     for confidence, number in held.items():
         allowed = DEVIATIONS * math.sqrt(total * confidence * (1 - confidence))
         assert number >= total * confidence - allowed, confidence

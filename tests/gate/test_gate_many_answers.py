@@ -95,7 +95,7 @@ def test_answers_about_more_attributes_take_no_room_from_those_that_determine_a_
     assert abs(year - 9000) < 10 * (365 * 8) ** 0.5
 
 
-@pytest.mark.parametrize("ranges", [300])
+@pytest.mark.parametrize("ranges", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_many_answers_about_one_attribute_leave_what_its_values_determine(
     tmp_path: Path, ranges: int
 ) -> None:

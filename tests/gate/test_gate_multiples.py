@@ -21,7 +21,7 @@ from tests.gate.asking import ask, spent
 from tests.gate.many_sessions import PATIENCE
 from tests.pairs import pairs
 
-JOINTLY, GROUPS = 300, 400  # rows that are estimated jointly, and a few more
+JOINTLY, GROUPS = 90, 110  # rows that are estimated jointly, and a few more
 BUDGETS: dict[str, Any] = {
     "epsilon": {"epsilon": 1000.0},
     "rho": {"rho": 1000.0, "delta": 1e-6},

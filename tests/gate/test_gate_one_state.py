@@ -7,7 +7,7 @@ other makes them again from the ledger. Sessions of one gate may ask at the same
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tallyveil.gate import Gate
 from tallyveil.knowledge.estimator import Estimator
 from tests.gate.asking import ask, spent
 from tests.gate.many_sessions import PATIENCE
+from tests.pairs import pairs
 
 Open = Callable[..., tallyveil.Connection]
 
@@ -45,7 +46,20 @@ MANY_LAWS = {
 RELATIONS = ["add_remove", "replace"]
 
 
-@pytest.fixture(params=RELATIONS)
+def in_turn(statements: dict[str, Any], first: int = 0, slow: Sequence[str] = ()) -> list[Any]:
+    """Each of them with one of the relations, so that both meet."""
+    return [
+        pytest.param(
+            RELATIONS[(first + n) % 2],
+            sql,
+            id=name,
+            marks=[pytest.mark.slow] if name in slow else [],
+        )
+        for n, (name, sql) in enumerate(statements.items())
+    ]
+
+
+@pytest.fixture
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Each connection has a gate of its own, or ``beside`` the last one its gate; on one ledger."""
     source = duckdb.connect()
@@ -92,9 +106,8 @@ def rows(connection: tallyveil.Connection, sql: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("opened", "sql"),
-    [*zip(RELATIONS * 3, MANY_LAWS.values(), strict=True)],
+    in_turn(MANY_LAWS, slow=("other order", "count")),
     indirect=["opened"],
-    ids=MANY_LAWS,
 )
 def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: str) -> None:
     buyer = opened()
@@ -107,9 +120,8 @@ def test_the_process_that_charged_knows_what_any_other_knows(opened: Open, sql: 
 
 @pytest.mark.parametrize(
     ("opened", "sql"),
-    [*zip(RELATIONS[::-1] * 3, MANY_LAWS.values(), strict=True)],
+    in_turn(MANY_LAWS, 1, slow=("other order", "count")),
     indirect=["opened"],
-    ids=MANY_LAWS,
 )
 def test_what_one_process_finds_out_is_known_to_the_one_that_charged(
     opened: Open, sql: str
@@ -136,14 +148,17 @@ COMBINED = {
 }
 
 
-@pytest.mark.parametrize("sql", COMBINED.values(), ids=COMBINED)
-@pytest.mark.parametrize("looked", ["before", "after"])
+@pytest.mark.parametrize(
+    ("opened", "name", "looked"),
+    pairs(RELATIONS, COMBINED, ["before", "after"]),
+    indirect=["opened"],
+)
 def test_a_purchase_during_a_look_is_seen_as_a_whole_or_not_at_all(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, looked: str
+    opened: Open, monkeypatch: pytest.MonkeyPatch, name: str, looked: str
 ) -> None:
     """Another session buys the same rows while this one makes estimates of them. Its answer must
     not be found without its combination with others."""
-    connection = opened()
+    connection, sql = opened(), COMBINED[name]
     ask(connection, CELLS)
     others = [opened(beside=True)]
     bought: list[list[tuple[Any, ...]]] = []
@@ -176,12 +191,12 @@ BOUGHT = {name: (sql, sql) for name, sql in COMBINED.items()} | {
 }
 
 
-@pytest.mark.parametrize(("sql", "bought"), BOUGHT.values(), ids=BOUGHT)
+@pytest.mark.parametrize(("opened", "statements"), in_turn(BOUGHT), indirect=["opened"])
 def test_what_history_tells_during_a_purchase_is_of_one_moment(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, bought: str
+    opened: Open, monkeypatch: pytest.MonkeyPatch, statements: tuple[str, str]
 ) -> None:
     """It is what was known before, or what is known after."""
-    connection = opened()
+    connection, (sql, bought) = opened(), statements
     ask(connection, CELLS)
     known = opened(beside=True)
     known.execute("SET dp.source = history")
@@ -209,18 +224,21 @@ CLOSELY = {
 }
 
 
-@pytest.mark.parametrize("sql", CLOSELY.values(), ids=CLOSELY)
-@pytest.mark.parametrize("beside", [False, True], ids=["processes", "threads"])
+@pytest.mark.parametrize(
+    ("opened", "name", "other"),
+    pairs(RELATIONS, CLOSELY, ["process", "thread"]),
+    indirect=["opened"],
+)
 def test_an_interval_bought_with_the_help_of_history_is_bought_once(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, sql: str, *, beside: bool
+    opened: Open, monkeypatch: pytest.MonkeyPatch, name: str, other: str
 ) -> None:
     """The buyer has received its answers, and not reported yet what follows from them and history.
     A statement about so much history finds less by itself, and waits for that report."""
     monkeypatch.setattr("tallyveil.knowledge.estimator._WORK", 60)
-    one = opened()
+    one, sql = opened(), CLOSELY[name]
     ask(one, CELLS)
     ask(one, "SELECT b, d, count(*) FROM person GROUP BY b, d")
-    two = opened(beside=beside)
+    two = opened(beside=other == "thread")
     for each in (one, two):
         each.execute("SET dp.half_width = 40")
     answered, waited_for = threading.Event(), threading.Event()

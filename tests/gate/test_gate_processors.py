@@ -47,9 +47,15 @@ def start(kernel: str, threads: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(len(offered()) < 2, reason="one kind of kernels only")
-def test_every_processor_buys_and_pays_the_same() -> None:
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        pytest.param(offered()[:: max(1, len(offered()) - 1)], id="oldest and newest"),
+        pytest.param(offered(), id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_every_processor_buys_and_pays_the_same(kernels: list[str]) -> None:
     """Both a matrix product and a logarithm have other last digits there."""
-    kernels = offered()
     running = [start(kernel, 1 + n % 2) for n, kernel in enumerate(kernels)]
     printed = [one.communicate()[0] for one in running]
     assert [one.returncode for one in running] == [0] * len(running)
