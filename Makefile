@@ -49,24 +49,34 @@ audit: $(VENV)/stamp  ## Test every mechanism's claims (DRAWS=100000)
 # The versions of docs/clients.md. What cannot be installed here is left out, and its tests tell why.
 NODE_CLIENTS := pg@8 postgres@3 knex@3 kysely@0.28 drizzle-orm@0.45 sequelize@6 typeorm@1 slonik@47 zod@3
 
-test-clients: $(VENV)/stamp  ## Test real clients; installs those that pip and npm have
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]' \
-		|| echo "clients of the extra are left out" >&2
-	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix .clients \
-		$(NODE_CLIENTS) || echo "clients of Node are left out" >&2
-	@for client in pgcli 'dbt dbt-core<1.12 dbt-postgres' 'django django>=5.2,<6 psycopg[binary]' \
-		'duckdb duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5'; do \
-		folder=.clients/$${client%% *}; $(PYTHON) -m venv $$folder && $$folder/bin/python -m pip install \
-			--quiet --disable-pip-version-check $${client#* } || echo "$${client%% *} is left out" >&2; \
-	done
+test-clients: $(VENV)/stamp .clients/stamp  ## Test real clients; installs those that pip and npm have
 	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs tests/clients
 
-test-sources: $(VENV)/stamp  ## Test sources with libraries of their own; installs those that pip has
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sources,spark]' \
-		|| echo "sources of the extra are left out" >&2
+# Once all are there, they are not installed again before pyproject.toml or this file changes.
+.clients/stamp: $(VENV)/stamp Makefile
+	@mkdir -p .clients; all=yes; \
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,clients]' \
+		|| { all=; echo "clients of the extra are left out" >&2; }; \
+	{ command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix .clients \
+		$(NODE_CLIENTS); } || { all=; echo "clients of Node are left out" >&2; }; \
+	for client in pgcli 'dbt dbt-core<1.12 dbt-postgres' 'django django>=5.2,<6 psycopg[binary]' \
+		'duckdb duckdb==1.5.5 duckdb-extension-postgres-scanner==1.5.5'; do \
+		folder=.clients/$${client%% *}; { $(PYTHON) -m venv $$folder && $$folder/bin/python -m pip install \
+			--quiet --disable-pip-version-check $${client#* }; } \
+			|| { all=; echo "$${client%% *} is left out" >&2; }; \
+	done; \
+	[ -z "$$all" ] || touch $@
+
+# What needs no library of its own is among the tests of `run`.
+test-sources: $(VENV)/stamp $(VENV)/sources  ## Test sources with libraries of their own; installs those that pip has
 	@OPENBLAS_NUM_THREADS=1 $(RUN)/pytest -q -rs -m 'slow or not slow' tests/cube/test_source_contract.py \
 		tests/cube/test_many_files.py tests/cube/test_object_store.py tests/cube/test_frames.py \
-		tests/cube/test_postgresql.py tests/cube/test_spark.py tests/cube/test_adbc.py
+		tests/cube/test_spark.py tests/cube/test_adbc.py
+
+$(VENV)/sources: $(VENV)/stamp
+	@if $(RUN)/python -m pip install --quiet --disable-pip-version-check \
+		--editable '.[dev,sources,spark]'; then touch $@; \
+	else echo "sources of the extra are left out" >&2; fi
 
 test-bi: $(VENV)/stamp  ## Test a live Superset in a headless browser
 	@if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then \

@@ -93,13 +93,25 @@ class Reader:
         return out.getvalue()
 
     def _shell(self, code: str) -> str:
-        command, *arguments = shlex.split(self._ported(code))
-        if command == "tallyveil":  # in this process: a new one takes a second to begin
-            return CliRunner().invoke(app, arguments).output
+        """One command after the other; each is as long as its quotes are open."""
+        printed, command = "", ""
+        for line in self._ported(code).splitlines(keepends=True):
+            command += line
+            try:
+                words = shlex.split(command)
+            except ValueError:
+                continue
+            printed += self._command(command, words)
+            command = ""
+        return printed
+
+    def _command(self, command: str, words: list[str]) -> str:
+        if words[0] == "tallyveil":  # in this process: a new one takes a second to begin
+            return CliRunner().invoke(app, words[1:]).output
         scripts, psql = (str(Path(path).parent) for path in (sys.executable, program("psql")))
         paths = os.pathsep.join((scripts, os.environ["PATH"], psql))
         return subprocess.run(
-            self._ported(code),
+            command,
             shell=True,
             text=True,
             stdout=subprocess.PIPE,
