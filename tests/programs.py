@@ -11,11 +11,12 @@ import contextlib
 import functools
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +27,7 @@ __all__ = [
     "FORKING",
     "TALLYVEIL",
     "Program",
+    "called",
     "fork_workers",
     "of_its_own",
     "prepare",
@@ -193,6 +195,14 @@ def run(code: str, *arguments: object, timeout: float) -> subprocess.CompletedPr
     with start(code, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         out, err = program.communicate(timeout)
     return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+
+
+_CALLED = "import pickle, sys; f, given = pickle.loads(bytes.fromhex(sys.argv[1])); f(*given)"
+
+
+def called(function: Callable[..., object], *arguments: object, timeout: float = 100) -> int:
+    """The status of a program that calls a function of a module. Raises TimeoutExpired."""
+    return run(_CALLED, pickle.dumps((function, arguments)).hex(), timeout=timeout).returncode
 
 
 class _Worker:

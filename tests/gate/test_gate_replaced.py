@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import multiprocessing
 import os
 import re
 import threading
@@ -36,6 +35,7 @@ from tallyveil.policy.value_checks import LedgerFile
 from tests.dense_rows import dense_rows
 from tests.gate.many_sessions import PATIENCE
 from tests.gate.replaced_people import CELLS, EXACT, People, Row, counted
+from tests.programs import called
 
 BY_SEX = "SELECT sex, count(*) FROM people GROUP BY sex ORDER BY sex"
 STABLE = '{ replace = true, stable = ["sex"] }'
@@ -189,15 +189,6 @@ def _published_by(folder: Path, rows: list[Row]) -> None:
     people.publish(*rows)
 
 
-def _in_another_process(folder: Path, rows: list[Row]) -> None:
-    process = multiprocessing.get_context("spawn").Process(
-        target=_published_by, args=(folder, rows)
-    )
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-
-
 def test_nothing_is_charged_to_a_version_that_it_is_not_about(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +251,7 @@ def test_processes_follow_and_a_version_that_cannot_be_read_is_not_served(people
     people.publish(*((n, "F", 0) for n in range(50)))
     with people.open(EXACT) as one, people.open(EXACT) as other:
         assert counted(one) == counted(other) == {("F", 0): 50}
-        _in_another_process(people.folder, [(n, "M", 1) for n in range(60)])
+        assert called(_published_by, people.folder, [(n, "M", 1) for n in range(60)]) == 0
         assert counted(one) == counted(other) == {("M", 1): 60}
         people.publish(*((n, "M", 2) for n in range(70)))
         (file,) = (people.folder / "people.ledger.slices").glob("people.3.*.rows")
@@ -334,13 +325,9 @@ def test_a_unit_keeps_its_first_stable_values(people: People) -> None:
 
 def test_a_publication_that_is_killed_leaves_the_version_before(people: People) -> None:
     people.publish((1, "F", 0))
-    context = multiprocessing.get_context("spawn")
     for moment in ("write_slice", "publish_replacement"):
         people.fill([(1, "M", 2), (2, "M", 2)])
-        process = context.Process(target=_killed_at, args=(people.folder, moment))
-        process.start()
-        process.join()
-        assert process.exitcode == -9
+        assert called(_killed_at, people.folder, moment) == -9
         assert people.counts() == {("F", 0): 1}
     people.publish()
     assert people.counts() == {("M", 2): 2}

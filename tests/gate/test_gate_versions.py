@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import multiprocessing
 import os
 import shutil
 from collections import Counter
@@ -33,6 +32,7 @@ from tallyveil.policy import load_policy
 from tallyveil.policy.policy_summary import summary
 from tests.dense_rows import dense_rows
 from tests.gate.growing_visits import EXACT, FIRST, Visits, day, random_rows
+from tests.programs import called
 
 
 @pytest.fixture
@@ -210,11 +210,7 @@ def test_processes_follow_what_another_publishes(visits: Visits) -> None:
     with visits.open() as one, visits.open() as other:
         first = visits.counts(one)
         assert visits.counts(other) == first
-        context = multiprocessing.get_context("spawn")
-        process = context.Process(target=_publish, args=(visits.folder, 6))
-        process.start()
-        process.join()
-        assert process.exitcode == 0
+        assert called(_publish, visits.folder, 6) == 0
         assert visits.counts(one) == visits.counts(other) != first
         versions = "SELECT version, through FROM dp.versions ORDER BY version"
         assert other.sql(versions).fetchall() == [(1, day(2)), (2, day(6))]
@@ -278,12 +274,8 @@ def test_a_publication_that_is_killed_leaves_the_version_before(
     visits.fill(random_rows(np.random.default_rng(8), 200))
     visits.publish(2)
     before = visits.counts()
-    context = multiprocessing.get_context("spawn")
     for moment in ("count_slice", "fsync", "write_slice", "publish_version"):
-        process = context.Process(target=_killed_at, args=(visits.folder, moment))
-        process.start()
-        process.join()
-        assert process.exitcode == -9
+        assert called(_killed_at, visits.folder, moment) == -9
         assert visits.counts() == before
     visits.publish(2)
     left = list((visits.folder / "visits.ledger.slices").glob("visits.*"))
